@@ -1,0 +1,234 @@
+"""Blocks of rows as the kernels want them, made and checked in the pass that loads the data.
+
+`to_block` is the one door from what a partition may hold (NumPy, SciPy, pandas) to a `Block`; whatever is wrong with
+the data is found here and reported with its place. Runs on workers, or in process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.kernels import for_rows
+from daskglm.messages import Facts
+
+LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
+
+
+class Block(NamedTuple):
+    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y)."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    labels: tuple[Any, ...] | None
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a partition lies in the user's data, for error messages."""
+
+    partition: int | None = None
+    columns: tuple[str, ...] | None = None
+    first_row: int = 0
+
+    def __str__(self) -> str:
+        return "" if self.partition is None else f"partition {self.partition}, "
+
+    def row(self, i: int) -> str:
+        """Name row i of this partition."""
+        return f"{self}row {i + self.first_row:,}"
+
+    def column(self, j: int) -> str:
+        """Name column j."""
+        return f"column {self.columns[j]!r}" if self.columns else f"column {j}"
+
+
+def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool) -> Block:
+    """Convert one partition and check it, reading it once.
+
+    Parameters
+    ----------
+    X : (n, d) NumPy array, SciPy sparse array or matrix, or pandas DataFrame
+        float32 and float64 are kept, other numbers become floats; arrays become C ordered, sparse ones canonical CSR.
+    y, weight : (n,) array_like
+        Labels or targets; row weights (None: ones).
+    place : Place
+        Named in errors.
+    classify : bool
+        Whether y are labels of classes.
+
+    Raises
+    ------
+    ValueError
+        For NaN, infinite or non-numeric values, negative weights, or lengths that differ, with the place.
+    """
+    rows = _float_rows(X, place)
+    n, d = rows.shape
+    y = _column(y, "y", n, place)
+    weights = None if weight is None else _float_column(weight, "sample_weight", n, place)
+    if weights is not None and n and weights.min() < 0:
+        raise ValueError(f"{place.row(int(np.argmin(weights)))}: sample_weight is negative")
+    norm = _largest_norm(rows, place)
+    if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
+        rows = rows.astype(np.float64)
+    labels, targets = _labels(y, place) if classify else (None, _float_column(y, "y", n, place))
+    total = float(n) if weights is None else float(weights.sum())
+    facts = Facts(
+        n_rows=n,
+        n_features=d,
+        weight=total,
+        largest_row_norm=norm,
+        largest_target=0.0 if classify or not n else float(np.abs(targets).max()),
+        nonzeros=rows.nnz if sp.issparse(rows) else rows.size,
+        nbytes=rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes if sp.issparse(rows) else rows.nbytes,
+        sparse=sp.issparse(rows),
+        classes=_counts(labels, targets, weights) if labels is not None else (),
+    )
+    return Block(rows, targets, weights, labels, facts)
+
+
+# ---------------------------------------------------------------------------- X
+def _float_rows(X: Any, place: Place) -> Any:
+    if hasattr(X, "iloc"):
+        return _frame_rows(X, place)
+    if not isinstance(X, np.ndarray) and hasattr(X, "tocsr"):
+        return _sparse_rows(X.tocsr())
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
+    return np.ascontiguousarray(_as_float(X, f"{place}X"))
+
+
+def _frame_rows(frame: Any, place: Place) -> np.ndarray:
+    for name, dtype in frame.dtypes.items():
+        if not (getattr(dtype, "kind", "O") in "fiub"):
+            raise ValueError(f"{place}column {name!r} has dtype {dtype}; encode it as numbers before fit")
+    if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
+        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.ascontiguousarray(_as_float(frame.to_numpy(), f"{place}X"))
+
+
+def _sparse_rows(X: Any) -> Any:
+    X = X.copy() if not X.has_canonical_format else X  # never reorder the user's own arrays
+    X.sum_duplicates()
+    data = _as_float(X.data, "X")
+    index = np.int32 if X.nnz < 2**31 - 1 and X.shape[1] < 2**31 - 1 else np.int64
+    rows = sp.csr_matrix(X.shape, dtype=data.dtype)
+    rows.data = np.ascontiguousarray(data)
+    rows.indices = np.ascontiguousarray(X.indices, dtype=index)
+    rows.indptr = np.ascontiguousarray(X.indptr, dtype=index)
+    return rows
+
+
+def _as_float(X: np.ndarray, name: str) -> np.ndarray:
+    """X as float32 or float64, without a copy where it is already; small integers fit float32 exactly."""
+    if X.dtype in (np.float32, np.float64):
+        return X
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
+    if X.dtype.kind in "biuf":
+        small = X.dtype.itemsize <= 2 or X.dtype.kind == "b"
+        return X.astype(np.float32 if small else np.float64)
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} has values that are not numbers ({error}); encode them before fit") from error
+
+
+def _largest_norm(rows: Any, place: Place) -> float:
+    """Largest row norm; the same sweep tells whether all values are finite."""
+    kernels, raw = for_rows(rows)
+    largest = float(kernels.largest_row_norm(raw, 0, rows.shape[0]))
+    if np.isfinite(largest):
+        return float(np.sqrt(largest))
+    for lo in range(0, rows.shape[0], 4096):
+        part = rows[lo : lo + 4096]
+        values = part.data if sp.issparse(part) else part
+        if not np.isfinite(values).all():
+            at = np.argwhere(~np.isfinite(values))[0]
+            i, j = (_sparse_place(part, int(at[0]))) if sp.issparse(part) else (int(at[0]), int(at[1]))
+            kind = "NaN" if np.isnan(values[tuple(at)]) else "infinity (inf)"
+            where = f"{place.row(lo + i)}, {place.column(j)}"
+            raise ValueError(f"X contains {kind}: {where}. Drop or impute before fit")
+    raise ValueError(f"{place}X has values whose squares overflow float64 (above 1e154 in size); rescale before fit")
+
+
+def _sparse_place(part: Any, at: int) -> tuple[int, int]:
+    return int(np.searchsorted(part.indptr, at, side="right") - 1), int(part.indices[at])
+
+
+# ---------------------------------------------------------------------------- y and weights
+def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    values = np.asarray(values)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{place}{name} should be a 1d array, got shape {values.shape}")
+    if len(values) != n:
+        raise ValueError(f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows")
+    return values
+
+
+def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    values = _column(values, name, n, place)
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {values.dtype}")
+    try:
+        column = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}{name} has values that are not numbers ({error})") from error
+    finite = np.isfinite(column)
+    if not finite.all():
+        i = int(np.argmin(finite))
+        kind = "NaN" if np.isnan(column[i]) else "infinity (inf)"
+        raise ValueError(f"{name} contains {kind}: {place.row(i)}")
+    return column
+
+
+def _labels(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
+    """The sorted labels of a block and the index of each row's label among them."""
+    if y.dtype.kind in "fiub" and len(y):
+        low, high = y.min(), y.max()
+        if low == high or ((y == low) | (y == high)).all():  # two classes, without hashing or sorting the rows
+            _check_label(y, low, high, place)
+            return ((low,) if low == high else (low, high)), (y == high).astype(np.int32) * (low != high)
+    import pandas as pd
+
+    codes, labels = pd.factorize(y)
+    if (codes < 0).any():
+        i = int(np.argmax(codes < 0))
+        raise ValueError(f"y contains NaN or None: {place.row(i)}")
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "f":
+        _check_label(y, labels.min(initial=0.0), labels.max(initial=0.0), place)
+        if (labels != np.floor(labels)).any():
+            raise ValueError(
+                f"Unknown label type: continuous. {place}y has {len(labels)} different values, not all whole numbers; "
+                "a classifier wants labels of classes"
+            )
+    order = np.argsort(labels, kind="stable")
+    position = np.empty(len(order), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    return tuple(labels[order]), position[codes] if len(codes) else np.empty(0, np.int32)
+
+
+def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
+    if not (np.isfinite(low) and np.isfinite(high)):
+        i = int(np.argmin(np.isfinite(y)))
+        kind = "NaN" if np.isnan(y[i]) else "infinity (inf)"
+        raise ValueError(f"y contains {kind}: {place.row(i)}")
+
+
+def _counts(
+    labels: tuple[Any, ...], codes: np.ndarray, weights: np.ndarray | None
+) -> tuple[tuple[Any, int, float], ...]:
+    rows = np.bincount(codes, minlength=len(labels))
+    weight = rows if weights is None else np.bincount(codes, weights, minlength=len(labels))
+    return tuple((label, int(rows[k]), float(weight[k])) for k, label in enumerate(labels))

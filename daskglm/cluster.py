@@ -1,0 +1,336 @@
+"""The engine that answers on a Dask cluster: one message a round, the work in one thread of each worker's executor.
+
+Dask owns the blocks, as ordinary futures with lineage; a worker holds only a session of shards and memos, which may
+vanish at any time. A round does not touch the task graph: it is one `client.run` of an async function (of the bare
+exchanges measured by `python -m benchmarks rounds` the cheapest that neither blocks retirement of workers nor fails
+on a dead one). Runs on the client; functions marked "on a worker" run there, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+import uuid
+import weakref
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from distributed import Client
+
+from daskglm.inputs import Partitions
+from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
+from daskglm.respond import Memo, Shard
+
+logger = logging.getLogger("daskglm")
+
+MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
+REPAIR_SECONDS = 300.0  # how long lost blocks may take to come back before the fit gives up
+T = TypeVar("T")
+
+
+class DataLost(RuntimeError):
+    """Blocks of the data are gone and cannot be computed again."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of our own code on a worker, told apart from failures of the connection to it."""
+
+    error: Exception
+
+
+# ---------------------------------------------------------------------------- on a worker
+@dataclass
+class Session:
+    """What one fit keeps on one worker: shards by number, memos by key of block, and a lock that keeps order."""
+
+    shards: dict[int, Shard] = field(default_factory=dict)
+    memos: dict[str, Memo] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def close(self) -> None:
+        """Release blocks, memos and threads."""
+        for shard in self.shards.values():
+            shard.close()
+        self.shards.clear()
+        self.memos.clear()
+
+
+_sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
+
+
+async def _open(session: str, shard: int, keys: list[str], dask_worker: Any = None) -> Any:
+    """Gather blocks that this worker holds into a shard; return facts, or the keys that are missing."""
+    missing = [key for key in keys if key not in dask_worker.data]
+    if missing:
+        return missing
+    sessions = _sessions.setdefault(dask_worker, {})
+    for name in [n for n, s in sessions.items() if not any(key in dask_worker.data for key in s.keys)]:
+        sessions.pop(name).close()  # the client of that fit is gone: Dask has let its blocks go
+    state = sessions.setdefault(session, Session())
+    async with state.lock:
+        blocks = [dask_worker.data[key] for key in keys]
+        state.keys.update(keys)
+        state.shards[shard] = Shard(blocks, dask_worker.state.nthreads, state.memos, keys)
+    return state.shards[shard].facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks]
+
+
+async def _answer(session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None) -> Any:
+    """Answer a request from the shard that this worker was given; None if it does not know it."""
+    state = _sessions.get(dask_worker, {}).get(session)
+    shard = state.shards.get(shards[dask_worker.address]) if state else None
+    if state is None or shard is None:
+        return None
+    async with state.lock:  # a request asked twice must not meet itself
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, shard.answer, problem, request)
+        except Exception as error:
+            return Failure(error)
+
+
+async def _close(session: str, dask_worker: Any = None) -> None:
+    """Forget a fit."""
+    state = _sessions.get(dask_worker, {}).pop(session, None)
+    if state is not None:
+        state.close()
+
+
+# ---------------------------------------------------------------------------- on the client
+def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too."""
+    future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)  # type: ignore[attr-defined]
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+class Cluster:
+    """All rows of a data set on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    lazy : sequence of Delayed
+        One `to_block` per partition.
+    pin : bool
+        Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
+
+    Raises
+    ------
+    Exception
+        Whatever the first faulty partition raised while loading.
+    """
+
+    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool) -> None:
+        self.client = client
+        self.session = uuid.uuid4().hex
+        self.rounds = 0
+        self.bytes_reduced = 0
+        self.repairs = 0
+        self._numbers = itertools.count()
+        self._shards: dict[str, int] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._futures = self._load(lazy, pin)
+        self._order = {future.key: i for i, future in enumerate(self._futures)}
+        try:
+            self.facts = self._sync(self._start())
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_memory(cls, client: Client, data: Partitions) -> Cluster:
+        """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
+
+        async def send() -> list[Any]:
+            addresses = sorted(await client.nthreads())
+            if not addresses:
+                raise RuntimeError("the cluster has no workers to send the rows to")
+            parts = data.split(len(addresses))
+            sent = [client.scatter([part], workers=[a], hash=False) for part, a in zip(parts, addresses, strict=True)]
+            return [futures[0] for futures in await asyncio.gather(*sent)]
+
+        return cls(client, data.from_futures(on_loop(client, send())), pin=False)
+
+    @property
+    def workers(self) -> int:
+        """Workers that hold blocks."""
+        return len(self._shards)
+
+    def total(self, problem: Problem, request: Request) -> Totals:
+        """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1 round."""
+        self.rounds += 1
+        return self._sync(self._round(problem, request))
+
+    def close(self) -> None:
+        """Release the blocks and let the workers forget this fit."""
+        self._futures = []
+        with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
+            self._sync(self._run(_close, self.session, workers=list(self._shards)))
+        self._shards = {}
+
+    def _sync(self, work: Coroutine[Any, Any, T]) -> T:
+        return on_loop(self.client, work)
+
+    async def _run(self, function: Any, *args: Any, workers: list[str]) -> dict[str, Any]:
+        return await self.client.run(function, *args, workers=workers, on_error="return") if workers else {}
+
+    # ------------------------------------------------------------------ loading
+    def _load(self, lazy: Sequence[Any], pin: bool) -> list[Any]:
+        """Compute the blocks and leave them where they are."""
+        threads = dict(sorted(self._sync(self._nthreads()).items()))
+        if not pin or not threads:
+            futures = list(self.client.compute(list(lazy), optimize_graph=True))
+        else:
+            shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
+            cuts = np.rint(shares * len(lazy)).astype(int)
+            futures = []
+            for address, lo, hi in zip(threads, cuts[:-1], cuts[1:], strict=True):
+                part = list(lazy[lo:hi])
+                futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
+        self._sync(self._loaded(futures))
+        return futures
+
+    async def _nthreads(self) -> dict[str, int]:
+        return dict(await self.client.nthreads())
+
+    async def _loaded(self, futures: list[Any]) -> None:
+        """Wait until all blocks are there; raise what the first faulty one raised."""
+        for done in asyncio.as_completed([future.exception() for future in futures]):
+            error = await done
+            if error is not None:
+                raise error
+
+    async def _start(self) -> Facts:
+        """Open a shard on every worker and learn what the data are."""
+        facts, rows = await self._place(self._keys_in_order())
+        widths = {key: width for key, (n, width) in rows.items() if n}
+        first = next(iter(widths), None)
+        for key, width in widths.items():
+            if width != widths[first]:
+                i, j = self._order[first], self._order[key]
+                raise ValueError(f"partition {i} has {widths[first]} columns but partition {j} has {width}")
+        counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
+        if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
+            logger.info("rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts))
+        return facts
+
+    def _keys_in_order(self) -> list[str]:
+        return [future.key for future in self._futures]
+
+    # ------------------------------------------------------------------ rounds
+    async def _round(self, problem: Problem, request: Request) -> Totals:
+        shards, keys = self._shards, self._keys
+        parts: list[tuple[int, str, Totals]] = []
+        deadline = time.monotonic() + REPAIR_SECONDS
+        for attempt in itertools.count():
+            replies = await self._exchange(shards, keys, problem, request)
+            lost = []
+            for address in sorted(shards):
+                reply = replies.get(address)
+                if isinstance(reply, dict):
+                    parts.append((attempt, address, reply))
+                elif isinstance(reply, Failure):
+                    raise reply.error
+                else:
+                    logger.debug("%s: %r", address, reply)
+                    lost += keys[address]
+            if not lost:
+                break
+            self.repairs += 1
+            logger.warning("%d block(s) did not answer; finding them again", len(lost))
+            if time.monotonic() > deadline:
+                raise DataLost(f"{len(lost)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
+            await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
+            await self._place(self._keys_in_order())
+            shards, keys = await self._place_some(lost)
+        totals = add([totals for _, _, totals in parts])
+        self.bytes_reduced += sum(size_of(part) for _, _, part in parts)
+        return totals
+
+    async def _exchange(self, shards: dict[str, int], keys: dict[str, list[str]], *question: Any) -> dict[str, Any]:
+        """Ask all workers at once, racing the answer with the membership of those asked.
+
+        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask knows it is gone.
+        """
+        addresses = list(shards)
+        call = asyncio.ensure_future(self._run(_answer, self.session, shards, *question, workers=addresses))
+        try:
+            while True:
+                done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
+                if done:
+                    return call.result()
+                holders = await self._holders([keys[address][0] for address in addresses])
+                if any(address not in holders.get(keys[address][0], ()) for address in addresses):
+                    return {}
+        finally:
+            call.cancel()
+
+    # ------------------------------------------------------------------ placement
+    async def _place(self, keys: list[str]) -> tuple[Facts, dict[str, tuple[int, int]]]:
+        """Find all blocks and open one shard a worker for them."""
+        self._shards, self._keys, facts, rows = await self._open_shards(keys)
+        return facts, rows
+
+    async def _place_some(self, keys: list[str]) -> tuple[dict[str, int], dict[str, list[str]]]:
+        shards, by_address, _, _ = await self._open_shards(keys)
+        return shards, by_address
+
+    async def _open_shards(
+        self, keys: list[str]
+    ) -> tuple[dict[str, int], dict[str, list[str]], Facts, dict[str, tuple[int, int]]]:
+        """Open shards for the keys where they are now, until every worker agrees that it holds its own."""
+        deadline = time.monotonic() + REPAIR_SECONDS
+        while True:
+            by_address = await self._locate(keys, deadline)
+            number = next(self._numbers)
+            replies = await asyncio.gather(
+                *(self._run(_open, self.session, number, by_address[a], workers=[a]) for a in by_address)
+            )
+            opened = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
+            if all(isinstance(reply, tuple) for reply in opened.values()):
+                break
+            for reply in opened.values():
+                if isinstance(reply, Exception) and not isinstance(reply, OSError):
+                    raise reply
+            if time.monotonic() > deadline:
+                raise DataLost(f"workers could not be reached within {REPAIR_SECONDS:.0f} s: {opened}")
+            await asyncio.sleep(0.05)
+        facts, rows = Facts(), {}
+        for address in by_address:
+            part, sizes = opened[address]
+            facts = facts.merge(part)
+            rows.update(zip(by_address[address], sizes, strict=True))
+        return dict.fromkeys(by_address, number), by_address, facts, rows
+
+    async def _holders(self, keys: list[str]) -> dict[str, Sequence[str]]:
+        return dict(await self.client.scheduler.who_has(keys=keys))
+
+    async def _locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
+        """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
+        wanted = set(keys)
+        while True:
+            for future in self._futures:
+                if future.key in wanted and future.status in ("error", "cancelled", "lost"):
+                    raise DataLost(
+                        f"partition {self._order[future.key]} was lost with its worker and cannot be computed again: "
+                        "data scattered or loaded from a client that is gone have no recipe"
+                    )
+            holders = await self._holders(keys)
+            by_address: dict[str, list[str]] = {}
+            for key in keys:
+                if holders.get(key):
+                    by_address.setdefault(min(holders[key]), []).append(key)
+            if sum(map(len, by_address.values())) == len(keys):
+                return dict(sorted(by_address.items()))
+            if time.monotonic() > deadline:
+                raise DataLost(f"{len(keys)} blocks were asked for and not all came back in {REPAIR_SECONDS:.0f} s")
+            await asyncio.sleep(0.05)

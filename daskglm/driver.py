@@ -1,0 +1,149 @@
+"""The only loop that stops, records, warns and calls back. Solvers yield points; this decides when one is enough."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from daskglm.objective import Objective, Point
+from daskglm.report import Iteration, Reason
+
+Callback = Callable[[Iteration], bool | None]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The last point of a solve, why it was the last, and the record of all."""
+
+    point: Point
+    reason: Reason
+    relative_gap: float
+    gradient_ratio: float
+    history: list[Iteration]
+    passes: float
+    rounds: int
+    bytes_reduced: int
+    seconds: float
+
+
+def relative_gap(objective: Objective, point: Point) -> float:
+    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can then be."""
+    bound = objective.bound(point)
+    if bound == 0.0:
+        return 0.0
+    least = point.value - bound
+    return bound / least if least > 0 or math.isnan(least) else math.inf
+
+
+class _Record:
+    """Clock and counters of one solve, as differences from its start."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective, self.engine = objective, objective.engine
+        self.start = time.perf_counter()
+        self.passes, self.rounds, self.bytes = objective.passes, self.engine.rounds, self.engine.bytes_reduced
+        self.history: list[Iteration] = []
+        self.last: Point | None = None
+
+    def add(self, point: Point, gap: float, *, replace: bool = False) -> Iteration:
+        """Write down one accepted point."""
+        if replace:
+            self.history.pop()
+        step = 0.0 if self.last is None else float(np.linalg.norm(point.w - self.last.w))
+        self.last = point
+        record = Iteration(
+            iteration=len(self.history),
+            objective=point.value,
+            relative_gap=gap,
+            gradient_norm=float(np.linalg.norm(point.gradient)),
+            step=step,
+            passes=self.objective.passes - self.passes,
+            rounds=self.engine.rounds - self.rounds,
+            bytes=self.engine.bytes_reduced - self.bytes,
+            seconds=time.perf_counter() - self.start,
+        )
+        self.history.append(record)
+        return record
+
+
+def solve(
+    objective: Objective,
+    points: Iterator[Point],
+    *,
+    tol: float,
+    max_iter: int,
+    start_gradient_norm: float | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Take points from a solver until one is good enough.
+
+    Stops when the bound on relative suboptimality is at most `tol`. Without a penalty there is no bound: then when
+    the gradient's norm is at most `tol` times its norm at w = 0. Where only a rough intercept stands between a point
+    and its certificate, the intercept is set to its best value and the point evaluated once more.
+
+    Parameters
+    ----------
+    points : iterator of Point
+        A solver at work; what it returns at its end is the `Reason`.
+    max_iter : int
+        Accepted points after the first.
+    start_gradient_norm : float, optional
+        |gradient at w = 0|; default: that of the first point.
+    callback : callable, optional
+        Gets each `Iteration`; a true answer stops the solve.
+    """
+    record = _Record(objective)
+    best: Point | None = None
+    gap, reason = math.inf, Reason.MAX_ITER
+    settle_below = math.inf
+    while True:
+        try:
+            point = next(points)
+        except StopIteration as end:
+            reason = end.value
+            break
+        gap = relative_gap(objective, point)
+        best = point if best is None or not point.value > best.value else best
+        norm = float(np.linalg.norm(point.gradient))
+        start_gradient_norm = norm if start_gradient_norm is None else start_gradient_norm
+        iteration = record.add(point, gap)
+        if not math.isfinite(point.value + norm):
+            reason = Reason.NOT_FINITE
+            break
+        if gap > tol and objective.fit_intercept and objective.penalty:
+            features = objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+            if features <= min(0.5 * tol, settle_below):
+                settle_below = 0.1 * features
+                settled = objective.with_best_intercept(point)
+                if settled.value <= point.value and relative_gap(objective, settled) < gap:
+                    best, gap = settled, relative_gap(objective, settled)
+                    iteration = record.add(settled, gap, replace=True)
+        if gap <= tol or norm == 0.0:
+            reason = Reason.CONVERGED
+            break
+        if not objective.penalty and norm <= tol * start_gradient_norm:
+            reason = Reason.SMALL_GRADIENT
+            break
+        if callback is not None and callback(iteration):
+            reason = Reason.CALLBACK
+            break
+        if len(record.history) > max_iter:
+            break
+    assert best is not None
+    gap = relative_gap(objective, best)
+    ratio = float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0)
+    return Solution(
+        best,
+        reason,
+        gap,
+        ratio,
+        record.history,
+        objective.passes - record.passes,
+        objective.engine.rounds - record.rounds,
+        objective.engine.bytes_reduced - record.bytes,
+        time.perf_counter() - record.start,
+    )

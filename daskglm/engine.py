@@ -1,0 +1,65 @@
+"""Where requests go: the protocol that objectives see, and the engine that answers in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from daskglm.blocks import Block
+from daskglm.messages import Facts, Problem, Request, Totals
+from daskglm.respond import Shard
+
+
+class Engine(Protocol):
+    """All rows of a data set, wherever they are, as one verb.
+
+    `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the engine was made.
+    """
+
+    facts: Facts
+    workers: int
+    rounds: int
+    bytes_reduced: int
+    repairs: int
+
+    def total(self, problem: Problem, request: Request) -> Totals:
+        """Answer one request with sums over all rows. Cost: 1 round."""
+
+    def close(self) -> None:
+        """Release data, memos and threads."""
+
+
+class Local:
+    """Answers in this process, on threads.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    threads : int, optional
+        Default: the processors this process may run on.
+    """
+
+    def __init__(self, blocks: Sequence[Block], threads: int | None = None) -> None:
+        self.shard = Shard(blocks, threads or available_threads())
+        self.facts = self.shard.facts
+        self.workers = 1
+        self.rounds = 0
+        self.bytes_reduced = 0
+        self.repairs = 0
+
+    def total(self, problem: Problem, request: Request) -> Totals:
+        """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""
+        self.rounds += 1
+        return self.shard.answer(problem, request)
+
+    def close(self) -> None:
+        """End the threads and forget the memos."""
+        self.shard.close()
+
+
+def available_threads() -> int:
+    """Processors this process may run on, at most OMP_NUM_THREADS where that is set."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores

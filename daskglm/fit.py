@@ -1,0 +1,112 @@
+"""`daskglm.fit`: one call from data to a fitted estimator, wherever the data are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daskglm.driver import Callback
+from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+from daskglm.losses import LOSSES
+
+ESTIMATORS = {"logistic": LogisticRegression, "squared_hinge": LinearSVC, "squared": Ridge}
+
+
+def fit(
+    X: Any,
+    y: Any,
+    *,
+    loss: str = "logistic",
+    C: float = 1.0,
+    solver: str = "auto",
+    fit_intercept: bool = True,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    warm_start: Any = None,
+    client: Any = None,
+    callback: Callback | None = None,
+    progress: bool | None = None,
+    random_state: Any = None,
+    solver_options: Any = None,
+) -> Any:
+    """Fit a linear model: minimise 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
+
+    Parameters
+    ----------
+    X : (n, d) NumPy array, SciPy sparse matrix, pandas DataFrame, dask array or dataframe, or list of delayed blocks
+        float32 stays float32 in memory; results are float64. Dask chunks may be dense or CSR.
+    y : (n,) matching container, or the name of a column of X
+        Labels of any two or more values for "logistic" and "squared_hinge", numbers for "squared".
+    loss : {"logistic", "squared_hinge", "squared"}, default "logistic"
+        log(1 + exp(-y z)), max(0, 1 - y z)^2 or 1/2 (z - y)^2.
+    C : float, default 1.0
+        Weight of the losses; infinity: no penalty.
+    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
+        Method; all reach the same answer.
+    fit_intercept : bool, default True
+        Whether to fit an intercept; it is not penalised.
+    tol : float, default 1e-6
+        Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
+        |gradient at 0|).
+    max_iter : int, optional
+        Iterations at most; default by solver.
+    sample_weight : (n,) matching container, or the name of a column of X, optional
+        Non-negative factors of the rows' losses.
+    class_weight : dict or "balanced", optional
+        Factors by label.
+    warm_start : fitted estimator or (coef, intercept), optional
+        Where to start.
+    client : distributed.Client, optional
+        Where to run. Default: the current client for dask collections, else this process, on threads.
+    callback : callable, optional
+        Called after each iteration with its record, a dict; a true answer ends the fit.
+    progress : bool, optional
+        True shows a progress bar, False none; default: on long fits in a terminal or notebook.
+    random_state : int, optional
+        For solvers that draw random numbers; none of the present ones does.
+    solver_options : dict, optional
+        Further arguments of the solver: `step` and `epsilon` of "gd".
+
+    Returns
+    -------
+    LogisticRegression, LinearSVC or Ridge
+        Fitted; `report_` tells how good the answer is. An awaitable of it where the client is asynchronous.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range (before any work is scheduled) and for bad data, with their place.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where `tol` was not reached, with the precision that was.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import daskglm
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> daskglm.fit(X, y, C=0.1).report_.converged
+    True
+    """
+    if loss not in ESTIMATORS:
+        raise ValueError(f"loss={loss!r} is not one of {', '.join(map(repr, LOSSES))}")
+    params: dict[str, Any] = {
+        "C": C,
+        "solver": solver,
+        "fit_intercept": fit_intercept,
+        "tol": tol,
+        "max_iter": max_iter,
+        "progress": progress,
+        "random_state": random_state,
+        "solver_options": solver_options,
+    }
+    if LOSSES[loss].classifies:
+        params["class_weight"] = class_weight
+    elif class_weight is not None:
+        raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
+    start = (warm_start.coef_, warm_start.intercept_) if hasattr(warm_start, "coef_") else warm_start
+    model = ESTIMATORS[loss](**params)
+    return model._fit(X, y, sample_weight, start=start, client=client, callback=callback)

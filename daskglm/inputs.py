@@ -1,0 +1,266 @@
+"""What users hold, as partitions of rows: NumPy, SciPy, pandas, dask arrays and dataframes, lists of delayed blocks.
+
+`partitions` checks everything that can be known without touching data and returns either the data themselves or one
+lazy `to_block` per partition. Nothing is computed here, except a y that is lazy while X is in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.blocks import Block, Place, to_block
+
+logger = logging.getLogger("daskglm")
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features where known."""
+
+    arrays: tuple[Any, Any, Any] | None
+    lazy: list[Any]
+    columns: tuple[str, ...] | None
+    collections: tuple[Any, ...] = ()
+    classify: bool = True
+
+    def load(self) -> list[Block]:
+        """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
+        if self.arrays is not None:
+            place = Place(None, self.columns)
+            return [to_block(*self.arrays, place=place, classify=self.classify)]
+        import dask
+
+        return list(dask.compute(*self.lazy))
+
+    def split(self, pieces: int) -> list[Any]:
+        """Cut rows in memory into runs of about equal length, each with the number of its first row."""
+        assert self.arrays is not None
+        X, y, weight = self.arrays
+        cuts = np.linspace(0, X.shape[0], pieces + 1).astype(int)
+        runs = [slice(int(lo), int(hi)) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [(run.start, _rows(X, run), _rows(y, run), _rows(weight, run)) for run in runs]
+
+    def from_futures(self, futures: list[Any]) -> list[Any]:
+        """Lazy blocks of runs that `split` made and a client has scattered."""
+        import dask
+
+        make = dask.delayed(_block_of_run)
+        return [make(future, self.columns, self.classify) for future in futures]
+
+
+def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> Partitions:
+    """Bring X, y and weights into partitions that belong together.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix, DataFrame, dask array or dataframe, or list of delayed blocks
+    y : (n,) matching container, or the name of a column of a frame
+    sample_weight : (n,) matching container, name of a column, or None
+    classify : bool
+        Whether y are labels.
+
+    Raises
+    ------
+    ValueError
+        Where X, y and weights do not fit together, before anything is scheduled.
+    """
+    if _is_dask(X):
+        frame = hasattr(X, "to_dask_array")
+        return (_from_frame if frame else _from_array)(X, y, sample_weight, classify)
+    if isinstance(X, (list, tuple)) and len(X) and all(_is_delayed(part) for part in X):
+        return _from_delayed(X, y, sample_weight, classify)
+    if isinstance(X, str):
+        raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
+    if sp.issparse(X) and X.format != "csr":
+        logger.info("X is %s; converted to CSR once", X.format.upper())
+        X = X.tocsr()
+    columns = None
+    if hasattr(X, "columns"):
+        (y, sample_weight), X = _take_columns(X, y, sample_weight)
+        columns = tuple(map(str, X.columns))
+    elif not hasattr(X, "shape"):
+        X = np.asarray(X)
+    y, sample_weight = (value.compute() if _is_dask(value) else value for value in (y, sample_weight))
+    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        if values is not None and np.shape(values)[:1] != X.shape[:1]:
+            _same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
+    return Partitions((X, y, sample_weight), [], columns, classify=classify)
+
+
+def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
+    """Names of the features of a frame whose column names are all strings, as scikit-learn keeps them."""
+    if not hasattr(X, "columns"):
+        return None
+    used = {value for value in (y, sample_weight) if isinstance(value, str)}
+    names = [name for name in X.columns if name not in used]
+    return np.asarray(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def _block_of_run(run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | None, classify: bool) -> Block:
+    first_row, X, y, weight = run
+    return to_block(X, y, weight, place=Place(None, columns, first_row), classify=classify)
+
+
+# ---------------------------------------------------------------------------- frames
+def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
+    import dask
+
+    named = [value for value in (y, weight) if isinstance(value, str)]
+    for name in named:
+        if name not in X.columns:
+            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
+    features = [name for name in X.columns if name not in named]
+    for name in features:
+        dtype = X.dtypes[name]
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise ValueError(f"column {name!r} has dtype {dtype}; encode it as numbers before fit")
+    parts = X.to_delayed()
+    columns = tuple(map(str, features))
+    others = [_aligned(value, X, parts, name) for value, name in ((y, "y"), (weight, "sample_weight"))]
+    split = dask.delayed(_block_of_frame)
+    lazy = [
+        split(part, features, yi, wi, Place(i, columns), classify)
+        for i, (part, yi, wi) in enumerate(zip(parts, *others, strict=True))
+    ]
+    return Partitions(None, lazy, columns, tuple(v for v in (X, y, weight) if _is_dask(v)), classify)
+
+
+def _block_of_frame(frame: Any, features: list[Any], y: Any, weight: Any, place: Place, classify: bool) -> Block:
+    y = frame[y] if isinstance(y, str) else y
+    weight = frame[weight] if isinstance(weight, str) else weight
+    return to_block(frame[features], y, weight, place=place, classify=classify)
+
+
+def _take_columns(X: Any, *named: Any) -> tuple[list[Any], Any]:
+    """Values of the columns that are given by name, and the frame without them."""
+    names = [value for value in named if isinstance(value, str)]
+    for name in names:
+        if name not in X.columns:
+            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
+    return [X[value] if isinstance(value, str) else value for value in named], X.drop(columns=names)
+
+
+def _aligned(values: Any, X: Any, parts: list[Any], name: str) -> list[Any]:
+    """One lazy run of `values` for each partition of the frame X."""
+    if values is None or isinstance(values, str):
+        return [values] * len(parts)
+    if not _is_dask(values):
+        raise ValueError(
+            f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a {type(values).__name__}: "
+            f"give {name} as a dask collection with the same partitions, or as the name of a column"
+        )
+    runs = _runs(values, name)
+    if len(runs) != len(parts):
+        raise ValueError(f"X has {len(parts)} partitions but {name} has {len(runs)}: repartition one like the other")
+    known = getattr(values, "known_divisions", False) and X.known_divisions
+    if known and tuple(values.divisions) != tuple(X.divisions):
+        raise ValueError(f"X and {name} have different divisions ({X.divisions} and {values.divisions})")
+    return runs
+
+
+# ---------------------------------------------------------------------------- arrays
+def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
+    if np.isnan(X.shape[1]):
+        raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first")
+    if X.numblocks[1] > 1:
+        logger.info("X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1])
+        X = X.rechunk({1: -1})
+    parts = list(X.to_delayed().ravel())
+    collections = tuple(v for v in (X, y, weight) if _is_dask(v))
+    y = _chunked_like(y, X, "y")
+    others = [y, [None] * len(parts) if weight is None else _chunked_like(weight, X, "sample_weight")]
+    return Partitions(None, _blocks(parts, *others, classify), None, collections, classify)
+
+
+def _chunked_like(values: Any, X: Any, name: str) -> list[Any]:
+    """One lazy run of `values` for each chunk of rows of the array X."""
+    import dask.array as da
+
+    lengths = X.chunks[0]
+    known = not np.isnan(lengths).any()
+    if not _is_dask(values):
+        values = np.asarray(values)
+        if not known:
+            raise ValueError(
+                f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "
+                f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same chunks"
+            )
+        _same_length(len(values), sum(lengths), name)
+        values = da.from_array(values, chunks=(lengths, *values.shape[1:]))
+    elif hasattr(values, "chunks") and known and not np.isnan(values.chunks[0]).any():
+        _same_length(values.shape[0], X.shape[0], name)
+        if values.chunks[0] != lengths:
+            logger.info("%s is chunked differently from X along rows; rechunked to match", name)
+            values = values.rechunk({0: lengths})
+    runs = _runs(values, name)
+    if len(runs) != len(lengths):
+        raise ValueError(
+            f"X has {len(lengths)} row chunks but {name} has {len(runs)}, and not all of their lengths are known: call "
+            f"compute_chunk_sizes() on both, or give both the same chunks"
+        )
+    return runs
+
+
+def _same_length(given: int, wanted: int, name: str) -> None:
+    if given != wanted:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: X {wanted}, {name} {given}")
+
+
+def _runs(values: Any, name: str) -> list[Any]:
+    if hasattr(values, "to_dask_array"):
+        if getattr(values, "ndim", 1) != 1:
+            raise ValueError(f"{name} should be one column, not a dataframe of {len(values.columns)}")
+        return list(values.to_delayed())
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.rechunk({1: -1})[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array, got {values.ndim} dimensions")
+    return list(values.to_delayed().ravel())
+
+
+# ---------------------------------------------------------------------------- delayed blocks
+def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Partitions:
+    others = []
+    for values, name in ((y, "y"), (weight, "sample_weight")):
+        if values is None and name == "sample_weight":
+            others.append([None] * len(X))
+            continue
+        if not isinstance(values, (list, tuple)) or not all(_is_delayed(part) for part in values):
+            raise ValueError(f"X is a list of delayed blocks; {name} must be a list of delayed blocks too")
+        if len(values) != len(X):
+            raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
+        others.append(list(values))
+    return Partitions(None, _blocks(list(X), *others, classify), None, (), classify)
+
+
+def _blocks(X: list[Any], y: list[Any], weight: list[Any], classify: bool) -> list[Any]:
+    import dask
+
+    make = dask.delayed(to_block)
+    return [
+        make(Xi, yi, wi, place=Place(i), classify=classify)
+        for i, (Xi, yi, wi) in enumerate(zip(X, y, weight, strict=True))
+    ]
+
+
+def _rows(values: Any, run: slice) -> Any:
+    if values is None:
+        return None
+    values = values if hasattr(values, "shape") else np.asarray(values)
+    return values.iloc[run] if hasattr(values, "iloc") else values[run]
+
+
+def _is_dask(values: Any) -> bool:
+    return hasattr(values, "__dask_graph__") and not _is_delayed(values)
+
+
+def _is_delayed(value: Any) -> bool:
+    return hasattr(value, "__dask_graph__") and type(value).__name__ in ("Delayed", "DelayedLeaf", "DelayedAttr")

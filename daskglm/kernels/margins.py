@@ -1,0 +1,56 @@
+"""CPU kernels on vectors of n margins: they never see X, so calling them is not a pass over the data."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from daskglm.losses import tile
+
+TILE_ROWS = 512
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def curvatures(code, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
+    """Weighted curvatures of the rows [start, stop) at the margins z."""
+    slope = np.empty(TILE_ROWS)
+    for lo in range(start, stop, TILE_ROWS):
+        hi = min(lo + TILE_ROWS, stop)
+        tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for t in range(len(a)):
+        total += a[t] * b[t]
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def hull(code, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
+    """The loss at margins combined from cached ones, with derivatives in the coefficients, over [start, stop).
+
+    Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for sum_j c_j Z_j + c_k. Adds to
+    `values` (m,), `slopes` (m, k + 1) and `hessians` (m, k + 1, k + 1), where index k is the constant direction.
+    """
+    k = len(Z)
+    basis = np.ones((k + 1, TILE_ROWS))
+    z, slope, curvature, scaled = np.empty(TILE_ROWS), np.empty(TILE_ROWS), np.empty(TILE_ROWS), np.empty(TILE_ROWS)
+    for lo in range(start, stop, TILE_ROWS):
+        hi = min(lo + TILE_ROWS, stop)
+        n = hi - lo
+        for j in range(k):
+            basis[j, :n] = Z[j][lo:hi]
+        for m in range(len(values)):
+            z[:] = coefficients[m, k]
+            for j in range(k):
+                for t in range(n):
+                    z[t] += coefficients[m, j] * basis[j, t]
+            values[m] += tile(code, y[lo:hi], z[:n], weight[lo:hi], slope[:n], curvature[:n])
+            for a in range(k + 1):
+                slopes[m, a] += _dot(slope[:n], basis[a, :n])
+                for t in range(n):
+                    scaled[t] = curvature[t] * basis[a, t]
+                for c in range(k + 1):
+                    hessians[m, a, c] += _dot(scaled[:n], basis[c, :n])

@@ -1,0 +1,174 @@
+"""The losses: value, slope and curvature of one row as functions of its label and margin.
+
+Formulas only: nothing here knows of rows, sums, storage or penalties. Solvers read the constants of `Loss`; the
+kernels call `tile`, which applies one loss to a run of rows small enough to stay in the first-level cache.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+LOGISTIC, SQUARED_HINGE, SQUARED = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One loss: its name, the integer that selects its branch in the kernels, and what solvers may rely on.
+
+    Parameters
+    ----------
+    name : str
+        The name users write.
+    code : int
+        Branch of `tile`. An integer, because kernels that take a jitted function never reach numba's disk cache.
+    classifies : bool
+        True if labels are -1/+1, False if they are real numbers.
+    smoothness : float
+        Supremum of the curvature.
+    """
+
+    name: str
+    code: int
+    classifies: bool
+    smoothness: float
+
+    def intercept_span(self, positive: float, negative: float, largest: float) -> float:
+        """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong intercept.
+
+        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1 (squared hinge), or
+        residuals all of one sign (squared), make that impossible; this bounds the intercept from both sides.
+
+        Parameters
+        ----------
+        positive, negative : float
+            Total weight of the two classes.
+        largest : float
+            Largest absolute label of a regression.
+        """
+        if self.code == LOGISTIC:
+            return abs(math.log(positive / negative))
+        return 1.0 if self.classifies else largest
+
+
+LOSSES = {
+    "logistic": Loss("logistic", LOGISTIC, True, 0.25),
+    "squared_hinge": Loss("squared_hinge", SQUARED_HINGE, True, 2.0),
+    "squared": Loss("squared", SQUARED, False, 1.0),
+}
+
+
+# ---------------------------------------------------------------------------- scalars for numba
+# exp and log1p are written out because LLVM vectorises arithmetic but not calls into libm: over a tile of margins
+# the loop below runs about four times as fast as one over math.exp and math.log1p.
+_LOG2E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits of the sum
+
+
+@intrinsic
+def _as_bits(typingctx: Any, x: Any) -> Any:
+    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(
+        args[0], context.get_value_type(types.int64)
+    )
+
+
+@intrinsic
+def _as_float(typingctx: Any, x: Any) -> Any:
+    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(
+        args[0], context.get_value_type(types.float64)
+    )
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def _exp(x: float) -> float:
+    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction, Taylor polynomial of degree 13."""
+    x = max(x, -708.0)
+    shifted = x * _LOG2E + _ROUND
+    k = shifted - _ROUND
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _as_float((_as_bits(shifted) + 1023) << 52)
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def _log1p(t: float) -> float:
+    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t)): the series in s^2 <= 1/9 up to s^33."""
+    s = t / (2.0 + t)
+    q = s * s
+    p = 1.0 / 33.0
+    p = p * q + 1.0 / 31.0
+    p = p * q + 1.0 / 29.0
+    p = p * q + 1.0 / 27.0
+    p = p * q + 1.0 / 25.0
+    p = p * q + 1.0 / 23.0
+    p = p * q + 1.0 / 21.0
+    p = p * q + 1.0 / 19.0
+    p = p * q + 1.0 / 17.0
+    p = p * q + 1.0 / 15.0
+    p = p * q + 1.0 / 13.0
+    p = p * q + 1.0 / 11.0
+    p = p * q + 1.0 / 9.0
+    p = p * q + 1.0 / 7.0
+    p = p * q + 1.0 / 5.0
+    p = p * q + 1.0 / 3.0
+    p = p * q + 1.0
+    return 2.0 * s * p
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
+    """Apply one loss to a run of rows; return the weighted sum of its values.
+
+    `slope` and `curvature` receive the weighted derivatives with respect to the margins `z`. All arrays are float64
+    of one length; an empty `weight` means weights of one. Formulas: equations (4)-(7) of Halloran & Rocke 2020,
+    supplement; the squared hinge uses the generalised Hessian. The terms `0.0 * m` let NaN and infinite margins
+    through to the sum, which max() would hide.
+    """
+    total = 0.0
+    weighted = len(weight) > 0
+    if code == LOGISTIC:
+        for t in range(len(z)):
+            s = weight[t] if weighted else 1.0
+            m = y[t] * z[t]
+            e = _exp(-abs(m))
+            other = 1.0 / (1.0 + e)
+            p = e * other if m > 0.0 else other
+            slope[t] = -s * y[t] * p
+            curvature[t] = s * e * other * other
+            total += s * (max(-m, 0.0) + _log1p(e) + 0.0 * m)
+    elif code == SQUARED_HINGE:
+        for t in range(len(z)):
+            s = weight[t] if weighted else 1.0
+            m = y[t] * z[t]
+            short = max(1.0 - m, 0.0)
+            slope[t] = -2.0 * s * y[t] * short
+            curvature[t] = 2.0 * s if short > 0.0 else 0.0
+            total += s * (short * short + 0.0 * m)
+    else:
+        for t in range(len(z)):
+            s = weight[t] if weighted else 1.0
+            r = z[t] - y[t]
+            slope[t] = s * r
+            curvature[t] = s
+            total += 0.5 * s * r * r
+    return total

@@ -1,0 +1,179 @@
+"""The objective 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b): the solvers' only interlocutor.
+
+It adds penalty and C to the sums that an engine takes over the rows, counts passes, and bounds how far a point can be
+from the optimum. w holds the features' coefficients and, where there is an intercept, b as its last entry.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from daskglm.engine import Engine
+from daskglm.losses import Loss
+from daskglm.messages import Evaluate, HessianVector, OnHull, Problem, Request, Totals
+
+_tokens = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal where asked."""
+
+    objective: Objective
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    token: int
+    gram: np.ndarray | None = None
+    diagonal: np.ndarray | None = None
+
+    def hessian_vector(self, v: np.ndarray) -> np.ndarray:
+        """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
+        return self.objective.hessian_vector(self, v)
+
+
+class Objective:
+    """Penalty plus C times the sum of losses, over the rows of an engine.
+
+    Parameters
+    ----------
+    engine : Engine
+    problem : Problem
+        Labels to targets, class weights.
+    loss : Loss
+    C : float
+        Weight of the losses; infinity means no penalty (then the losses have weight one).
+    fit_intercept : bool
+        Whether w ends in an unpenalised intercept.
+    span : float
+        See `Loss.intercept_span`.
+    weight : float, optional
+        Sum of row weights; default: without class weights.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        loss: Loss,
+        *,
+        C: float,
+        fit_intercept: bool,
+        span: float = 0.0,
+        weight: float | None = None,
+    ) -> None:
+        self.engine, self.problem, self.loss = engine, problem, loss
+        self.penalty = 0.0 if math.isinf(C) else 1.0
+        self.scale = 1.0 if math.isinf(C) else C
+        self.fit_intercept = fit_intercept
+        self.n_features = engine.facts.n_features or 0
+        self.size = self.n_features + fit_intercept
+        self.total_weight = engine.facts.weight if weight is None else weight
+        self.span = span
+        self.passes = 0.0
+        self._penalised = np.ones(self.size)
+        self._penalised[self.n_features :] = 0.0
+        self._penalised *= self.penalty
+
+    # ------------------------------------------------------------------ points
+    def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False) -> Point:
+        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round."""
+        token = next(_tokens)
+        totals = self._ask(Evaluate(w, token, gram, diagonal))
+        pw = self._penalised * w
+        hessian = None
+        if gram:
+            upper = np.triu(totals["gram"])
+            hessian = self.scale * (upper + np.triu(upper, 1).T)
+            hessian[np.diag_indices_from(hessian)] += self._penalised
+        return Point(
+            self,
+            w,
+            self.scale * float(totals["value"]) + 0.5 * float(w @ pw),
+            self.scale * totals["gradient"] + pw,
+            token,
+            hessian,
+            self.scale * totals["diagonal"] + self._penalised if diagonal else None,
+        )
+
+    def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
+        """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
+        product = self._ask(HessianVector(v, (point.token, point.w)))["product"]
+        return self.scale * product + self._penalised * v
+
+    def hull(
+        self, points: Sequence[Point], coefficients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Objective at combinations of evaluated points, with derivatives in the coefficients.
+
+        Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j must sum to one
+        where there is an intercept. Returns values (m,), slopes (m, k + 1) and Hessians (m, k + 1, k + 1).
+        Margins are affine in w, so cached ones serve. Cost: 0 passes, 1 round.
+        """
+        coefficients = np.atleast_2d(coefficients)
+        totals = self._ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
+        W = np.zeros((len(points) + 1, self.size))
+        W[:-1] = [p.w for p in points]
+        if self.fit_intercept:
+            W[-1, -1] = 1.0
+        inner = (W * self._penalised) @ W.T
+        pc = coefficients @ inner
+        values = self.scale * totals["values"] + 0.5 * np.einsum("mk,mk->m", pc, coefficients)
+        return values, self.scale * totals["slopes"] + pc, self.scale * totals["hessians"] + inner
+
+    def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
+        """Objective at a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
+        return self.hull((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
+
+    # ------------------------------------------------------------------ how good a point is
+    def bound(self, point: Point) -> float:
+        """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost: nothing.
+
+        With b eliminated, the objective is 1-strongly convex in w, so at w and any b the excess is at most
+        |g_w|^2 / 2 + |g_b| |b - b*|. |b*| is bounded by |w*| times the largest row norm plus the loss's span, and
+        |w*|^2 / 2 by the objective. Losses are not negative, so the value itself is a bound too.
+        """
+        if not self.penalty:
+            return math.nan
+        return min(self.feature_bound(point) + self._intercept_bound(point), point.value)
+
+    def feature_bound(self, point: Point) -> float:
+        """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
+        g = point.gradient[: self.n_features]
+        return float(g @ g) / (2.0 * self.penalty) if self.penalty else math.nan
+
+    def _intercept_bound(self, point: Point) -> float:
+        if not self.fit_intercept:
+            return 0.0
+        reach = math.sqrt(2.0 * max(point.value, 0.0)) * self.engine.facts.largest_row_norm + self.span
+        return abs(float(point.gradient[-1])) * (abs(float(point.w[-1])) + reach)
+
+    def with_best_intercept(self, point: Point, *, diagonal: bool = False) -> Point:
+        """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.
+
+        A safeguarded Newton search on cached margins; afterwards the intercept's part of the bound is negligible.
+        """
+        b, low, high = 0.0, -math.inf, math.inf
+        for _ in range(50):
+            _, slopes, hessians = self.hull((point,), np.array([[1.0, b]]))
+            slope, curvature = float(slopes[0, -1]), float(hessians[0, -1, -1])
+            low, high = (b, high) if slope < 0 else (low, b)
+            newton = b - slope / curvature if curvature > 0 else b - math.copysign(1.0, slope)
+            if not low < newton < high:
+                newton = 0.5 * (low + high) if math.isfinite(low + high) else b - math.copysign(1.0, slope)
+            if slope == 0.0 or abs(newton - b) <= 1e-15 * (1.0 + abs(float(point.w[-1]) + newton)):
+                break
+            b = newton
+        w = point.w.copy()
+        w[-1] += b
+        return self.at(w, diagonal=diagonal)
+
+    def _ask(self, request: Request) -> Totals:
+        totals = self.engine.total(self.problem, request)
+        self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
+        return totals

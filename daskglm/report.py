@@ -1,0 +1,156 @@
+"""What a fit says of itself: why it stopped, what each iteration cost, and how good the answer is."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import numpy as np
+
+
+class Reason(enum.Enum):
+    """Why a solve ended; the value is the sentence that users read."""
+
+    CONVERGED = "the bound on relative suboptimality fell to tol"
+    SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
+    SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
+    NO_PROGRESS = "no step lowers the objective further in floating point"
+    MAX_ITER = "max_iter iterations were made"
+    CALLBACK = "the callback asked to stop"
+    NOT_FINITE = "the objective is not finite: values are too large"
+
+    @property
+    def converged(self) -> bool:
+        """Whether a stopping rule was met, as against running out of iterations or of precision."""
+        return self in (Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT)
+
+
+class Iteration(TypedDict):
+    """One accepted point. Counters run from the start of the solve; `step` is the norm of the change of w."""
+
+    iteration: int
+    objective: float
+    relative_gap: float
+    gradient_norm: float
+    step: float
+    passes: float
+    rounds: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a fit went.
+
+    Parameters
+    ----------
+    solver : str
+        What ran.
+    why : str
+        Why this solver was chosen.
+    converged : bool
+        Whether the stopping rule was met.
+    reason : str
+        A sentence.
+    objective : float
+        1/2 |w|^2 + C sum of losses at the returned coefficients.
+    relative_gap : float
+        Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is none (C = inf).
+    gradient_ratio : float
+        |gradient| / |gradient at w = 0|.
+    n_iter : int
+        Accepted points after the first.
+    passes : float
+        Rows of X read, over the number of rows.
+    rounds : int
+        Requests answered by all workers.
+    bytes_reduced : int
+        Bytes of partial results that workers sent.
+    seconds : float
+        Wall time of the solve, and `seconds_loading` of the pass that loads and checks the data.
+    n_rows, n_features, workers : int
+        Size of the problem and of what solved it.
+    repairs : int
+        How often lost blocks were found again.
+    history : list of dict
+        One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
+    parts : tuple of Report
+        One-vs-rest: the report of each class; the fields above are then sums (objective, passes, ...) or maxima.
+    """
+
+    solver: str
+    why: str
+    converged: bool
+    reason: str
+    objective: float
+    relative_gap: float
+    gradient_ratio: float
+    n_iter: int
+    passes: float
+    rounds: int
+    bytes_reduced: int
+    seconds: float
+    seconds_loading: float
+    n_rows: int
+    n_features: int
+    workers: int
+    repairs: int = 0
+    history: list[Iteration] = field(default_factory=list, repr=False)
+    parts: tuple[Report, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = [
+            ("solver", f"{self.solver} ({self.why})"),
+            ("converged", f"{'yes' if self.converged else 'NO'}: {self.reason}"),
+            ("objective", f"{self.objective:.12g}"),
+            ("relative gap", "no bound (C = inf)" if math.isnan(self.relative_gap) else f"<= {self.relative_gap:.2e}"),
+            ("gradient ratio", f"{self.gradient_ratio:.2e}"),
+            ("iterations", f"{self.n_iter}"),
+            ("passes over X", f"{self.passes:.4g}"),
+            ("rounds", f"{self.rounds} over {self.workers} worker(s), {self.bytes_reduced:,} bytes reduced"),
+            ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
+            ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
+        ]
+        if self.repairs:
+            rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
+        if self.parts:
+            rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def combine(parts: list[Report]) -> Report:
+    """One report of several problems solved one after the other on the same data."""
+    first = parts[0]
+    worst = next((part for part in parts if not part.converged), first)
+    gaps = [part.relative_gap for part in parts]
+    return Report(
+        solver=first.solver,
+        why=first.why,
+        converged=all(part.converged for part in parts),
+        reason=worst.reason,
+        objective=sum(part.objective for part in parts),
+        relative_gap=float(np.max(gaps)),
+        gradient_ratio=max(part.gradient_ratio for part in parts),
+        n_iter=max(part.n_iter for part in parts),
+        passes=sum(part.passes for part in parts),
+        rounds=sum(part.rounds for part in parts),
+        bytes_reduced=sum(part.bytes_reduced for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        seconds_loading=first.seconds_loading,
+        n_rows=first.n_rows,
+        n_features=first.n_features,
+        workers=first.workers,
+        repairs=max(part.repairs for part in parts),
+        history=[record for part in parts for record in part.history],
+        parts=tuple(parts),
+    )
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The numbers of a report without history and parts, for files."""
+    names = [name for name in Report.__dataclass_fields__ if name not in ("history", "parts")]
+    return {name: getattr(report, name) for name in names}

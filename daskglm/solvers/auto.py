@@ -1,0 +1,19 @@
+"""Which solver suits the shape of a problem, and why."""
+
+from __future__ import annotations
+
+from daskglm.objective import Objective
+
+DENSE_FEATURES = 1000  # X'DX costs d / 2 products of a pass: beyond this CG's 30 or so passes are cheaper
+SPARSE_FEATURES = 1500  # the Gram of sparse rows is dense
+
+
+def choose(objective: Objective) -> tuple[str, str]:
+    """Name of the solver to use and the reason, in words."""
+    facts, d = objective.engine.facts, objective.n_features
+    per_row = facts.nonzeros / max(facts.n_rows, 1)
+    if not facts.sparse and d <= DENSE_FEATURES:
+        return "newton", f"dense with {d:,} features: forming the Hessian takes fewest passes"
+    if facts.sparse and d <= SPARSE_FEATURES and per_row <= 100:
+        return "newton", f"sparse with {d:,} features, {per_row:.0f} stored a row: the Hessian is cheap"
+    return "tron", f"{d:,} features: Hessian-vector products instead of a {d:,} x {d:,} Hessian"

@@ -1,0 +1,73 @@
+"""Gradient descent: with a constant step as in the HPC paper, or with a step that sets itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+
+import numpy as np
+
+from daskglm.objective import Objective, Point
+from daskglm.report import Reason
+from daskglm.solvers.linear import backtrack
+
+WINDOW = 10  # values a non-monotone step may rise above: the last so many
+
+
+def gradient_descent(
+    objective: Objective, w: np.ndarray, *, step: float | str = "auto", epsilon: float | None = None
+) -> Generator[Point, None, Reason]:
+    """Plain gradient descent on the mean objective.
+
+    Parameters
+    ----------
+    step : float or "auto"
+        A number is the constant alpha of Algorithms 1 and 7 of Mouhajir, Nechba & Sedjari (HPC applied to logistic
+        regression): w <- w - alpha * gradient / (C * sum of weights), which with C = inf is their mean gradient
+        exactly. "auto": Barzilai-Borwein steps, safeguarded by a non-monotone Armijo rule on cached margins.
+    epsilon : float, optional
+        With a constant step: stop as they do, after the step taken where the mean gradient's norm is <= epsilon.
+
+    Notes
+    -----
+    The paper's Algorithm 1 adds alpha times a gradient whose sign makes it climb; its code, and this, descend.
+    Cost: 1 pass and 1 round per step; 2 passes where an automatic step must be shortened.
+    """
+    point = objective.at(w)
+    if step == "auto":
+        return (yield from _barzilai_borwein(objective, point))
+    total = objective.scale * objective.total_weight
+    while True:
+        yield point
+        mean_gradient = point.gradient / total
+        small = epsilon is not None and np.linalg.norm(mean_gradient) <= epsilon
+        point = objective.at(point.w - float(step) * mean_gradient)
+        if small:
+            yield point
+            return Reason.SMALL_MEAN_GRADIENT
+
+
+def _barzilai_borwein(objective: Objective, point: Point) -> Generator[Point, None, Reason]:
+    """Alternate the two Barzilai-Borwein steps; the first step is one over a bound on the curvature."""
+    radius = objective.engine.facts.largest_row_norm
+    curvature = objective.penalty + objective.scale * objective.loss.smoothness * objective.total_weight * (
+        radius * radius + objective.fit_intercept
+    )
+    t = 1.0 / max(curvature, np.finfo(float).tiny)
+    values: deque[float] = deque(maxlen=WINDOW)
+    odd = False
+    while True:
+        values.append(point.value)
+        yield point
+        trial = objective.at(point.w - t * point.gradient)
+        accepted = backtrack(objective, point, trial, reference=max(values))
+        if accepted is None:
+            return Reason.NO_PROGRESS
+        s, change = accepted.w - point.w, accepted.gradient - point.gradient
+        inner = float(s @ change)
+        if inner > 0.0:
+            t = inner / float(change @ change) if odd else float(s @ s) / inner
+            odd = not odd
+        else:
+            t *= 2.0
+        point = accepted

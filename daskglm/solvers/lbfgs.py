@@ -1,0 +1,61 @@
+"""Limited-memory BFGS: one pass an iteration, for when curvature products cost too much."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+
+import numpy as np
+
+from daskglm.objective import Objective, Point
+from daskglm.report import Reason
+from daskglm.solvers.linear import backtrack
+
+MEMORY = 10
+
+
+def lbfgs(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
+    """Two-loop L-BFGS started from the inverse diagonal of the Hessian at the first point.
+
+    Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search is on cached
+    margins. Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
+    """
+    point = objective.at(w, diagonal=True)
+    assert point.diagonal is not None
+    diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max(initial=0.0)), 1e-300))
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
+    while True:
+        yield point
+        step = -_inverse_times(pairs, diagonal, point.gradient)
+        if not float(point.gradient @ step) < 0.0:
+            return Reason.NO_PROGRESS
+        accepted = backtrack(objective, point, objective.at(point.w + step))
+        if accepted is None:
+            if not pairs:
+                return Reason.NO_PROGRESS
+            pairs.clear()  # a stale model of the curvature may be all that is wrong
+            continue
+        s, change = accepted.w - point.w, accepted.gradient - point.gradient
+        curvature = float(s @ change)
+        if curvature > 1e-10 * float(s @ (diagonal * s)) * 1e-6:
+            pairs.append((s, change, curvature))
+        point = accepted
+
+
+def _inverse_times(
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]], diagonal: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """The inverse Hessian estimate times the gradient (Nocedal & Wright, algorithm 7.4)."""
+    q = gradient.copy()
+    alphas = []
+    for s, change, curvature in reversed(pairs):
+        alpha = float(s @ q) / curvature
+        q -= alpha * change
+        alphas.append(alpha)
+    if pairs:
+        _, change, curvature = pairs[-1]
+        q *= curvature / float(change @ (change / diagonal))
+    q /= diagonal
+    for (s, change, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
+        q += (alpha - float(change @ q) / curvature) * s
+    return q

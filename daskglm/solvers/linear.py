@@ -1,0 +1,120 @@
+"""Linear systems and line searches that solvers share; nothing here knows where the rows are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from daskglm.objective import Objective, Point
+
+ARMIJO = 1e-4  # share of the predicted decrease that must be real
+TRIALS = 4  # steps per request when backtracking: each costs n losses
+ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this mean nothing
+
+
+def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
+
+    Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm solution from an
+    eigendecomposition, leaving out directions along which the objective is flat.
+    """
+    scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    scale[scale == 0.0] = 1.0
+    scaled = hessian / scale[:, None] / scale[None, :]
+    rhs = -gradient / scale
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            factor = scipy.linalg.cho_factor(scaled, lower=True, check_finite=False)
+        if np.diag(factor[0]).min() > 1e-7:
+            return scipy.linalg.cho_solve(factor, rhs, check_finite=False) / scale
+    except scipy.linalg.LinAlgError:
+        pass
+    if not np.isfinite(scaled).all():
+        return -gradient / scale**2
+    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+    keep = values > len(values) * np.finfo(float).eps * values[-1]
+    return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
+
+
+class BallStep(NamedTuple):
+    """A step within a trust region, what is left of the residual, and whether the step ends on the border."""
+
+    step: np.ndarray
+    residual: np.ndarray
+    on_border: bool
+
+
+def cg_in_ball(
+    product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, M: np.ndarray, radius: float
+) -> BallStep:
+    """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by the diagonal M.
+
+    Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5) products, as
+    LIBLINEAR 2.30 does (Steihaug's rule at the border). Cost: 1 pass per product.
+    """
+    step = np.zeros_like(gradient)
+    residual = -gradient
+    z = residual / M
+    direction = z
+    zr = float(z @ residual)
+    goal = 0.1 * np.sqrt(zr)
+    for _ in range(max(len(gradient), 5)):
+        if np.sqrt(zr) <= goal:
+            break
+        hd = product(direction)
+        curvature = float(direction @ hd)
+        if curvature <= 1e-16 * float(direction @ (M * direction)):  # flat along the direction: go to the border
+            step, residual = _to_border(step, direction, M, radius, residual, hd)
+            return BallStep(step, residual, True)
+        alpha = zr / curvature
+        longer = step + alpha * direction
+        if np.sqrt(float(longer @ (M * longer))) > radius:
+            step, residual = _to_border(step, direction, M, radius, residual, hd)
+            return BallStep(step, residual, True)
+        step, residual = longer, residual - alpha * hd
+        z = residual / M
+        zr, old = float(z @ residual), zr
+        direction = z + (zr / old) * direction
+    return BallStep(step, residual, False)
+
+
+def _to_border(
+    step: np.ndarray, direction: np.ndarray, M: np.ndarray, radius: float, residual: np.ndarray, hd: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go on along a direction until |s|_M = radius (the positive root, written without cancellation)."""
+    sMd, dMd, sMs = float(step @ (M * direction)), float(direction @ (M * direction)), float(step @ (M * step))
+    room = radius * radius - sMs
+    root = np.sqrt(max(sMd * sMd + dMd * room, 0.0))
+    alpha = room / (sMd + root) if sMd >= 0 else (root - sMd) / dMd
+    return step + alpha * direction, residual - alpha * hd
+
+
+def backtrack(
+    objective: Objective, point: Point, trial: Point, reference: float | None = None, *, gram: bool = False
+) -> Point | None:
+    """The trial point if it decreases the objective enough, else the first point between that does.
+
+    Search between the two points uses their cached margins, so it makes no pass over X; only the accepted point is
+    evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches). None where no
+    step helps. A trial that is level in floating point is taken if its gradient is smaller.
+    """
+    reference = point.value if reference is None else reference
+    slope = float(point.gradient @ (trial.w - point.w))
+    if trial.value <= reference + ARMIJO * slope:
+        return trial
+    if abs(trial.value - point.value) <= ROUNDING * abs(point.value):
+        return trial if np.linalg.norm(trial.gradient) < np.linalg.norm(point.gradient) else None
+    t = 1.0
+    while t > 1e-12 and slope < 0:
+        steps = t * 0.5 ** np.arange(1, TRIALS + 1)
+        values = objective.between(point, trial, steps)
+        good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
+        if len(good):
+            return objective.at(point.w + steps[good[0]] * (trial.w - point.w), gram=gram)
+        t = float(steps[-1])
+    return None

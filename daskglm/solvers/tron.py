@@ -1,0 +1,68 @@
+"""Trust-region Newton by conjugate gradients (TRON): for many features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+
+from daskglm.objective import Objective, Point
+from daskglm.report import Reason
+from daskglm.solvers.linear import cg_in_ball
+
+ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
+SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
+MIXTURE = 0.01  # share of the Hessian's diagonal in the preconditioner, the rest being the identity
+TINY = 1e-12  # relative changes of the objective that no longer count
+
+
+def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
+    """Trust-region Newton with diagonally preconditioned conjugate gradients.
+
+    The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of LIBLINEAR 2.30 (the
+    algorithm of Halloran & Rocke 2020). Cost: 1 pass and 1 round per CG product, 1 of each per trial point.
+    """
+    point = objective.at(w, diagonal=True)
+    M = _preconditioner(point)
+    radius = math.sqrt(float(point.gradient @ (M * point.gradient)))
+    first = True
+    yield point
+    while True:
+        ball = cg_in_ball(point.hessian_vector, point.gradient, M, radius)
+        slope = float(point.gradient @ ball.step)
+        predicted = -0.5 * (slope - float(ball.step @ ball.residual))
+        trial = objective.at(point.w + ball.step, diagonal=True)
+        value = trial.value if math.isfinite(trial.value) else math.inf
+        actual = point.value - value
+        length = math.sqrt(float(ball.step @ (M * ball.step)))
+        radius = min(radius, length) if first else radius
+        first = False
+        radius = _next_radius(radius, length, slope, actual, predicted, on_border=ball.on_border)
+        if actual > ACCEPT * predicted:
+            point = trial
+            M = _preconditioner(point)
+            yield point
+        scale = TINY * abs(point.value)
+        if predicted <= 0 or (abs(actual) <= scale and abs(predicted) <= scale) or radius == 0.0:
+            return Reason.NO_PROGRESS
+
+
+def _preconditioner(point: Point) -> np.ndarray:
+    assert point.diagonal is not None
+    return (1.0 - MIXTURE) + MIXTURE * point.diagonal
+
+
+def _next_radius(
+    radius: float, length: float, slope: float, actual: float, predicted: float, *, on_border: bool
+) -> float:
+    """Radius for the next step, from how well the quadratic model foresaw this one."""
+    beyond = -actual - slope  # f(w + s) - f(w) - g's: what the linear model missed
+    alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * slope / beyond)
+    if actual < ACCEPT * predicted:
+        return min(alpha * length, HALVE * radius)
+    if actual < POOR * predicted:
+        return max(SHRINK * radius, min(alpha * length, HALVE * radius))
+    if actual < GOOD * predicted:
+        return max(SHRINK * radius, min(alpha * length, GROW * radius))
+    return GROW * radius if on_border else max(radius, min(alpha * length, GROW * radius))

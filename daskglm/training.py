@@ -1,0 +1,306 @@
+"""From checked arguments to a solved problem: data to an engine, labels to problems, a solver to its solution."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import sys
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from daskglm.driver import Callback, Solution, solve
+from daskglm.engine import Engine, Local
+from daskglm.inputs import Partitions, partitions
+from daskglm.losses import LOSSES, Loss
+from daskglm.messages import Facts, Problem
+from daskglm.objective import Objective
+from daskglm.progress import progress_bar
+from daskglm.report import Report, combine
+from daskglm.solvers import MAX_ITER, SOLVERS, check_options
+from daskglm.solvers.auto import choose
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields."""
+
+    loss: str
+    C: float = 1.0
+    solver: str = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    callback: Callback | None = None
+    progress: bool | None = None
+    solver_options: Mapping[str, Any] | None = None
+
+    def check(self) -> Loss:
+        """Raise ValueError for values that no fit can use; return the loss."""
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
+        if not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
+            raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty)")
+        if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r} must be a number not below 0")
+        if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1):
+            raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer, or None")
+        check_options(self.solver, dict(self.solver_options or {}))
+        loss = LOSSES[self.loss]
+        weight = self.class_weight
+        if weight is not None and not loss.classifies:
+            raise ValueError(f"class_weight has no meaning for loss={self.loss!r}, which has no classes")
+        if weight is not None and weight != "balanced" and not isinstance(weight, Mapping):
+            raise ValueError(f"class_weight={weight!r} must be a dict of label: weight, 'balanced' or None")
+        if isinstance(weight, Mapping) and any(not value >= 0 for value in weight.values()):
+            raise ValueError(f"class_weight={weight!r} has a weight that is not a number >= 0")
+        return loss
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Coefficients (problems, d), intercepts (problems,), sorted classes (None: regression) and the report."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray | None
+    report: Report
+
+
+def train(
+    X: Any, y: Any, settings: Settings, *, sample_weight: Any = None, start: Any = None, client: Any = None
+) -> Trained:
+    """Fit one problem, or one per class where there are more than two.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        See `inputs.partitions`.
+    start : tuple of (coef, intercept), optional
+        Where to start: arrays that broadcast to (problems, d) and (problems,).
+    client : distributed.Client, optional
+        Where to run. Default: the current client for dask collections, this process for data in memory.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where a solve ended without meeting `tol`, with the precision reached.
+    """
+    loss = settings.check()
+    data = partitions(X, y, sample_weight, classify=loss.classifies)
+    began = time.perf_counter()
+    with _client_for(data, client) as running, contextlib.closing(_engine(data, running)) as engine:
+        loading = time.perf_counter() - began
+        _check_facts(engine.facts, loss)
+        classes, problems = _problems(engine.facts, loss, settings)
+        solved = []
+        for k, (problem, total) in enumerate(problems):
+            objective = _objective(engine, problem, total, loss, settings)
+            w = _start(start, k, len(problems), objective)
+            solved.append(_solve_one(objective, w, settings, loading))
+    reports = [report for _, report in solved]
+    report = reports[0] if len(reports) == 1 else combine(reports)
+    if not report.converged:
+        _warn(report, settings)
+    d = engine.facts.n_features or 0
+    W = np.array([solution.point.w for solution, _ in solved])
+    intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
+    return Trained(W[:, :d], intercept, classes, report)
+
+
+# ---------------------------------------------------------------------------- where to run
+def _engine(data: Partitions, client: Any) -> Engine:
+    if client is None:
+        return Local(data.load())
+    from distributed import futures_of
+
+    from daskglm.cluster import Cluster
+
+    if data.arrays is None:
+        return Cluster(client, data.lazy, pin=not futures_of(data.collections))
+    return Cluster.from_memory(client, data)
+
+
+@contextlib.contextmanager
+def _client_for(data: Partitions, client: Any) -> Iterator[Any]:
+    """The client to run on, or None for this process.
+
+    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to load in).
+    """
+    if "distributed" not in sys.modules:  # then nobody can have made a client
+        yield None
+        return
+    import distributed
+
+    if client is None and data.arrays is None:
+        with contextlib.suppress(ValueError):
+            client = distributed.get_client()
+    if client is not None and _in_task():
+        with distributed.worker_client() as inner:
+            yield inner
+    else:
+        yield client
+
+
+def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
+    """Do the work now, or in a thread of its own where the client it will use is asynchronous.
+
+    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
+    """
+    if client is None and lazy and "distributed" in sys.modules:
+        from distributed import get_client
+
+        with contextlib.suppress(ValueError):
+            client = get_client()
+    return asyncio.to_thread(work) if client is not None and client.asynchronous else work()
+
+
+def _in_task() -> bool:
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------- problems
+def _check_facts(facts: Facts, loss: Loss) -> None:
+    if facts.n_rows == 0:
+        raise ValueError(
+            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is required."
+        )
+    if not facts.n_features:
+        raise ValueError(
+            f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns"
+        )
+    if not facts.weight > 0:
+        raise ValueError("all sample weights are zero: there is nothing to fit")
+    if loss.classifies:
+        kept = [label for label, _, weight in facts.classes if weight > 0]
+        if len(kept) < 2:
+            names = ", ".join(repr(getattr(label, "item", lambda label=label: label)()) for label in kept)
+            raise ValueError(f"all rows with a positive weight have one class, {names}: a classifier needs two")
+
+
+def _problems(
+    facts: Facts, loss: Loss, settings: Settings
+) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
+    """The classes, and each problem with the total weight of its positive and negative rows."""
+    if not loss.classifies:
+        return None, [(Problem(loss.code), (facts.weight, 0.0))]
+    try:
+        ordered = sorted(facts.classes, key=lambda entry: entry[0])
+    except TypeError as error:
+        raise ValueError(f"labels of different kinds cannot be ordered: {error}") from error
+    factors = _class_factors(ordered, settings.class_weight)
+    weights = {label: weight * factors.get(label, 1.0) for label, _, weight in ordered}
+    total = sum(weights.values())
+    positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
+    problems = [
+        (Problem(loss.code, label, tuple(factors.items())), (weights[label], total - weights[label]))
+        for label in positives
+    ]
+    for problem, (positive, negative) in problems:
+        if not (positive > 0 and negative > 0):
+            raise ValueError(f"class {problem.positive!r} against the rest leaves one side without weight")
+    return np.array([label for label, _, _ in ordered]), problems
+
+
+def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> dict[Any, float]:
+    if class_weight is None:
+        return {}
+    if class_weight == "balanced":
+        total = sum(weight for _, _, weight in ordered)
+        return {label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0}
+    labels = {label for label, _, _ in ordered}
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown}, which y does not have; it has {sorted(labels)}")
+    return {label: float(weight) for label, weight in class_weight.items()}
+
+
+def _objective(
+    engine: Engine, problem: Problem, total: tuple[float, float], loss: Loss, settings: Settings
+) -> Objective:
+    span = loss.intercept_span(*total, engine.facts.largest_target)
+    return Objective(
+        engine, problem, loss, C=float(settings.C), fit_intercept=settings.fit_intercept, span=span, weight=sum(total)
+    )
+
+
+# ---------------------------------------------------------------------------- one solve
+def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarray:
+    w = np.zeros(objective.size)
+    if start is None:
+        return w
+    coef, intercept = start
+    coef = np.asarray(coef, dtype=np.float64).reshape(-1, objective.n_features) if np.size(coef) else None
+    if coef is None or len(coef) != problems or not np.isfinite(coef).all():
+        raise ValueError(
+            f"warm_start has coefficients of shape {np.shape(start[0])}; this fit wants ({problems}, "
+            f"{objective.n_features}) finite numbers"
+        )
+    w[: objective.n_features] = coef[k]
+    if objective.fit_intercept:
+        w[-1] = float(np.broadcast_to(np.asarray(intercept, dtype=np.float64), (problems,))[k])
+    return w
+
+
+def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading: float) -> tuple[Solution, Report]:
+    name, why = (settings.solver, "asked for") if settings.solver != "auto" else choose(objective)
+    max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
+    at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if w.any() else None
+    points = SOLVERS[name](objective, w, **(settings.solver_options or {}))
+    with progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback:
+        solution = solve(
+            objective,
+            points,
+            tol=float(settings.tol),
+            max_iter=max_iter,
+            start_gradient_norm=at_zero,
+            callback=callback,
+        )
+    engine = objective.engine
+    report = Report(
+        solver=name,
+        why=why,
+        converged=solution.reason.converged,
+        reason=solution.reason.value,
+        objective=solution.point.value,
+        relative_gap=solution.relative_gap,
+        gradient_ratio=solution.gradient_ratio,
+        n_iter=len(solution.history) - 1,
+        passes=solution.passes,
+        rounds=solution.rounds,
+        bytes_reduced=solution.bytes_reduced,
+        seconds=solution.seconds,
+        seconds_loading=loading,
+        n_rows=engine.facts.n_rows,
+        n_features=objective.n_features,
+        workers=engine.workers,
+        repairs=engine.repairs,
+        history=solution.history,
+    )
+    return solution, report
+
+
+def _warn(report: Report, settings: Settings) -> None:
+    gap = report.relative_gap
+    reached = f"relative gap {gap:.1e}" if not math.isnan(gap) else f"gradient ratio {report.gradient_ratio:.1e}"
+    warnings.warn(
+        f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: {reached} after "
+        f"{report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or give another solver.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
