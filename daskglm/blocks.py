@@ -137,7 +137,7 @@ def _as_float(X: np.ndarray, name: str) -> np.ndarray:
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has values that are not numbers ({error}); encode them before fit") from error
+        raise type(error)(f"{name} has values that are not numbers ({error}); encode them before fit") from error
 
 
 def _largest_norm(rows: Any, place: Place) -> float:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
-from daskglm.inputs import Partitions
+from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
 from daskglm.respond import Memo, Shard
 
@@ -212,12 +212,7 @@ class Cluster:
     async def _start(self) -> Facts:
         """Open a shard on every worker and learn what the data are."""
         facts, rows = await self._place(self._keys_in_order())
-        widths = {key: width for key, (n, width) in rows.items() if n}
-        first = next(iter(widths), None)
-        for key, width in widths.items():
-            if width != widths[first]:
-                i, j = self._order[first], self._order[key]
-                raise ValueError(f"partition {i} has {widths[first]} columns but partition {j} has {width}")
+        check_widths([rows[key] for key in self._keys_in_order()])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
         if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
             logger.info("rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts))

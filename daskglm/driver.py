@@ -12,6 +12,9 @@ import numpy as np
 from daskglm.objective import Objective, Point
 from daskglm.report import Iteration, Reason
 
+STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
+ROUNDING = 16 * np.finfo(float).eps
+
 Callback = Callable[[Iteration], bool | None]
 
 
@@ -70,6 +73,22 @@ class _Record:
         return record
 
 
+class _Stall:
+    """Tells when neither the value falls beyond rounding nor the gradient's norm halves for `STALL` points."""
+
+    def __init__(self) -> None:
+        self.value, self.norm, self.idle = math.inf, math.inf, 0
+
+    def after(self, value: float, norm: float) -> bool:
+        """Take note of a point; true if it is one too many."""
+        if value < self.value - ROUNDING * abs(value) or norm < 0.5 * self.norm:
+            self.idle = 0
+        else:
+            self.idle += 1
+        self.value, self.norm = min(value, self.value), min(norm, self.norm)
+        return self.idle >= STALL
+
+
 def solve(
     objective: Objective,
     points: Iterator[Point],
@@ -99,10 +118,11 @@ def solve(
     record = _Record(objective)
     best: Point | None = None
     gap, reason = math.inf, Reason.MAX_ITER
-    settle_below = math.inf
+    settle_below, stall = math.inf, _Stall()
     while True:
         try:
-            point = next(points)
+            with np.errstate(over="ignore", invalid="ignore"):  # a diverging solver is told by its value
+                point = next(points)
         except StopIteration as end:
             reason = end.value
             break
@@ -126,7 +146,10 @@ def solve(
             reason = Reason.CONVERGED
             break
         if not objective.penalty and norm <= tol * start_gradient_norm:
-            reason = Reason.SMALL_GRADIENT
+            best, reason = point, Reason.SMALL_GRADIENT
+            break
+        if stall.after(point.value, norm):
+            reason = Reason.NO_PROGRESS
             break
         if callback is not None and callback(iteration):
             reason = Reason.CALLBACK

@@ -36,7 +36,9 @@ class Partitions:
             return [to_block(*self.arrays, place=place, classify=self.classify)]
         import dask
 
-        return list(dask.compute(*self.lazy))
+        blocks = list(dask.compute(*self.lazy))
+        check_widths([(block.facts.n_rows, block.facts.n_features) for block in blocks])
+        return blocks
 
     def split(self, pieces: int) -> list[Any]:
         """Cut rows in memory into runs of about equal length, each with the number of its first row."""
@@ -91,6 +93,14 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
             _same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
     return Partitions((X, y, sample_weight), [], columns, classify=classify)
+
+
+def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
+    """Raise ValueError unless all partitions with rows, given as (rows, columns) in order, are equally wide."""
+    filled = [(i, width) for i, (rows, width) in enumerate(sizes) if rows]
+    for i, width in filled:
+        if width != filled[0][1]:
+            raise ValueError(f"partition {filled[0][0]} has {filled[0][1]} columns but partition {i} has {width}")
 
 
 def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:

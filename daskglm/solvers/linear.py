@@ -101,14 +101,15 @@ def backtrack(
 
     Search between the two points uses their cached margins, so it makes no pass over X; only the accepted point is
     evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches). None where no
-    step helps. A trial that is level in floating point is taken if its gradient is smaller.
+    step helps. A trial that is level in floating point is taken: gradients can shrink where values no longer tell,
+    and whether they do is for the driver to see.
     """
     reference = point.value if reference is None else reference
     slope = float(point.gradient @ (trial.w - point.w))
     if trial.value <= reference + ARMIJO * slope:
         return trial
     if abs(trial.value - point.value) <= ROUNDING * abs(point.value):
-        return trial if np.linalg.norm(trial.gradient) < np.linalg.norm(point.gradient) else None
+        return trial
     t = 1.0
     while t > 1e-12 and slope < 0:
         steps = t * 0.5 ** np.arange(1, TRIALS + 1)

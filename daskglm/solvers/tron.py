@@ -14,7 +14,7 @@ from daskglm.solvers.linear import cg_in_ball
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
 MIXTURE = 0.01  # share of the Hessian's diagonal in the preconditioner, the rest being the identity
-TINY = 1e-12  # relative changes of the objective that no longer count
+TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
 
 
 def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
@@ -39,12 +39,12 @@ def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
         radius = min(radius, length) if first else radius
         first = False
         radius = _next_radius(radius, length, slope, actual, predicted, on_border=ball.on_border)
-        if actual > ACCEPT * predicted:
+        level = max(abs(actual), abs(predicted)) <= TINY * abs(point.value)
+        if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
             M = _preconditioner(point)
             yield point
-        scale = TINY * abs(point.value)
-        if predicted <= 0 or (abs(actual) <= scale and abs(predicted) <= scale) or radius == 0.0:
+        elif predicted <= 0 or radius == 0.0:
             return Reason.NO_PROGRESS
 
 

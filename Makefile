@@ -1,0 +1,48 @@
+# Every target sets up what it needs: `make demo`, `make test`. Only Python >= 3.11, git and make must be there.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+# numba's disk cache does not notice edits in modules that a kernel imports, so it is keyed by their checksum
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/losses.py daskglm/kernels/*.py | cksum | cut -d' ' -f1)
+
+.PHONY: setup demo test test-all test-lowest lint bench clean help
+
+setup: $(VENV)/.done  ## make .venv from requirements.lock
+
+$(VENV)/.done: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("daskglm needs Python 3.11 or newer: make PYTHON=python3.12" * (sys.version_info < (3, 11)))'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+demo: setup  ## fit a real set (DATA=path) and a HIGGS-shaped one on a local cluster, with a report and a plot
+	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
+
+test: setup  ## the default tests
+	$(RUN) -m pytest
+
+test-all: setup  ## the slow ones too
+	$(RUN) -m pytest -m "slow or not slow"
+
+lint: setup  ## ruff and mypy; import floors and size budgets are tests
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: setup  ## the first benchmark and its tables
+	$(RUN) -m benchmarks run
+	$(RUN) -m benchmarks report
+
+test-lowest:  ## the default tests on the lowest supported versions (Python 3.11 to 3.12)
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.venv-lowest/bin/python -m pytest -W default
+
+clean:  ## remove what the targets made
+	rm -rf .venv-lowest $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'

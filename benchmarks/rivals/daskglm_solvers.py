@@ -1,0 +1,90 @@
+"""daskglm's solvers: in this process on threads, or on a LocalCluster that holds the data before the clock starts."""
+
+from __future__ import annotations
+
+import atexit
+from functools import cache
+from typing import Any
+
+import daskglm
+import numpy as np
+
+BLOCKS_PER_WORKER = 4
+ALL_SOLVERS = ("newton", "tron", "lbfgs")
+
+
+@cache
+def _client(workers: int, threads: int) -> Any:
+    """One cluster for the life of this process."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=max(1, threads // workers),
+        dashboard_address=None,
+        memory_limit=0,
+    )
+    client = Client(cluster)
+    atexit.register(lambda: (client.close(), cluster.close()))
+    return client
+
+
+def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
+    """In process: as it is. On a cluster: runs of rows as delayed blocks that the workers hold, in order of address."""
+    if not workers:
+        return X, y
+    import dask
+
+    client = _client(workers, threads)
+    addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    cuts = np.linspace(0, X.shape[0], workers * BLOCKS_PER_WORKER + 1).astype(int)
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for i, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        for values, blocks in zip((X, y), parts, strict=True):
+            held = client.scatter(values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False)
+            blocks.append(dask.delayed(held))
+    return parts
+
+
+def warm_up(X: Any, y: Any, *, solver: str, **arguments: Any) -> None:
+    """Compile the kernels of every solver that `auto` may choose."""
+    for name in ALL_SOLVERS if solver == "auto" else (solver,):
+        fit(X, y, solver=name, **arguments)
+
+
+def fit(
+    X: Any,
+    y: Any,
+    *,
+    loss: str,
+    C: float,
+    fit_intercept: bool,
+    tol: float,
+    threads: int,
+    solver: str,
+    workers: int,
+) -> tuple[np.ndarray, float, dict[str, Any]]:
+    """Fit; what the report counts goes along."""
+    client = _client(workers, threads) if workers else None
+    model = daskglm.fit(X, y, loss=loss, C=C, solver=solver, fit_intercept=fit_intercept, tol=tol, client=client)
+    report = model.report_
+    names = ("passes", "rounds", "relative_gap", "solver")
+    info = {name: getattr(report, name) for name in names} | {"iterations": report.n_iter}
+    info |= {"solve_seconds": report.seconds, "bytes": getattr(report, "bytes_reduced", None)}
+    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), info
+
+
+def finish() -> dict[str, Any]:
+    """Peak memory of the workers, which this process's own does not include."""
+    if not _client.cache_info().currsize:
+        return {}
+    from distributed import get_client
+
+    peaks = get_client().run(_peak_mb)
+    return {"workers_peak_mb": [round(peak, 1) for peak in peaks.values()]}
+
+
+def _peak_mb() -> float:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

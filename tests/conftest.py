@@ -1,0 +1,72 @@
+"""Problems and engines that many tests share."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def real_set():
+    """Load a real data set by name; skips where the folder of data sets is not beside the project."""
+    loader = Path(os.environ.get("DASKGLM_DATA", SHARED)) / "load_real.py"
+    if not loader.exists():
+        pytest.skip("the folder of real data sets (../shared/data, or DASKGLM_DATA) is not here")
+    spec = importlib.util.spec_from_file_location("load_real", loader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    known = {}
+
+    def load(name):
+        if name not in known:
+            known[name] = module.load(name)[:2]
+        return known[name]
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def _cluster():
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(_cluster):
+    """A client of a cluster of two worker processes; it is the current one within the test."""
+    from distributed import Client
+
+    with Client(_cluster) as client:
+        yield client
+
+
+def make_problem(n=600, d=7, *, loss="logistic", seed=0, sparse=False, dtype=np.float64):
+    """Rows with columns of different scales and targets from a noisy linear model."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.logspace(0, -1, d)
+    if sparse:
+        X *= rng.random((n, d)) < 0.3
+    z = X @ rng.standard_normal(d) * 2 + 0.5
+    y = z + rng.standard_normal(n) if loss == "squared" else np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    X = X.astype(dtype)
+    return (sp.csr_matrix(X) if sparse else X), y
+
+
+def objective(X, y, coef, intercept, C, loss, weight=None):
+    """The objective in float64 by NumPy, not by the package."""
+    coef = np.ravel(np.asarray(coef, float))
+    z = np.asarray(X.astype(np.float64) @ coef).ravel() + float(np.ravel(intercept)[0])
+    s = np.ones(len(y)) if weight is None else weight
+    losses = {
+        "logistic": lambda: np.logaddexp(0, -y * z),
+        "squared_hinge": lambda: np.maximum(0, 1 - y * z) ** 2,
+        "squared": lambda: 0.5 * (z - y) ** 2,
+    }[loss]()
+    return 0.5 * coef @ coef + C * (s @ losses)

@@ -1,0 +1,159 @@
+"""Losses and kernels against NumPy in float64 and finite differences, for every loss, storage, dtype and weighting."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskglm.blocks import Place, to_block
+from daskglm.engine import Local
+from daskglm.losses import LOSSES, tile
+from daskglm.messages import Evaluate, HessianVector, OnHull, Problem
+from tests.conftest import make_problem
+
+
+def reference(loss, y, z):
+    """Value, slope and curvature in float64 by other formulas than the kernels'."""
+    m = y * z
+    if loss == "logistic":
+        from scipy.special import expit
+
+        return np.logaddexp(0, -m), -y * expit(-m), expit(m) * expit(-m)
+    if loss == "squared_hinge":
+        return np.maximum(0, 1 - m) ** 2, -2 * y * np.maximum(0, 1 - m), 2.0 * (m < 1)
+    return 0.5 * (z - y) ** 2, z - y, np.ones_like(z)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_losses_at_ordinary_and_extreme_margins(name):
+    z = np.concatenate([np.linspace(-40, 40, 1001), [-1e3, 1e3, -800.0, 800.0, 0.0, -1e150, 1e150, 1e-320]])
+    for label in (-1.0, 1.0):
+        y = np.full_like(z, label)
+        slope, curvature = np.empty_like(z), np.empty_like(z)
+        singles = [tile(LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1]) for i in range(len(z))]
+        total = tile(LOSSES[name].code, y[:1001], z[:1001], np.empty(0), slope, curvature)
+        value, s, c = reference(name, y, z)
+        np.testing.assert_allclose(singles, value, rtol=1e-14, atol=1e-300)
+        np.testing.assert_allclose(total, value[:1001].sum(), rtol=1e-13)
+        tile(LOSSES[name].code, y, z, np.empty(0), slope, curvature)
+        np.testing.assert_allclose(slope, s, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(curvature, c, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_margin_that_is_not_finite_reaches_the_sum(name, bad):
+    z, out = np.array([0.5, bad]), np.empty(2)
+    assert not np.isfinite(tile(LOSSES[name].code, np.ones(2), z, np.empty(0), out, out.copy()))
+
+
+problems = st.fixed_dictionaries(
+    {
+        "loss": st.sampled_from(list(LOSSES)),
+        "sparse": st.booleans(),
+        "dtype": st.sampled_from([np.float32, np.float64]),
+        "weighted": st.booleans(),
+        "intercept": st.booleans(),
+        "n": st.integers(1, 400),
+        "d": st.integers(1, 40),
+        "seed": st.integers(0, 2**31),
+    }
+)
+
+
+def build(case, threads=2):
+    X, y = make_problem(
+        case["n"], case["d"], loss=case["loss"], seed=case["seed"], sparse=case["sparse"], dtype=case["dtype"]
+    )
+    rng = np.random.default_rng(case["seed"])
+    weight = rng.random(case["n"]) * (rng.random(case["n"]) > 0.2) if case["weighted"] else None
+    loss = LOSSES[case["loss"]]
+    block = to_block(X, y, weight, place=Place(), classify=loss.classifies)
+    dense = (X.toarray() if case["sparse"] else X).astype(np.float64)
+    dense = np.c_[dense, np.ones(case["n"])] if case["intercept"] else dense
+    w = rng.standard_normal(dense.shape[1])
+    s = np.ones(case["n"]) if weight is None else weight
+    return Local([block], threads), Problem(loss.code, 1.0 if loss.classifies else None), dense, y, s, w, rng
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems)
+def test_value_gradient_diagonal_gram_and_product(case):
+    engine, problem, X, y, s, w, rng = build(case)
+    value, slope, curvature = reference(case["loss"], y, X @ w)
+    got = engine.total(problem, Evaluate(w, 1, gram=True, diagonal=True))
+    # sums of float32 products reach float64 after 128 rows; gradients are float64 throughout
+    gram_error = 1e-5 if case["dtype"] == np.float32 else 1e-10
+    size = np.abs(X).T @ np.abs(s * slope) + 1e-300
+    np.testing.assert_allclose(got["value"], s @ value, rtol=1e-12)
+    assert (np.abs(got["gradient"] - X.T @ (s * slope)) <= 1e-12 * size).all()
+    hessian = X.T @ ((s * curvature)[:, None] * X)
+    np.testing.assert_allclose(got["diagonal"], np.diag(hessian), rtol=1e-10, atol=1e-14)
+    scale = np.sqrt(np.outer(np.diag(hessian), np.diag(hessian))) + 1e-300
+    assert (np.abs(np.triu(got["gram"]) - np.triu(hessian)) <= gram_error * scale + 1e-300).all()
+    v = rng.standard_normal(len(w))
+    product = engine.total(problem, HessianVector(v, (1, w)))["product"]
+    np.testing.assert_allclose(product, hessian @ v, rtol=1e-9, atol=1e-10 * np.abs(hessian).max(initial=1e-3) * len(w))
+    engine.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems)
+def test_finite_differences(case):
+    engine, problem, X, y, s, w, rng = build(case)
+    direction = rng.standard_normal(len(w)) / max(np.sqrt(len(w)), 1.0)
+    h = 1e-6
+    ends = [engine.total(problem, Evaluate(w + t * direction, i)) for i, t in enumerate((-h, 0.0, h))]
+    slope = ends[1]["gradient"] @ direction
+    numeric = (ends[2]["value"] - ends[0]["value"]) / (2 * h)
+    assert abs(slope - numeric) <= 1e-5 * (1 + abs(slope) + abs(ends[1]["value"]))
+    if case["loss"] != "squared_hinge":  # its slope has kinks
+        product = engine.total(problem, HessianVector(direction, (1, w)))["product"]
+        numeric = (ends[2]["gradient"] - ends[0]["gradient"]) / (2 * h)
+        np.testing.assert_allclose(product, numeric, rtol=1e-4, atol=1e-5 * (1 + np.abs(product).max()))
+    engine.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems)
+def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
+    engine, problem, X, y, s, w, rng = build(case)
+    other = rng.standard_normal(len(w))
+    engine.total(problem, Evaluate(w, 1))
+    engine.total(problem, Evaluate(other, 2))
+    coefficients = np.array([[0.3, 0.7, 0.0], [-1.0, 2.0, 0.0], [1.0, 0.0, 0.25]])
+    got = engine.total(problem, OnHull(((1, w), (2, other)), coefficients))
+    assert got["rows"] == 0
+    basis = np.stack([X @ w, X @ other, np.ones(len(y))], axis=1)
+    for m, c in enumerate(coefficients):
+        value, slope, curvature = reference(case["loss"], y, basis @ c)
+        np.testing.assert_allclose(got["values"][m], s @ value, rtol=1e-10, atol=1e-12)
+        size = np.abs(basis).T @ (s * np.abs(slope)) + 1e-9
+        assert (np.abs(got["slopes"][m] - basis.T @ (s * slope)) <= 1e-9 * size).all()
+        if case["loss"] != "squared_hinge":
+            hessian = basis.T @ ((s * curvature)[:, None] * basis)
+            np.testing.assert_allclose(got["hessians"][m], hessian, rtol=1e-8, atol=1e-9 * np.abs(hessian).max())
+    engine.close()
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 4, 5, 31, 130, 300])
+def test_gram_for_widths_around_its_register_blocks(n_features):
+    case = dict(loss="logistic", sparse=False, dtype=np.float64, weighted=True, intercept=True, n=300, d=n_features, seed=3)
+    engine, problem, X, y, s, w, _ = build(case)
+    _, _, curvature = reference("logistic", y, X @ w)
+    gram = engine.total(problem, Evaluate(w, 1, gram=True))["gram"]
+    np.testing.assert_allclose(np.triu(gram), np.triu(X.T @ ((s * curvature)[:, None] * X)), rtol=1e-9, atol=1e-12)
+
+
+def test_wide_index_types_and_read_only_arrays():
+    X, y = make_problem(50, 6, sparse=True)
+    wide = sp.csr_matrix((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    frozen, _ = make_problem(50, 6)
+    frozen.setflags(write=False)
+    for rows in (wide, frozen):
+        engine = Local([to_block(rows, y, place=Place(), classify=True)])
+        got = engine.total(Problem(0, 1.0), Evaluate(np.ones(6), 1))
+        value, slope, _ = reference("logistic", y, rows @ np.ones(6))
+        np.testing.assert_allclose(got["value"], value.sum())
+        np.testing.assert_allclose(got["gradient"], rows.T @ slope, atol=1e-12)
