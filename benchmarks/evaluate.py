@@ -54,9 +54,10 @@ def reference(
     """
     w = np.zeros(X.shape[1] + 1)
     value, gradient, curvature = _evaluate(X, y, w, loss, C, fit_intercept)
-    decrement = math.inf
+    first, decrement = float(np.linalg.norm(gradient)), math.inf
     for iteration in range(1, max_iter + 1):
-        direction = _newton_direction(X, curvature, gradient, C, fit_intercept, dense)
+        accuracy = min(0.1, math.sqrt(np.linalg.norm(gradient) / first))
+        direction = _newton_direction(X, curvature, gradient, C, fit_intercept, accuracy, dense)
         slope = float(gradient @ direction)
         decrement = abs(slope) / 2 / abs(value)
         t = 1.0
@@ -124,7 +125,7 @@ def _evaluate(
 
 # ---------------------------------------------------------------------------- Newton's direction
 def _newton_direction(
-    X: Any, curvature: np.ndarray, gradient: np.ndarray, C: float, fit_intercept: bool, dense: int
+    X: Any, curvature: np.ndarray, gradient: np.ndarray, C: float, fit_intercept: bool, accuracy: float, dense: int
 ) -> np.ndarray:
     d = X.shape[1]
     if d <= dense:
@@ -146,12 +147,10 @@ def _newton_direction(
 
     shape = (d + 1, d + 1)
     inverse = 1.0 / np.maximum(diagonal, np.finfo(float).tiny)
-    scale = float(np.linalg.norm(gradient))
-    accuracy = min(0.1, math.sqrt(scale)) * 1e-2  # tight: the decrement must mean something
     return cg(
         LinearOperator(shape, matvec=product, dtype=float),
         -gradient,
-        rtol=accuracy,
+        rtol=accuracy,  # at most 0.1, so that the decrement means something
         maxiter=10 * (d + 1),
         M=LinearOperator(shape, matvec=lambda v: inverse * v.ravel(), dtype=float),
     )[0]

@@ -37,6 +37,12 @@ class DataLost(RuntimeError):
     """Blocks of the data are gone and cannot be computed again."""
 
 
+def _unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
+    """On the scheduler: keys it has forgotten, or given up."""
+    tasks = dask_scheduler.tasks
+    return [key for key in keys if key not in tasks or tasks[key].state in ("erred", "forgotten")]
+
+
 @dataclass(frozen=True)
 class Failure:
     """An error of our own code on a worker, told apart from failures of the connection to it."""
@@ -138,9 +144,10 @@ class Cluster:
         self._numbers = itertools.count()
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
-        self._futures = self._load(lazy, pin)
+        self._futures = self._submit(lazy, pin)
         self._order = {future.key: i for i, future in enumerate(self._futures)}
         try:
+            self._sync(self._loaded())
             self.facts = self._sync(self._start())
         except BaseException:
             self.close()
@@ -172,6 +179,8 @@ class Cluster:
 
     def close(self) -> None:
         """Release the blocks and let the workers forget this fit."""
+        for future in self._futures:
+            future.release()  # by name, since the traceback of an error may hold this engine
         self._futures = []
         with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
             self._sync(self._run(_close, self.session, workers=list(self._shards)))
@@ -184,27 +193,25 @@ class Cluster:
         return await self.client.run(function, *args, workers=workers, on_error="return") if workers else {}
 
     # ------------------------------------------------------------------ loading
-    def _load(self, lazy: Sequence[Any], pin: bool) -> list[Any]:
-        """Compute the blocks and leave them where they are."""
+    def _submit(self, lazy: Sequence[Any], pin: bool) -> list[Any]:
+        """Start computing the blocks, which stay where they are made."""
         threads = dict(sorted(self._sync(self._nthreads()).items()))
         if not pin or not threads:
-            futures = list(self.client.compute(list(lazy), optimize_graph=True))
-        else:
-            shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
-            cuts = np.rint(shares * len(lazy)).astype(int)
-            futures = []
-            for address, lo, hi in zip(threads, cuts[:-1], cuts[1:], strict=True):
-                part = list(lazy[lo:hi])
-                futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
-        self._sync(self._loaded(futures))
+            return list(self.client.compute(list(lazy)))
+        shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
+        cuts = np.rint(shares * len(lazy)).astype(int)
+        futures = []
+        for address, lo, hi in zip(threads, cuts[:-1], cuts[1:], strict=True):
+            part = list(lazy[lo:hi])
+            futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
         return futures
 
     async def _nthreads(self) -> dict[str, int]:
         return dict(await self.client.nthreads())
 
-    async def _loaded(self, futures: list[Any]) -> None:
+    async def _loaded(self) -> None:
         """Wait until all blocks are there; raise what the first faulty one raised."""
-        for done in asyncio.as_completed([future.exception() for future in futures]):
+        for done in asyncio.as_completed([future.exception() for future in self._futures]):
             error = await done
             if error is not None:
                 raise error
@@ -227,7 +234,7 @@ class Cluster:
         parts: list[tuple[int, str, Totals]] = []
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
-            replies = await self._exchange(shards, keys, problem, request)
+            replies = await self._ask(keys, _answer, shards, problem, request)
             lost = []
             for address in sorted(shards):
                 reply = replies.get(address)
@@ -251,20 +258,20 @@ class Cluster:
         self.bytes_reduced += sum(size_of(part) for _, _, part in parts)
         return totals
 
-    async def _exchange(self, shards: dict[str, int], keys: dict[str, list[str]], *question: Any) -> dict[str, Any]:
-        """Ask all workers at once, racing the answer with the membership of those asked.
+    async def _ask(self, keys: dict[str, list[str]], function: Any, *args: Any) -> dict[str, Any]:
+        """Ask the workers that hold these keys all at once, racing the answer with their membership.
 
-        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask knows it is gone.
+        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask knows it is gone;
+        then nothing is returned, and asking again is harmless.
         """
-        addresses = list(shards)
-        call = asyncio.ensure_future(self._run(_answer, self.session, shards, *question, workers=addresses))
+        call = asyncio.ensure_future(self._run(function, self.session, *args, workers=list(keys)))
         try:
             while True:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
                 if done:
                     return call.result()
-                holders = await self._holders([keys[address][0] for address in addresses])
-                if any(address not in holders.get(keys[address][0], ()) for address in addresses):
+                holders = await self._holders([held[0] for held in keys.values()])
+                if any(address not in holders.get(held[0], ()) for address, held in keys.items()):
                     return {}
         finally:
             call.cancel()
@@ -287,9 +294,8 @@ class Cluster:
         while True:
             by_address = await self._locate(keys, deadline)
             number = next(self._numbers)
-            replies = await asyncio.gather(
-                *(self._run(_open, self.session, number, by_address[a], workers=[a]) for a in by_address)
-            )
+            calls = [self._ask({address: held}, _open, number, held) for address, held in by_address.items()]
+            replies = await asyncio.gather(*calls)
             opened = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
             if all(isinstance(reply, tuple) for reply in opened.values()):
                 break
@@ -313,12 +319,13 @@ class Cluster:
         """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
         wanted = set(keys)
         while True:
-            for future in self._futures:
-                if future.key in wanted and future.status in ("error", "cancelled", "lost"):
-                    raise DataLost(
-                        f"partition {self._order[future.key]} was lost with its worker and cannot be computed again: "
-                        "data scattered or loaded from a client that is gone have no recipe"
-                    )
+            doubtful = [f.key for f in self._futures if f.key in wanted and f.status in ("error", "cancelled", "lost")]
+            gone = await self.client.run_on_scheduler(_unknown, doubtful) if doubtful else []
+            if gone:
+                raise DataLost(
+                    f"partition {self._order[gone[0]]} was lost with its worker and cannot be computed again: data "
+                    "scattered by a client have no recipe"
+                )
             holders = await self._holders(keys)
             by_address: dict[str, list[str]] = {}
             for key in keys:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from liblinear import liblinear as clib
+from liblinear.liblinear import liblinear as clib
 from liblinear.liblinear import parameter, problem, toPyModel
 
 from benchmarks.rivals import NotApplicable

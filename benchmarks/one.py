@@ -1,0 +1,166 @@
+"""What happens in the fresh process of one run: load, warm up, prepare, fit on the clock, judge."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import platform
+import resource
+import time
+import traceback
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import evaluate, problems
+from benchmarks.rivals import CONTESTANTS, NotApplicable
+from benchmarks.suites import Problem
+
+WARM_UP_ROWS = 2_000
+PACKAGES = ("numpy", "scipy", "scikit-learn", "liblinear-official", "numba", "dask", "distributed", "daskglm")
+
+
+def reference(problem: Problem, cache: str | None) -> dict[str, Any]:
+    """The record of the optimum, or of why there is none."""
+    record: dict[str, Any] = {"kind": "reference", **problem.fields()}
+    start = time.perf_counter()
+    try:
+        X, y = _load(problem, cache, record)
+        found = evaluate.reference(X, y, loss=problem.loss, C=problem.C, fit_intercept=problem.fit_intercept)
+    except problems.Unavailable as error:
+        return record | {"status": "unavailable", "reason": str(error)}
+    except Exception as error:
+        return record | {"status": "failed", "reason": _reason(error)}
+    record |= {"status": "ok", "objective": found.objective, "decrement": found.decrement}
+    return record | {"iterations": found.iterations, "seconds": time.perf_counter() - start} | surroundings()
+
+
+def run(problem: Problem, contestant: str, tol: float, threads: int, cache: str | None) -> dict[str, Any]:
+    """The record of one run; errors become its status and reason."""
+    record: dict[str, Any] = {"kind": "run", **problem.fields(), "contestant": contestant, "tol": tol}
+    record |= {"threads": threads, "ours": CONTESTANTS[contestant].ours} | surroundings()
+    try:
+        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, record)
+    except NotApplicable as error:
+        record |= {"status": "not applicable", "reason": str(error)}
+    except ImportError as error:
+        record |= {"status": "missing", "reason": _reason(error)}
+    except problems.Unavailable as error:
+        record |= {"status": "unavailable", "reason": str(error)}
+    except Exception as error:
+        record |= {"status": "failed", "reason": _reason(error), "traceback": traceback.format_exc(limit=-5)}
+    return record
+
+
+def _measure(
+    problem: Problem, name: str, tol: float, threads: int, cache: str | None, record: dict[str, Any]
+) -> dict[str, Any]:
+    contestant = CONTESTANTS[name]
+    if problem.loss not in contestant.losses:
+        raise NotApplicable(f"does not know {problem.loss}")
+    marks = [time.perf_counter()]
+    rival = contestant.load()
+    marks.append(time.perf_counter())
+    X, y = _load(problem, cache, record)
+    marks.append(time.perf_counter())
+    arguments: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "threads": threads, **contestant.options}
+    prepare = getattr(rival, "prepare", lambda X, y, **_: (X, y))
+    task = arguments | {"loss": problem.loss, "C": problem.C, "tol": tol}
+    few = _few_rows(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(rival, "warm_up", rival.fit)(*prepare(X[few], y[few], **arguments), **task)
+    marks.append(time.perf_counter())
+    held = prepare(X, y, **arguments)
+    marks.append(time.perf_counter())
+    gc.collect()
+    before, was_reset = _memory_mb("VmRSS"), _reset_peak()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        coef, intercept, info = rival.fit(*held, **task)
+        seconds = time.perf_counter() - start
+    peak = _memory_mb("VmHWM")
+    names = ("import_seconds", "load_seconds", "warm_up_seconds", "prepare_seconds")
+    result = dict(zip(names, np.diff(marks).tolist(), strict=True)) | {"seconds": seconds}
+    result |= {"rss_before_mb": before, "peak_rss_mb": peak, "peak_is_of_fit": was_reset}
+    result["ru_maxrss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result |= info | (rival.finish() if hasattr(rival, "finish") else {})
+    result["warnings"] = sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0][:200]}" for w in caught})
+    result["objective"] = evaluate.objective(X, y, coef, intercept, loss=problem.loss, C=problem.C)
+    result |= {"coef_norm": float(np.linalg.norm(coef)), "intercept": float(intercept)}
+    return result
+
+
+def _load(problem: Problem, cache: str | None, record: dict[str, Any]) -> tuple[Any, np.ndarray]:
+    folder = Path(cache) if cache else None
+    X, y = problems.load(problem.data, rows=problem.rows, seed=problem.seed, dtype=problem.dtype, cache=folder)
+    sparse = not isinstance(X, np.ndarray)
+    record |= {"n": X.shape[0], "d": X.shape[1], "nnz": int(X.nnz if sparse else X.size), "sparse": sparse}
+    record |= {"dtype": str(X.dtype), "positive": float((y > 0).mean())}
+    return X, y
+
+
+def _few_rows(y: np.ndarray) -> np.ndarray:
+    """Some rows of both classes, in order."""
+    half = WARM_UP_ROWS // 2
+    return np.sort(np.concatenate([np.flatnonzero(y > 0)[:half], np.flatnonzero(y <= 0)[:half]]))
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error)[:500]}"
+
+
+# ---------------------------------------------------------------------------- the machine
+def surroundings() -> dict[str, Any]:
+    """Versions, machine, load and date."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "absent"
+    machine = {"cpu": _cpu(), "cores": _cores(), "memory_gb": _total_memory_gb(), "system": platform.system()}
+    load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    return {"versions": versions, "machine": machine, "load": load, "date": datetime.now(UTC).isoformat("T", "seconds")}
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _total_memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _memory_mb(field: str) -> float | None:
+    """A field of /proc/self/status; unlike ru_maxrss its peak is not inherited from the parent, and can be reset."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field + ":"))
+    except (OSError, StopIteration):
+        return None
+
+
+def _reset_peak() -> bool:
+    """Let the peak start anew, so that it is the fit's and not that of loading."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,288 @@
+"""Reading files in the svmlight (LIBSVM) format, in parallel and in pieces of a file."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import getitem
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
+
+_ERRORS = (ValueError, OverflowError)  # what scikit-learn's reader raises for a line it cannot read
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Bytes `start` to `end` of a file: the lines that start there. `end` is None for a file read as a whole."""
+
+    fs: Any
+    path: str
+    start: int = 0
+    end: int | None = None
+
+    def read(self) -> bytes:
+        if self.end is None:
+            compression = COMPRESSED.get(os.path.splitext(self.path)[1].lower())
+            with self.fs.open(self.path, "rb", compression=compression) as file:
+                return file.read()
+        if self.end <= self.start:
+            return b""
+        with self.fs.open(self.path, "rb") as file:
+            # one byte before the range tells whether a line starts with its first byte
+            before = 1 if self.start else 0
+            file.seek(self.start - before)
+            data = file.read(self.end - self.start + before)
+            if before:
+                newline = data.find(b"\n")
+                data = data[newline + 1 :] if newline >= 0 else b""
+            if data and not data.endswith(b"\n"):
+                data += file.readline()
+            return data
+
+    def lines_before(self) -> int:
+        """Count the lines that start before this range; only for error messages."""
+        if self.end is None or not self.start:
+            return 0
+        lines, left, last = 0, self.start, b"\n"
+        with self.fs.open(self.path, "rb") as file:
+            while left and (data := file.read(min(left, 1 << 24))):
+                lines, left, last = lines + data.count(b"\n"), left - len(data), data[-1:]
+        return lines + (last != b"\n")
+
+
+def read_svmlight(
+    path: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    blocksize: int | str | None = "64MiB",
+    n_features: int | None = None,
+    dtype: Any = "float64",
+    zero_based: bool | str = "auto",
+    storage_options: dict[str, Any] | None = None,
+) -> tuple[Any, Any]:
+    """Read svmlight files as dask arrays.
+
+    Files that are not compressed are cut into ranges of bytes, each read by a task of its own; files that end in
+    .gz, .bz2 or .xz are one chunk each.
+
+    Parameters
+    ----------
+    path : str, path, or list of them
+        Files, globs, or anything that fsspec opens ("s3://bucket/part-*.svm").
+    blocksize : int or str or None, default "64MiB"
+        About how many bytes of text make a chunk; None: one chunk for each file.
+    n_features : int, optional
+        Number of columns. Default: the largest index found, which takes one more parallel pass over the files
+        (and makes the lengths of chunks known).
+    dtype : {"float64", "float32"}, default "float64"
+        Of the values of X.
+    zero_based : bool or "auto", default "auto"
+        Whether indices count from 0. "auto" takes a pass too: they do if an index 0 occurs in any of the files.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+
+    Returns
+    -------
+    X : dask array of scipy.sparse.csr_matrix chunks, (n, n_features)
+    y : dask array of float64, (n,)
+
+    Raises
+    ------
+    FileNotFoundError
+        Where a path matches no file.
+    ValueError
+        For empty files and for lines that cannot be read, with file, line number and content; without a pass, the
+        latter shows when chunks are computed.
+
+    Examples
+    --------
+    >>> X, y = daskglm.read_svmlight("train-*.svm", n_features=123)  # doctest: +SKIP
+    """
+    import dask
+
+    dtype = np.dtype(dtype)
+    if dtype not in (np.dtype("float32"), np.dtype("float64")):
+        raise ValueError(f"dtype={dtype.name!r} is not one of 'float32', 'float64'")
+    if zero_based not in (True, False, "auto"):
+        raise ValueError(f"zero_based={zero_based!r} is not one of True, False, 'auto'")
+    if n_features is not None and (not isinstance(n_features, (int, np.integer)) or n_features < 1):
+        raise ValueError(f"n_features={n_features!r} must be a positive integer, or None")
+    ranges = _ranges(path, blocksize, storage_options or {})
+    rows: list[float] = [math.nan] * len(ranges)
+    if n_features is None or zero_based == "auto":
+        scan = dask.delayed(_scan)
+        found = dask.compute(*(scan(part, zero_based is not False) for part in ranges))
+        if not sum(count for count, _, _ in found):
+            raise ValueError(f"{_shown(path)}: the files have no rows")
+        rows = [count for count, _, _ in found]
+        if zero_based == "auto":
+            zero_based = min(low for _, low, _ in found) == 0
+        # indices are counted as written, so the largest one-based index is the number of columns
+        widths = [high + (1 if zero_based else 0) for _, _, high in found]
+        if n_features is None:
+            n_features = max(1, *widths)
+        elif max(widths) > n_features:  # fail here rather than when chunks are computed: the reader names the line
+            culprit = next(part for part, width in zip(ranges, widths, strict=True) if width > n_features)
+            dask.compute(dask.delayed(_read)(culprit, int(n_features), zero_based, dtype))
+    return _arrays(ranges, rows, int(n_features), bool(zero_based), dtype)
+
+
+def _arrays(
+    ranges: list[_Range], rows: list[float], n_features: int, zero_based: bool, dtype: np.dtype
+) -> tuple[Any, Any]:
+    """Lazy X and y; a chunk of each comes from one task, so that text is parsed once."""
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+    from dask._task_spec import Task, TaskRef
+
+    token = uuid.uuid4().hex  # not of the arguments: a file may have changed since
+    read, X, y = (f"{name}-{token}" for name in ("read-svmlight", "svmlight-X", "svmlight-y"))
+    # a data producer is not fused into what follows: else X and y would each get a copy of the reading task when
+    # they are turned into delayed blocks one after the other, as fits do
+    tasks = {
+        (read, i): Task((read, i), _read, part, n_features, zero_based, dtype, _data_producer=True)
+        for i, part in enumerate(ranges)
+    }
+    parts = range(len(ranges))
+    layers = {
+        read: tasks,
+        X: {(X, i, 0): Task((X, i, 0), getitem, TaskRef((read, i)), 0) for i in parts},
+        y: {(y, i): Task((y, i), getitem, TaskRef((read, i)), 1) for i in parts},
+    }
+    graphs = [HighLevelGraph({read: layers[read], name: layers[name]}, {read: set(), name: {read}}) for name in (X, y)]
+    return (
+        da.Array(graphs[0], X, (tuple(rows), (n_features,)), meta=sp.csr_matrix((0, 0), dtype=dtype)),
+        da.Array(graphs[1], y, (tuple(rows),), meta=np.empty(0)),
+    )
+
+
+# ---------------------------------------------------------------------------- files to ranges
+def _ranges(path: Any, blocksize: int | str | None, storage_options: dict[str, Any]) -> list[_Range]:
+    from dask.utils import parse_bytes
+    from fsspec.core import url_to_fs
+
+    size_wanted = None if blocksize is None else int(parse_bytes(blocksize))
+    if size_wanted is not None and size_wanted < 1:
+        raise ValueError(f"blocksize={blocksize!r} must be at least one byte")
+    patterns = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if not patterns:
+        raise ValueError("path is an empty list: there is nothing to read")
+    ranges, empty = [], True
+    for pattern in map(os.fspath, patterns):
+        fs, inner = url_to_fs(pattern, **storage_options)
+        for name, size in _files(fs, inner, pattern):
+            empty = empty and size == 0
+            ranges += _cut(fs, name, size, size_wanted)
+    if empty:
+        raise ValueError(f"{_shown(path)}: the files are empty")
+    return ranges
+
+
+def _files(fs: Any, inner: str, pattern: str) -> list[tuple[str, int | None]]:
+    """Names and sizes (None: unknown) of the files that a pattern matches, in order."""
+    if fs.exists(inner):  # also a name that happens to have glob characters
+        names = [inner]
+    elif any(c in inner for c in "*?["):
+        names = sorted(name for name in fs.glob(inner) if not fs.isdir(name))
+    else:
+        names = []
+    if not names:
+        raise FileNotFoundError(f"no file matches {pattern!r}")
+    if fs.isdir(names[0]):
+        raise ValueError(f"{pattern!r} is a folder; give its files, e.g. {str(PurePath(pattern) / '*.svm')!r}")
+    return [(name, fs.info(name).get("size")) for name in names]
+
+
+def _cut(fs: Any, name: str, size: int | None, wanted: int | None) -> list[_Range]:
+    """Ranges of about equal size; what cannot be entered in the middle stays whole."""
+    if size is None or os.path.splitext(name)[1].lower() in COMPRESSED:
+        return [_Range(fs, name)]
+    pieces = 1 if wanted is None else max(1, -(-size // wanted))
+    cuts = [size * i // pieces for i in range(pieces + 1)]
+    return [_Range(fs, name, lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+def _shown(path: Any) -> str:
+    if isinstance(path, (str, os.PathLike)):
+        return os.fspath(path)
+    return ", ".join(os.fspath(part) for part in path[:3]) + (", ..." if len(path) > 3 else "")
+
+
+# ---------------------------------------------------------------------------- ranges to rows
+def _scan(part: _Range, zero_based: bool) -> tuple[int, float, int]:
+    """Rows, smallest and largest index as written in the file; without indices, infinity and 0."""
+    X, y = _parse(part, None, zero_based, np.dtype("float64"))
+    shift = 0 if zero_based else 1
+    if not X.nnz:
+        return len(y), math.inf, -1 + shift
+    return len(y), int(X.indices.min()) + shift, int(X.indices.max()) + shift
+
+
+def _read(part: _Range, n_features: int, zero_based: bool, dtype: np.dtype) -> tuple[sp.csr_matrix, np.ndarray]:
+    X, y = _parse(part, n_features, zero_based, dtype)
+    # scikit-learn gives int64 indices; half of that is enough, and the kernels need not convert
+    if X.nnz <= np.iinfo(np.int32).max:
+        X.indptr = X.indptr.astype(np.int32)
+    X.indices = X.indices.astype(np.int32)
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def _parse(part: _Range, n_features: int | None, zero_based: bool, dtype: np.dtype) -> tuple[Any, np.ndarray]:
+    data = part.read()
+    try:
+        return _load(data, n_features, zero_based, dtype)
+    except _ERRORS:
+        offset, line, reason = _culprit(data, n_features, zero_based)
+    text = line.decode("utf-8", "replace").strip()
+    text = text if len(text) <= 80 else text[:80] + "..."
+    raise ValueError(f"{part.path}, line {part.lines_before() + offset + 1}: {reason}: {text!r}")
+
+
+def _load(data: bytes, n_features: int | None, zero_based: bool, dtype: Any = "float64") -> tuple[Any, np.ndarray]:
+    if not data.strip():
+        return sp.csr_matrix((0, n_features or 1), dtype=dtype), np.empty(0)
+    X, y = load_svmlight_file(io.BytesIO(data), n_features=n_features, zero_based=zero_based, dtype=dtype)
+    return sp.csr_matrix(X), y
+
+
+def _culprit(data: bytes, n_features: int | None, zero_based: bool) -> tuple[int, bytes, str]:
+    """Find the first line that cannot be read: its number from 0, content, and what is wrong with it.
+
+    Lines do not depend on each other, so halving finds it at about the cost of reading once more.
+    """
+    lines = data.split(b"\n")
+    lo, hi = 0, len(lines)
+    while hi - lo > 1:
+        middle = (lo + hi) // 2
+        try:
+            _load(b"\n".join(lines[lo:middle]) + b"\n", n_features, zero_based)
+            lo = middle
+        except _ERRORS:
+            hi = middle
+    try:
+        _load(lines[lo] + b"\n", n_features, zero_based)
+        reason = "cannot be read"
+    except _ERRORS as error:
+        reason = _reason(str(error), n_features)
+    return lo, lines[lo], reason
+
+
+def _reason(message: str, n_features: int | None) -> str:
+    if message.startswith("n_features was set"):
+        return f"an index is beyond n_features={n_features}"
+    if "sorted and unique" in message:
+        return "indices must increase from left to right"
+    if message.startswith("need more than 1 value"):
+        return "expected index:value"
+    if message.startswith("Invalid index"):
+        return message.replace(" in SVMlight/LibSVM data file.", "")
+    return message.replace("b'", "'")
