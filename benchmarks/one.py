@@ -101,7 +101,7 @@ def _load(problem: Problem, cache: str | None, record: dict[str, Any]) -> tuple[
     X, y = problems.load(problem.data, rows=problem.rows, seed=problem.seed, dtype=problem.dtype, cache=folder)
     sparse = not isinstance(X, np.ndarray)
     record |= {"n": X.shape[0], "d": X.shape[1], "nnz": int(X.nnz if sparse else X.size), "sparse": sparse}
-    record |= {"dtype": str(X.dtype), "positive": float((y > 0).mean())}
+    record |= {"stored_dtype": str(X.dtype), "positive": float((y > 0).mean())}
     return X, y
 
 

@@ -29,7 +29,9 @@ class Unavailable(Exception):
 
 
 # ---------------------------------------------------------------------------- data by name
-def load(name: str, *, rows: int | None = None, seed: int = 0, dtype: str | None = None, cache: Path | None = None) -> Any:
+def load(
+    name: str, *, rows: int | None = None, seed: int = 0, dtype: str | None = None, cache: Path | None = None
+) -> Any:
     """Give X, a C-ordered array or csr_matrix, and y of -1/+1.
 
     Parameters

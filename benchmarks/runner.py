@@ -44,7 +44,10 @@ def run_suite(
             _append(out, common | problem.fields() | {"kind": "reference"} | found)
             say(f"{problem}: reference {found['status']} {found.get('objective', found.get('reason', ''))}")
             if found["status"] == "unavailable":
-                given_up |= {(problem, contestant): (float("inf"), found["reason"]) for contestant in suite.contestants}
+                given_up |= {
+                    (problem, contestant): (float("inf"), f"unavailable: {found['reason']}")
+                    for contestant in suite.contestants
+                }
         for repeat in range(suite.repeats):
             for problem in problems:
                 for tol in suite.tols:
@@ -61,9 +64,9 @@ def run_suite(
                         _append(out, record)
                         say(f"  {repeat + 1}/{suite.repeats} {problem} tol={tol:g} {contestant}: {_brief(record)}")
                         if record["status"] in NEVER:
-                            given_up[key] = (float("inf"), record["reason"])
+                            given_up[key] = (float("inf"), f"{record['status']}: {record['reason']}")
                         elif record["status"] == "timeout":
-                            given_up[key] = (tol, f"timeout at tol={tol:g}")
+                            given_up[key] = (tol, f"timeout: {record['reason']}")
 
 
 def child(request: dict[str, Any], threads: int, timeout: float) -> dict[str, Any]:
@@ -92,12 +95,12 @@ def child(request: dict[str, Any], threads: int, timeout: float) -> dict[str, An
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End the process group if anything of it is left."""
+    """End what is left of the process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass
-    process.communicate()
+        return
+    process.wait()
 
 
 def commit() -> str:

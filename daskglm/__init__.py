@@ -3,6 +3,8 @@
 from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
 from daskglm.fit import fit
 from daskglm.report import Report
+from daskglm.saving import load, save
+from daskglm.svmlight import read_svmlight
 
 __version__ = "0.1.0"
 __all__ = ["LinearSVC", "LogisticRegression", "Report", "Ridge", "fit", "load", "read_svmlight", "save"]

@@ -106,7 +106,7 @@ def _float_rows(X: Any, place: Place) -> Any:
 
 def _frame_rows(frame: Any, place: Place) -> np.ndarray:
     for name, dtype in frame.dtypes.items():
-        if not (getattr(dtype, "kind", "O") in "fiub"):
+        if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"{place}column {name!r} has dtype {dtype}; encode it as numbers before fit")
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))

@@ -29,6 +29,7 @@ from daskglm.respond import Memo, Shard
 logger = logging.getLogger("daskglm")
 
 MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
+STUCK_SECONDS = 2.0  # how long to wait for lost blocks before looking whether their tasks are stuck
 REPAIR_SECONDS = 300.0  # how long lost blocks may take to come back before the fit gives up
 T = TypeVar("T")
 
@@ -41,6 +42,11 @@ def _unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
     """On the scheduler: keys it has forgotten, or given up."""
     tasks = dask_scheduler.tasks
     return [key for key in keys if key not in tasks or tasks[key].state in ("erred", "forgotten")]
+
+
+def _stuck(dask_scheduler: Any = None) -> bool:
+    """On the scheduler: whether tasks wait for a worker although there are workers."""
+    return bool(dask_scheduler.workers and dask_scheduler.unrunnable)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ async def _open(session: str, shard: int, keys: list[str], dask_worker: Any = No
     return state.shards[shard].facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks]
 
 
-async def _answer(session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None) -> Any:
+async def _answer(
+    session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None
+) -> Any:
     """Answer a request from the shard that this worker was given; None if it does not know it."""
     state = _sessions.get(dask_worker, {}).get(session)
     shard = state.shards.get(shards[dask_worker.address]) if state else None
@@ -110,7 +118,7 @@ async def _close(session: str, dask_worker: Any = None) -> None:
 # ---------------------------------------------------------------------------- on the client
 def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too."""
-    future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)  # type: ignore[attr-defined]
+    future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
     try:
         return future.result()
     except BaseException:
@@ -144,6 +152,7 @@ class Cluster:
         self._numbers = itertools.count()
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
+        self._lazy = list(lazy)
         self._futures = self._submit(lazy, pin)
         self._order = {future.key: i for i, future in enumerate(self._futures)}
         try:
@@ -165,7 +174,9 @@ class Cluster:
             sent = [client.scatter([part], workers=[a], hash=False) for part, a in zip(parts, addresses, strict=True)]
             return [futures[0] for futures in await asyncio.gather(*sent)]
 
-        return cls(client, data.from_futures(on_loop(client, send())), pin=False)
+        engine = cls(client, data.from_futures(on_loop(client, send())), pin=False)
+        engine._lazy = []  # else the rows as they were sent would stay beside the blocks
+        return engine
 
     @property
     def workers(self) -> int:
@@ -181,10 +192,14 @@ class Cluster:
         """Release the blocks and let the workers forget this fit."""
         for future in self._futures:
             future.release()  # by name, since the traceback of an error may hold this engine
-        self._futures = []
+        self._futures, self._lazy = [], []
         with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
-            self._sync(self._run(_close, self.session, workers=list(self._shards)))
+            self._sync(self._forget())
         self._shards = {}
+
+    async def _forget(self) -> None:
+        alive = await self.client.nthreads()
+        await self._run(_close, self.session, workers=[a for a in self._shards if a in alive])
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
         return on_loop(self.client, work)
@@ -200,7 +215,7 @@ class Cluster:
             return list(self.client.compute(list(lazy)))
         shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
         cuts = np.rint(shares * len(lazy)).astype(int)
-        futures = []
+        futures: list[Any] = []
         for address, lo, hi in zip(threads, cuts[:-1], cuts[1:], strict=True):
             part = list(lazy[lo:hi])
             futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
@@ -296,7 +311,7 @@ class Cluster:
             number = next(self._numbers)
             calls = [self._ask({address: held}, _open, number, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
-            opened = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
+            opened: dict[str, Any] = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
             if all(isinstance(reply, tuple) for reply in opened.values()):
                 break
             for reply in opened.values():
@@ -305,7 +320,8 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise DataLost(f"workers could not be reached within {REPAIR_SECONDS:.0f} s: {opened}")
             await asyncio.sleep(0.05)
-        facts, rows = Facts(), {}
+        facts = Facts()
+        rows: dict[str, tuple[int, int]] = {}
         for address in by_address:
             part, sizes = opened[address]
             facts = facts.merge(part)
@@ -318,6 +334,7 @@ class Cluster:
     async def _locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
         """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
         wanted = set(keys)
+        look_at = time.monotonic() + STUCK_SECONDS
         while True:
             doubtful = [f.key for f in self._futures if f.key in wanted and f.status in ("error", "cancelled", "lost")]
             gone = await self.client.run_on_scheduler(_unknown, doubtful) if doubtful else []
@@ -333,6 +350,24 @@ class Cluster:
                     by_address.setdefault(min(holders[key]), []).append(key)
             if sum(map(len, by_address.values())) == len(keys):
                 return dict(sorted(by_address.items()))
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 raise DataLost(f"{len(keys)} blocks were asked for and not all came back in {REPAIR_SECONDS:.0f} s")
+            if now > look_at:
+                look_at = now + STUCK_SECONDS
+                if self._lazy and await self.client.run_on_scheduler(_stuck):
+                    await self._submit_again({key for key in keys if not holders.get(key)})
             await asyncio.sleep(0.05)
+
+    async def _submit_again(self, lost: set[str]) -> None:
+        """Submit the tasks of lost blocks without pins.
+
+        With all workers gone at once, distributed (2026.7) parks tasks whose workers are named, even loosely, and
+        does not look at them again when other workers come.
+        """
+        at = [i for i, future in enumerate(self._futures) if future.key in lost]
+        for i in at:
+            self._futures[i].release()
+        await asyncio.sleep(0.2)  # the release is sent by a callback of this loop; it must arrive before the new graph
+        for i, future in zip(at, self.client.compute([self._lazy[i] for i in at]), strict=True):
+            self._futures[i] = future

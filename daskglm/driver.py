@@ -52,10 +52,8 @@ class _Record:
         self.history: list[Iteration] = []
         self.last: Point | None = None
 
-    def add(self, point: Point, gap: float, *, replace: bool = False) -> Iteration:
+    def add(self, point: Point, gap: float) -> Iteration:
         """Write down one accepted point."""
-        if replace:
-            self.history.pop()
         step = 0.0 if self.last is None else float(np.linalg.norm(point.w - self.last.w))
         self.last = point
         record = Iteration(
@@ -71,6 +69,27 @@ class _Record:
         )
         self.history.append(record)
         return record
+
+
+class _Certificate:
+    """Bounds points, and settles the intercept where only that stands between a point and a bound of `tol`."""
+
+    def __init__(self, objective: Objective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.settle_below = 0.5 * tol if objective.fit_intercept and objective.penalty else -1.0
+
+    def of(self, point: Point) -> tuple[Point, float]:
+        """The point, or a better one with the same coefficients of features, and its relative gap."""
+        gap = relative_gap(self.objective, point)
+        if not gap > self.tol:
+            return point, gap
+        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+        if not features <= self.settle_below:
+            return point, gap
+        self.settle_below = 0.1 * features  # a settled point that still fails is not tried again at once
+        settled = self.objective.with_best_intercept(point)
+        better = relative_gap(self.objective, settled)
+        return (settled, better) if better < gap else (point, gap)
 
 
 class _Stall:
@@ -115,55 +134,40 @@ def solve(
     callback : callable, optional
         Gets each `Iteration`; a true answer stops the solve.
     """
-    record = _Record(objective)
+    record, stall, certificate = _Record(objective), _Stall(), _Certificate(objective, tol)
     best: Point | None = None
-    gap, reason = math.inf, Reason.MAX_ITER
-    settle_below, stall = math.inf, _Stall()
-    while True:
+    reason: Reason | None = None
+    while reason is None:
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # a diverging solver is told by its value
                 point = next(points)
         except StopIteration as end:
             reason = end.value
             break
-        gap = relative_gap(objective, point)
-        best = point if best is None or not point.value > best.value else best
+        point, gap = certificate.of(point)
         norm = float(np.linalg.norm(point.gradient))
         start_gradient_norm = norm if start_gradient_norm is None else start_gradient_norm
         iteration = record.add(point, gap)
         if not math.isfinite(point.value + norm):
             reason = Reason.NOT_FINITE
-            break
-        if gap > tol and objective.fit_intercept and objective.penalty:
-            features = objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-            if features <= min(0.5 * tol, settle_below):
-                settle_below = 0.1 * features
-                settled = objective.with_best_intercept(point)
-                if settled.value <= point.value and relative_gap(objective, settled) < gap:
-                    best, gap = settled, relative_gap(objective, settled)
-                    iteration = record.add(settled, gap, replace=True)
-        if gap <= tol or norm == 0.0:
+        elif gap <= tol or norm == 0.0:
             reason = Reason.CONVERGED
-            break
-        if not objective.penalty and norm <= tol * start_gradient_norm:
-            best, reason = point, Reason.SMALL_GRADIENT
-            break
-        if stall.after(point.value, norm):
+        elif not objective.penalty and norm <= tol * start_gradient_norm:
+            reason = Reason.SMALL_GRADIENT
+        elif stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS
-            break
-        if callback is not None and callback(iteration):
+        elif callback is not None and callback(iteration):
             reason = Reason.CALLBACK
-            break
-        if len(record.history) > max_iter:
-            break
+        elif len(record.history) > max_iter:
+            reason = Reason.MAX_ITER
+        if best is None or not point.value > best.value or (reason is not None and reason.converged):
+            best = point
     assert best is not None
-    gap = relative_gap(objective, best)
-    ratio = float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0)
     return Solution(
         best,
         reason,
-        gap,
-        ratio,
+        relative_gap(objective, best),
+        float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0),
         record.history,
         objective.passes - record.passes,
         objective.engine.rounds - record.rounds,

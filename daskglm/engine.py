@@ -18,10 +18,13 @@ class Engine(Protocol):
     """
 
     facts: Facts
-    workers: int
     rounds: int
     bytes_reduced: int
     repairs: int
+
+    @property
+    def workers(self) -> int:
+        """How many places answer a request."""
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round."""

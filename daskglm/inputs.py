@@ -6,6 +6,7 @@ lazy `to_block` per partition. Nothing is computed here, except a y that is lazy
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Partitions:
         assert self.arrays is not None
         X, y, weight = self.arrays
         cuts = np.linspace(0, X.shape[0], pieces + 1).astype(int)
-        runs = [slice(int(lo), int(hi)) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+        runs = [slice(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
         return [(run.start, _rows(X, run), _rows(y, run), _rows(weight, run)) for run in runs]
 
     def from_futures(self, futures: list[Any]) -> list[Any]:
@@ -187,7 +188,7 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     collections = tuple(v for v in (X, y, weight) if _is_dask(v))
     y = _chunked_like(y, X, "y")
     others = [y, [None] * len(parts) if weight is None else _chunked_like(weight, X, "sample_weight")]
-    return Partitions(None, _blocks(parts, *others, classify), None, collections, classify)
+    return Partitions(None, _blocks(parts, others, classify), None, collections, classify)
 
 
 def _chunked_like(values: Any, X: Any, name: str) -> list[Any]:
@@ -248,16 +249,16 @@ def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Part
         if len(values) != len(X):
             raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
         others.append(list(values))
-    return Partitions(None, _blocks(list(X), *others, classify), None, (), classify)
+    return Partitions(None, _blocks(list(X), others, classify), None, (), classify)
 
 
-def _blocks(X: list[Any], y: list[Any], weight: list[Any], classify: bool) -> list[Any]:
+def _blocks(X: list[Any], others: list[list[Any]], classify: bool) -> list[Any]:
     import dask
 
     make = dask.delayed(to_block)
     return [
         make(Xi, yi, wi, place=Place(i), classify=classify)
-        for i, (Xi, yi, wi) in enumerate(zip(X, y, weight, strict=True))
+        for i, (Xi, yi, wi) in enumerate(zip(X, *others, strict=True))
     ]
 
 

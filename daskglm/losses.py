@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 

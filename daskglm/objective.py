@@ -106,9 +106,7 @@ class Objective:
         product = self._ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self._penalised * v
 
-    def hull(
-        self, points: Sequence[Point], coefficients: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
 
         Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j must sum to one
@@ -153,7 +151,7 @@ class Objective:
         reach = math.sqrt(2.0 * max(point.value, 0.0)) * self.engine.facts.largest_row_norm + self.span
         return abs(float(point.gradient[-1])) * (abs(float(point.w[-1])) + reach)
 
-    def with_best_intercept(self, point: Point, *, diagonal: bool = False) -> Point:
+    def with_best_intercept(self, point: Point) -> Point:
         """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.
 
         A safeguarded Newton search on cached margins; afterwards the intercept's part of the bound is negligible.
@@ -171,7 +169,7 @@ class Objective:
             b = newton
         w = point.w.copy()
         w[-1] += b
-        return self.at(w, diagonal=diagonal)
+        return self.at(w)
 
     def _ask(self, request: Request) -> Totals:
         totals = self.engine.total(self.problem, request)

@@ -14,9 +14,7 @@ DELAY_SECONDS = 2.0  # a bar that comes and goes is worse than none
 
 
 @contextlib.contextmanager
-def progress_bar(
-    progress: bool | None, callback: Callback | None, tol: float, label: str
-) -> Iterator[Callback | None]:
+def progress_bar(progress: bool | None, callback: Callback | None, tol: float, label: str) -> Iterator[Callback | None]:
     """Give the callback that a solve should call: the user's own, with a bar drawn around it.
 
     Parameters
@@ -40,7 +38,9 @@ def progress_bar(
         done = (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span if span > 0 else 1.0
         bar.n = max(bar.n, round(100 * min(max(done, 0.0), 1.0)))
         bar.set_postfix(
-            objective=f"{iteration['objective']:.6g}", gap=f"{iteration['relative_gap']:.1e}", passes=iteration["passes"]
+            objective=f"{iteration['objective']:.6g}",
+            gap=f"{iteration['relative_gap']:.1e}",
+            passes=iteration["passes"],
         )
         return callback(iteration) if callback is not None else None
 

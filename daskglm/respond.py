@@ -230,4 +230,4 @@ def _row_at(block: Block, share: float) -> int:
     if block.facts.sparse:
         work = block.X.indptr + np.arange(n + 1)
         return int(np.searchsorted(work, share * work[-1]))
-    return min(int(round(share * n)), n)
+    return min(round(share * n), n)

@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import getitem
 from pathlib import PurePath
 from typing import Any
@@ -142,26 +143,20 @@ def _arrays(
     """Lazy X and y; a chunk of each comes from one task, so that text is parsed once."""
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
-    from dask._task_spec import Task, TaskRef
 
     token = uuid.uuid4().hex  # not of the arguments: a file may have changed since
     read, X, y = (f"{name}-{token}" for name in ("read-svmlight", "svmlight-X", "svmlight-y"))
-    # a data producer is not fused into what follows: else X and y would each get a copy of the reading task when
-    # they are turned into delayed blocks one after the other, as fits do
-    tasks = {
-        (read, i): Task((read, i), _read, part, n_features, zero_based, dtype, _data_producer=True)
-        for i, part in enumerate(ranges)
-    }
-    parts = range(len(ranges))
-    layers = {
-        read: tasks,
-        X: {(X, i, 0): Task((X, i, 0), getitem, TaskRef((read, i)), 0) for i in parts},
-        y: {(y, i): Task((y, i), getitem, TaskRef((read, i)), 1) for i in parts},
-    }
-    graphs = [HighLevelGraph({read: layers[read], name: layers[name]}, {read: set(), name: {read}}) for name in (X, y)]
+    source = {(read, i): (_read, part, n_features, zero_based, dtype) for i, part in enumerate(ranges)}
+    # that the positions 0 and 1 are nodes of the graph keeps dask from fusing `getitem` with `_read`: else X and y
+    # would each get a copy of `_read` when they are turned into delayed blocks one after the other, as fits do
+    pick_X = {f"{X}-at": 0} | {(X, i, 0): (getitem, (read, i), f"{X}-at") for i in range(len(ranges))}
+    pick_y = {f"{y}-at": 1} | {(y, i): (getitem, (read, i), f"{y}-at") for i in range(len(ranges))}
+    needs: dict[str, set[str]] = {read: set()}
+    graph_X = HighLevelGraph({read: source, X: pick_X}, needs | {X: {read}})
+    graph_y = HighLevelGraph({read: source, y: pick_y}, needs | {y: {read}})
     return (
-        da.Array(graphs[0], X, (tuple(rows), (n_features,)), meta=sp.csr_matrix((0, 0), dtype=dtype)),
-        da.Array(graphs[1], y, (tuple(rows),), meta=np.empty(0)),
+        da.Array(graph_X, X, (tuple(rows), (n_features,)), meta=sp.csr_matrix((0, 0), dtype=dtype)),
+        da.Array(graph_y, y, (tuple(rows),), meta=np.empty(0)),
     )
 
 
@@ -177,7 +172,7 @@ def _ranges(path: Any, blocksize: int | str | None, storage_options: dict[str, A
     if not patterns:
         raise ValueError("path is an empty list: there is nothing to read")
     ranges, empty = [], True
-    for pattern in map(os.fspath, patterns):
+    for pattern in (os.fspath(each) for each in patterns):
         fs, inner = url_to_fs(pattern, **storage_options)
         for name, size in _files(fs, inner, pattern):
             empty = empty and size == 0
@@ -208,7 +203,7 @@ def _cut(fs: Any, name: str, size: int | None, wanted: int | None) -> list[_Rang
         return [_Range(fs, name)]
     pieces = 1 if wanted is None else max(1, -(-size // wanted))
     cuts = [size * i // pieces for i in range(pieces + 1)]
-    return [_Range(fs, name, lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [_Range(fs, name, lo, hi) for lo, hi in pairwise(cuts)]
 
 
 def _shown(path: Any) -> str:
@@ -243,7 +238,7 @@ def _parse(part: _Range, n_features: int | None, zero_based: bool, dtype: np.dty
     except _ERRORS:
         offset, line, reason = _culprit(data, n_features, zero_based)
     text = line.decode("utf-8", "replace").strip()
-    text = text if len(text) <= 80 else text[:80] + "..."
+    reason, text = (each if len(each) <= 80 else each[:80] + "..." for each in (reason, text))
     raise ValueError(f"{part.path}, line {part.lines_before() + offset + 1}: {reason}: {text!r}")
 
 

@@ -178,12 +178,11 @@ def _in_task() -> bool:
 def _check_facts(facts: Facts, loss: Loss) -> None:
     if facts.n_rows == 0:
         raise ValueError(
-            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is required."
+            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is "
+            "required."
         )
     if not facts.n_features:
-        raise ValueError(
-            f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns"
-        )
+        raise ValueError(f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns")
     if not facts.weight > 0:
         raise ValueError("all sample weights are zero: there is nothing to fit")
     if loss.classifies:

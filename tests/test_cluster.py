@@ -153,7 +153,9 @@ def test_frames_of_unknown_lengths(client):
     model = daskglm.fit(lazy[lazy.a > -1e9], "label", tol=1e-12)
     assert_same_fit(model)
     assert model.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_array_equal(model.predict(lazy.drop(columns="label")).compute(), model.predict(frame[list("abcdefgh")]))
+    np.testing.assert_array_equal(
+        model.predict(lazy.drop(columns="label")).compute(), model.predict(frame[list("abcdefgh")])
+    )
 
 
 # ---------------------------------------------------------------------------- faults
@@ -287,6 +289,7 @@ def test_lazy_predictions_on_the_cluster(client):
 
 def test_a_round_is_not_a_graph(client):
     """No task is made after loading: the scheduler's counter of tasks stands still during the rounds."""
+
     def transitions(dask_scheduler):
         return dask_scheduler.transition_counter
 

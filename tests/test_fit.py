@@ -159,7 +159,9 @@ def test_data_in_memory_start_no_scheduler_and_import_no_distributed():
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, 400), max_size=9), st.sampled_from(["logistic", "squared_hinge", "squared"]), st.booleans())
+@given(
+    st.lists(st.integers(0, 400), max_size=9), st.sampled_from(["logistic", "squared_hinge", "squared"]), st.booleans()
+)
 def test_results_do_not_depend_on_the_chunks(cuts, loss, sparse):
     rows, target = make_problem(400, 5, loss=loss, sparse=sparse)
     chunks = tuple(int(c) for c in np.diff([0, *sorted(cuts), 400]))

@@ -51,7 +51,12 @@ KINDS = {
     "dask array of CSR": lambda: (lazy().map_blocks(sp.csr_matrix, dtype=float), y),
     "dask frame": lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4)),
     "dask frame, y a column": lambda: (dd.from_pandas(FRAME.assign(label=y), npartitions=4), "label"),
-    "dask frame, filtered": lambda: (dd.from_pandas(pd.concat([FRAME.assign(label=y), FRAME.assign(label=y) - 1e3]), npartitions=4).query("a > -500"), "label"),
+    "dask frame, filtered": lambda: (
+        dd.from_pandas(pd.concat([FRAME.assign(label=y), FRAME.assign(label=y) - 1e3]), npartitions=4).query(
+            "a > -500"
+        ),
+        "label",
+    ),
     "delayed": lambda: (parts(X), parts(y)),
 }
 
@@ -188,14 +193,23 @@ MISFITS = {
     "length": (lambda: (X, y[:-1]), "inconsistent numbers of samples"),
     "dask length": (lambda: (lazy(), y[:-1]), "inconsistent numbers of samples"),
     "dask lengths": (lambda: (lazy(), da.from_array(y[:-1], chunks=50)), "inconsistent"),
-    "partitions": (lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=3)), "4 partitions but y has 3"),
+    "partitions": (
+        lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=3)),
+        "4 partitions but y has 3",
+    ),
     "unknown against numpy": (lambda: (lazy(unknown=True), y), "unknown chunk lengths"),
-    "unknown against other cuts": (lambda: (lazy(unknown=True), da.from_array(y, chunks=100)), "7 row chunks but y has 5"),
+    "unknown against other cuts": (
+        lambda: (lazy(unknown=True), da.from_array(y, chunks=100)),
+        "7 row chunks but y has 5",
+    ),
     "frame against numpy": (lambda: (dd.from_pandas(FRAME, npartitions=4), y), "name of a column"),
     "no such column": (lambda: (dd.from_pandas(FRAME, npartitions=4), "label"), "no column 'label'"),
     "no such pandas column": (lambda: (FRAME, "label"), "no column 'label'"),
     "text column": (lambda: (FRAME.assign(a="x"), y), "column 'a' has dtype"),
-    "dask text column": (lambda: (dd.from_pandas(FRAME.assign(a="x", label=y), npartitions=2), "label"), "column 'a' has dtype"),
+    "dask text column": (
+        lambda: (dd.from_pandas(FRAME.assign(a="x", label=y), npartitions=2), "label"),
+        "column 'a' has dtype",
+    ),
     "one dimension": (lambda: (da.from_array(X[:, 0]), y), "1 dimension"),
     "delayed against array": (lambda: (parts(X), y), "list of delayed"),
     "delayed counts": (lambda: (parts(X), parts(y)[:-1]), "4 delayed blocks but y has 3"),
@@ -204,7 +218,10 @@ MISFITS = {
     "no columns": (lambda: (X[:, :0], y), "0 feature"),
     "continuous labels": (lambda: (X, X[:, 0]), "Unknown label type"),
     "complex": (lambda: (X.astype(complex), y), "Complex data"),
-    "delayed widths": (lambda: ([dask.delayed(X[:250]), dask.delayed(X[250:, :5])], parts(y, (0, 250, 500))), "columns"),
+    "delayed widths": (
+        lambda: ([dask.delayed(X[:250]), dask.delayed(X[250:, :5])], parts(y, (0, 250, 500))),
+        "columns",
+    ),
 }
 
 

@@ -31,7 +31,10 @@ def test_losses_at_ordinary_and_extreme_margins(name):
     for label in (-1.0, 1.0):
         y = np.full_like(z, label)
         slope, curvature = np.empty_like(z), np.empty_like(z)
-        singles = [tile(LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1]) for i in range(len(z))]
+        singles = [
+            tile(LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1])
+            for i in range(len(z))
+        ]
         total = tile(LOSSES[name].code, y[:1001], z[:1001], np.empty(0), slope, curvature)
         value, s, c = reference(name, y, z)
         np.testing.assert_allclose(singles, value, rtol=1e-14, atol=1e-300)
@@ -139,7 +142,9 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
 
 @pytest.mark.parametrize("n_features", [1, 3, 4, 5, 31, 130, 300])
 def test_gram_for_widths_around_its_register_blocks(n_features):
-    case = dict(loss="logistic", sparse=False, dtype=np.float64, weighted=True, intercept=True, n=300, d=n_features, seed=3)
+    case = dict(
+        loss="logistic", sparse=False, dtype=np.float64, weighted=True, intercept=True, n=300, d=n_features, seed=3
+    )
     engine, problem, X, y, s, w, _ = build(case)
     _, _, curvature = reference("logistic", y, X @ w)
     gram = engine.total(problem, Evaluate(w, 1, gram=True))["gram"]

@@ -199,7 +199,9 @@ def test_newton_step_on_singular_and_badly_scaled_hessians():
     np.testing.assert_allclose(H @ step, [-1.0, -1.0, 0.0], atol=1e-12)
     scale = np.array([1e-8, 1.0, 1e8])
     A = np.random.default_rng(0).standard_normal((9, 3)) * scale
-    np.testing.assert_allclose(newton_step(A.T @ A, scale) * scale, -np.linalg.solve((A / scale).T @ (A / scale), np.ones(3)), rtol=1e-8)
+    np.testing.assert_allclose(
+        newton_step(A.T @ A, scale) * scale, -np.linalg.solve((A / scale).T @ (A / scale), np.ones(3)), rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e4, 1e8])

@@ -68,5 +68,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "liblinear-s2": _liblinear(2, "squared_hinge"),
     "liblinear-s11": _liblinear(11, "squared"),
     **{f"daskglm-{solver}": _daskglm(solver) for solver in ("auto", "newton", "tron", "lbfgs", "gd")},
-    **{f"daskglm-{solver}-cluster": _daskglm(solver, workers=2) for solver in ("auto", "newton", "tron", "lbfgs", "gd")},
+    **{
+        f"daskglm-{solver}-cluster": _daskglm(solver, workers=2) for solver in ("auto", "newton", "tron", "lbfgs", "gd")
+    },
 }

@@ -6,8 +6,9 @@ import atexit
 from functools import cache
 from typing import Any
 
-import daskglm
 import numpy as np
+
+import daskglm
 
 BLOCKS_PER_WORKER = 4
 ALL_SOLVERS = ("newton", "tron", "lbfgs")

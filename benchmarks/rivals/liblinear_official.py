@@ -22,7 +22,9 @@ REGRESSION = (11,)
 def prepare(X: Any, y: np.ndarray, *, solver: int, fit_intercept: bool, **_: Any) -> tuple[Any, np.ndarray]:
     """LIBLINEAR's problem, from CSR by its compiled conversion."""
     if fit_intercept and solver not in FREE_BIAS:
-        raise NotApplicable(f"-s {solver} penalises the bias (-R is not for it): another problem; run without intercept")
+        raise NotApplicable(
+            f"-s {solver} penalises the bias (-R is not for it): another problem; run without intercept"
+        )
     rows = sp.csr_matrix(X, copy=sp.issparse(X))  # its conversion sorts in place
     return problem(np.asarray(y, dtype=np.float64), rows, 1 if fit_intercept else -1), y
 

@@ -64,7 +64,7 @@ def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untype
 
 @njit(nogil=True, cache=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
-    """z = X w + b for the rows [start, stop)."""
+    """Z = X w + b for the rows [start, stop)."""
     _forward(X, w, b, start, stop, z[start:stop])
 
 

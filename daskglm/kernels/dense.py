@@ -33,7 +33,7 @@ def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
-    """out += X[start:start + count]' slope, four rows at a time so that `out` is loaded and stored once for four."""
+    """Out += X[start:start + count]' slope, four rows at a time so that `out` is loaded and stored once for four."""
     d = X.shape[1]
     t = 0
     while t + 4 <= count:
@@ -59,7 +59,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _transpose(X, curvature, start, count, columns, scaled):  # type: ignore[no-untyped-def]
-    """columns = [X 1 0..0]' of one tile, scaled = the same times the curvatures, both (padded d + 1, rows)."""
+    """Columns = [X 1 0..0]' of one tile, scaled = the same times the curvatures, both (padded d + 1, rows)."""
     d = X.shape[1]
     for t in range(count):
         x = X[start + t]
@@ -111,7 +111,7 @@ def _rank_update(scaled, columns, count, gram):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
-    """z = X w + b for the rows [start, stop)."""
+    """Z = X w + b for the rows [start, stop)."""
     _forward(X, w, b, start, stop, z[start:stop])
 
 

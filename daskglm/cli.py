@@ -1,0 +1,351 @@
+"""The command line: `daskglm fit`, `daskglm predict`, `daskglm info`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+
+NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
+
+_ESTIMATORS = {"logistic": LogisticRegression, "squared_hinge": LinearSVC, "squared": Ridge}
+_SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
+_FORMATS = ["auto", "svmlight", "csv", "parquet"]
+
+
+def _version() -> str:
+    import daskglm
+
+    return daskglm.__version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="daskglm")
+@click.option("-v", "--verbose", count=True, help="Log what happens (-vv: debug), and show tracebacks of errors.")
+@click.pass_context
+def main(context: click.Context, verbose: int) -> None:
+    """Fit generalised linear models on Dask, predict with them, and look at them.
+
+    Exit codes: 0 done, 1 bad data or files, 2 bad usage, 3 saved but not converged.
+    """
+    if verbose:
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("daskglm").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    context.obj = verbose
+
+
+def _errors_as_lines(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn errors of data and files into one line and exit code 1; -v shows where they come from."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # of data, files or the cluster: all of them end up as one line
+            if click.get_current_context().obj:
+                traceback.print_exc()
+            click.echo(f"error: {_one_line(error)}", err=True)
+            sys.exit(1)
+
+    return run
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if not text or isinstance(error, KeyError):
+        text = f"{type(error).__name__}: {text}"
+    return text
+
+
+# ---------------------------------------------------------------------------- commands
+@main.command()
+@click.argument("train")
+@click.option("--loss", type=click.Choice(list(_ESTIMATORS)), default="logistic", show_default=True)
+@click.option("--C", "C", type=float, default=1.0, show_default=True, help="Weight of the losses; inf: no penalty.")
+@click.option("--solver", type=click.Choice(["auto", "newton", "tron", "lbfgs", "gd"]), default="auto")
+@click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative suboptimality to reach.")
+@click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most.")
+@click.option("--no-intercept", is_flag=True, help="Fit no intercept.")
+@click.option("--class-weight", type=click.Choice(["balanced"]), help="Weigh classes inversely to their frequency.")
+@click.option("--label", help="Column with the target, for CSV and Parquet; default: the last one.")
+@click.option("--format", "kind", type=click.Choice(_FORMATS), default="auto", help="Default: by extension.")
+@click.option("--n-features", type=click.IntRange(min=1), help="Columns of svmlight data; default: found by a pass.")
+@click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True)
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the cluster of this scheduler.")
+@click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
+@click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False), help="File to save the model to.")
+@_errors_as_lines
+def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
+    """Fit a model to TRAIN (svmlight, CSV or Parquet; a file, glob or folder) and save it."""
+    from daskglm.saving import save
+
+    if options["scheduler"] and options["workers"]:
+        raise click.UsageError("--scheduler and --workers exclude each other.")
+    if class_weight and loss == "squared":
+        raise click.UsageError("--class-weight has no meaning for --loss squared.")
+    for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
+        if not good:
+            raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")
+    if not Path(out).absolute().parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(f"{out}: the folder does not exist")
+    params = {name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress")}
+    if class_weight:
+        params["class_weight"] = class_weight
+    model = _ESTIMATORS[loss](fit_intercept=not no_intercept, **params)
+    kind = _format(train, options["kind"])
+    with _client(options["scheduler"], options["workers"]), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        if kind == "svmlight":
+            from daskglm.svmlight import read_svmlight
+
+            base = _base(options["zero_based"])
+            X, y = read_svmlight(train, n_features=options["n_features"], dtype=options["dtype"], zero_based=base)
+        else:
+            X = _read_frame(train, kind)
+            y = options["label"] or X.columns[-1]
+            X = _as_dtype(X, y, options["dtype"])
+        model.fit(X, y)
+    save(model, out)
+    click.echo(repr(model.report_))
+    for warning in caught:
+        click.echo(f"warning: {_one_line(warning.message)}", err=True)  # type: ignore[arg-type]
+    if not model.report_.converged:
+        sys.exit(NOT_CONVERGED)
+
+
+@main.command()
+@click.argument("model", type=click.Path())
+@click.argument("data")
+@click.option("--out", required=True, type=click.Path(dir_okay=False), help="CSV file to write.")
+@click.option("--proba", is_flag=True, help="Write probabilities of the classes (logistic regression).")
+@click.option("--decision", is_flag=True, help="Write decision values.")
+@click.option("--label", help="Column with the target, to score against; no feature.")
+@click.option("--format", "kind", type=click.Choice(_FORMATS), default="auto", help="Default: by extension.")
+@click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
+@_errors_as_lines
+def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
+    """Predict with MODEL for each row of DATA, one line a row, holding one partition at a time."""
+    from daskglm.saving import load
+
+    if proba and decision:
+        raise click.UsageError("--proba and --decision exclude each other.")
+    fitted = load(model)
+    if proba and not hasattr(fitted, "predict_proba"):
+        raise click.UsageError(f"--proba: a {type(fitted).__name__} has no probabilities.")
+    if decision and not hasattr(fitted, "decision_function"):
+        raise click.UsageError(f"--decision: a {type(fitted).__name__} predicts numbers without --decision.")
+    score = _Score(fitted)
+    header, values = _wanted(fitted, proba, decision)
+    parts = _parts(data, _format(data, options["kind"]), fitted, options["label"], options["zero_based"])
+    with _written(Path(out)) as file:
+        _write_csv(file, [header])
+        for X, y in parts:
+            if not X.shape[0]:
+                continue
+            _write_csv(file, values(X))
+            if y is not None:
+                score.add(y, fitted.predict(X))
+    if text := score.text():
+        click.echo(text, err=True)
+
+
+@main.command()
+@click.argument("model", type=click.Path())
+@_errors_as_lines
+def info(model: str) -> None:
+    """Show what MODEL is and how its fit went."""
+    from daskglm.saving import load
+
+    fitted = load(model)
+    coef = fitted.coef_
+    rows = [("estimator", type(fitted).__name__)]
+    if hasattr(fitted, "classes_"):
+        rows.append(("classes", ", ".join(map(str, fitted.classes_.tolist()))))
+    rows += [
+        ("features", f"{fitted.n_features_in_:,}" + (" (named)" if hasattr(fitted, "feature_names_in_") else "")),
+        ("coefficients", f"{coef.size:,}, {np.count_nonzero(coef):,} of them not zero"),
+        ("intercept", ", ".join(f"{value:.6g}" for value in np.atleast_1d(fitted.intercept_))),
+        ("C", f"{fitted.C:g}"),
+    ]
+    width = len("gradient ratio")  # the longest name in the report, so that both parts line up
+    click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+    click.echo(repr(fitted.report_))
+
+
+# ---------------------------------------------------------------------------- where to run
+@contextlib.contextmanager
+def _client(scheduler: str | None, workers: int | None) -> Iterator[None]:
+    if scheduler:
+        from distributed import Client
+
+        with Client(scheduler):
+            yield
+    elif workers:
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            Client(cluster),
+        ):
+            yield
+    else:
+        yield
+
+
+# ---------------------------------------------------------------------------- reading
+def _format(path: str, asked: str) -> str:
+    from daskglm.svmlight import COMPRESSED
+
+    if asked != "auto":
+        return asked
+    stem, extension = os.path.splitext(path.rstrip("/").lower())
+    if extension in COMPRESSED:
+        extension = os.path.splitext(stem)[1]
+        # data sets of LIBSVM come as a9a.bz2, with no other extension
+        if extension in _SVMLIGHT or not extension:
+            return "svmlight"
+    if extension in _SVMLIGHT:
+        return "svmlight"
+    if extension == ".csv":
+        return "csv"
+    if extension in (".parquet", ".pq") or os.path.isdir(path):
+        return "parquet"
+    raise click.UsageError(f"cannot tell the format of {path!r} from its name: give --format.")
+
+
+def _base(zero_based: bool | None) -> bool | str:
+    return "auto" if zero_based is None else zero_based
+
+
+def _read_frame(path: str, kind: str) -> Any:
+    import dask.dataframe as dd
+
+    if kind == "parquet":
+        return dd.read_parquet(path)
+    from fsspec.core import get_fs_token_paths
+
+    fs, _, names = get_fs_token_paths(path)
+    if not names or not all(fs.exists(name) for name in names[:1]):
+        raise FileNotFoundError(f"no file matches {path!r}")
+    packed = os.path.splitext(path)[1].lower() in (".gz", ".bz2", ".xz")
+    return dd.read_csv(path, blocksize=None) if packed else dd.read_csv(path)
+
+
+def _as_dtype(X: Any, label: str, dtype: str) -> Any:
+    """Features in `dtype`; what are no numbers is left for `fit` to name."""
+    if label not in X.columns:
+        raise ValueError(f"the data have no column {label!r}; they have {', '.join(map(repr, X.columns[:20]))}")
+    numbers = {name: dtype for name in X.columns if name != label and getattr(X.dtypes[name], "kind", "O") == "f"}
+    return X.astype(numbers) if numbers else X
+
+
+def _parts(path: str, kind: str, model: Any, label: str | None, zero_based: bool | None) -> Iterator[Any]:
+    """Rows and targets (None: not there) of one partition after the other."""
+    import dask
+
+    if kind == "svmlight":
+        from daskglm.svmlight import read_svmlight
+
+        X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=_base(zero_based))
+        lazy = zip(X.to_delayed(optimize_graph=False).ravel(), y.to_delayed(optimize_graph=False).ravel(), strict=True)
+        for pair in lazy:
+            yield dask.compute(*pair, scheduler="synchronous")
+        return
+    frame = _read_frame(path, kind)
+    names = _features(frame, model, label)
+    for part in frame.to_delayed():
+        (rows,) = dask.compute(part, scheduler="synchronous")
+        yield rows[names], None if label is None else rows[label].to_numpy()
+
+
+def _features(frame: Any, model: Any, label: str | None) -> list[str]:
+    """Columns that the model wants, in its order; others are ignored only if they are the label."""
+    columns = list(frame.columns)
+    if label is not None and label not in columns:
+        raise ValueError(f"the data have no column {label!r}; they have {', '.join(map(repr, columns[:20]))}")
+    left = [name for name in columns if name != label]
+    wanted = list(getattr(model, "feature_names_in_", left))
+    missing = [name for name in wanted if name not in left]
+    if missing:
+        raise ValueError(f"the data have no column {missing[0]!r}, which the model was fitted to")
+    extra = [name for name in left if name not in wanted]
+    if extra:
+        raise ValueError(f"the model does not know the column {extra[0]!r}; if it is the target give --label")
+    return wanted
+
+
+# ---------------------------------------------------------------------------- writing
+def _wanted(model: Any, proba: bool, decision: bool) -> tuple[list[str], Callable[[Any], Any]]:
+    """Header, and what to write for rows."""
+    classes = [str(label) for label in model.classes_.tolist()] if hasattr(model, "classes_") else []
+    if proba:
+        return classes, model.predict_proba
+    if decision:
+        return (["decision"] if len(classes) == 2 else classes), model.decision_function
+    return ["prediction"], model.predict
+
+
+def _write_csv(file: Any, values: Any) -> None:
+    import pandas as pd
+
+    pd.DataFrame(values if isinstance(values, list) else np.asarray(values)).to_csv(file, index=False, header=False)
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[Any]:
+    """A text file that appears under its name only when all of it is there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class _Score:
+    """Accuracy or R2, summed partition by partition."""
+
+    def __init__(self, model: Any) -> None:
+        self.classifies = hasattr(model, "classes_")
+        self.rows, self.right, self.missed, self.mean, self.spread = 0, 0, 0.0, 0.0, 0.0
+
+    def add(self, y: np.ndarray, predicted: np.ndarray) -> None:
+        n = self.rows + len(y)
+        if self.classifies:
+            self.right += int(np.sum(np.asarray(y == predicted)))
+        else:
+            y = np.asarray(y, dtype=np.float64)
+            self.missed += float(np.sum((y - predicted) ** 2))
+            # Chan's update of mean and squared deviations: no cancellation where the mean is large
+            mean = float(y.mean())
+            shift = mean - self.mean
+            self.spread += float(np.sum((y - mean) ** 2)) + shift**2 * self.rows * len(y) / n
+            self.mean += shift * len(y) / n
+        self.rows = n
+
+    def text(self) -> str:
+        if not self.rows:
+            return ""
+        if self.classifies:
+            return f"accuracy {self.right / self.rows:.6g} ({self.right:,} of {self.rows:,} rows)"
+        if not self.spread:
+            return f"R2 is not defined: all {self.rows:,} targets are equal"
+        return f"R2 {1 - self.missed / self.spread:.6g} ({self.rows:,} rows)"

@@ -1,0 +1,259 @@
+import bz2
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import dask
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
+
+from daskglm.cli import main
+from daskglm.saving import load
+from tests.conftest import SHARED, make_problem
+
+
+@pytest.fixture(autouse=True)
+def small_threads():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def frame(tmp_path):
+    X, y = make_problem(120, 3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["kind"] = np.where(y > 0, "yes", "no")
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    return frame
+
+
+@pytest.fixture
+def svm(tmp_path):
+    X, y = make_problem(120, 4)
+    dump_svmlight_file(X, y, str(tmp_path / "train.svm"), zero_based=False)
+    return tmp_path / "train.svm"
+
+
+def read(path):
+    with open(path, newline="") as file:
+        header, *rows = list(csv.reader(file))
+    return header, rows
+
+
+def test_end_to_end_in_processes(tmp_path):
+    packed, path = SHARED / "libsvm_classic" / "heart_scale.bz2", tmp_path / "heart.svm"
+    if packed.exists():
+        path.write_bytes(bz2.decompress(packed.read_bytes()))
+    else:
+        X, y = load_breast_cancer(return_X_y=True)
+        dump_svmlight_file(X / X.max(axis=0), 2 * y - 1, str(path), zero_based=False)
+
+    def call(*args):
+        done = subprocess.run(
+            [sys.executable, "-m", "daskglm", *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            cwd=Path(__file__).resolve().parents[1],
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    fitted = call("fit", path, "--out", model)
+    assert "converged       yes" in fitted.stdout
+    predicted = call("predict", model, path, "--out", out)
+    X, y = load_svmlight_file(str(path))
+    header, rows = read(out)
+    labels = np.array([float(row[0]) for row in rows])
+    assert header == ["prediction"]
+    np.testing.assert_array_equal(labels, load(model).predict(X))
+    assert f"accuracy {np.mean(labels == y):.6g}" in predicted.stderr
+    assert "LogisticRegression" in call("info", model).stdout
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
+def test_losses_on_svmlight(svm, tmp_path, loss):
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    result = run("fit", svm, "--loss", loss, "--C", "0.5", "--no-intercept", "--no-progress", "--out", model)
+    assert "relative gap" in result.stdout
+    fitted = load(model)
+    assert np.all(fitted.intercept_ == 0)
+    assert fitted.C == 0.5
+    result = run("predict", model, svm, "--out", out)
+    X, y = load_svmlight_file(str(svm))
+    assert f"{fitted.score(X, y):.6g}" in result.stderr
+    assert ("R2" if loss == "squared" else "accuracy") in result.stderr
+    np.testing.assert_array_equal([float(row[0]) for row in read(out)[1]], fitted.predict(X))
+    assert {path.name for path in tmp_path.iterdir()} == {"m.json", "p.csv", "train.svm"}
+
+
+def test_compressed_svmlight_with_known_width(svm, tmp_path):
+    packed = tmp_path / "train.bz2"
+    packed.write_bytes(bz2.compress(svm.read_bytes()))
+    options = ["--n-features", 6, "--one-based", "--dtype", "float32", "--class-weight", "balanced"]
+    run("fit", packed, *options, "--out", tmp_path / "m.json")
+    assert load(tmp_path / "m.json").coef_.shape == (1, 6)
+    run("predict", tmp_path / "m.json", packed, "--out", tmp_path / "p.csv", "--one-based")
+
+
+def test_csv_with_string_labels(frame, tmp_path):
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    run("fit", tmp_path / "train.csv", "--out", model)
+    fitted = load(model)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    features = frame[["a", "b", "c"]]
+    result = run("predict", model, tmp_path / "train.csv", "--label", "kind", "--out", out)
+    assert read(out)[0] == ["prediction"]
+    assert [row[0] for row in read(out)[1]] == fitted.predict(features).tolist()
+    assert f"accuracy {fitted.score(features, frame.kind):.6g}" in result.stderr
+
+    frame[["c", "a", "b"]].to_csv(tmp_path / "new.csv", index=False)  # another order of columns, no target
+    result = run("predict", model, tmp_path / "new.csv", "--proba", "--out", out)
+    assert result.stderr == ""
+    header, rows = read(out)
+    assert header == ["no", "yes"]
+    np.testing.assert_allclose(np.array(rows, float), fitted.predict_proba(features), rtol=1e-12)
+    run("predict", model, tmp_path / "new.csv", "--decision", "--out", out)
+    header, rows = read(out)
+    assert header == ["decision"]
+    np.testing.assert_allclose(np.ravel(rows).astype(float), fitted.decision_function(features), rtol=1e-12)
+
+
+def test_parquet_folder_with_named_label(frame, tmp_path):
+    import dask.dataframe as dd
+
+    frame["target"] = frame.a * 2 + frame.b
+    dd.from_pandas(frame[["target", "a", "b", "c"]], npartitions=3).to_parquet(tmp_path / "data")
+    model = tmp_path / "m.json"
+    run("fit", tmp_path / "data", "--loss", "squared", "--C", "1e6", "--label", "target", "--out", model)
+    result = run("predict", model, tmp_path / "data", "--label", "target", "--out", tmp_path / "p.csv")
+    assert "R2 1 " in result.stderr
+    assert len(read(tmp_path / "p.csv")[1]) == 120
+
+
+def test_partitions_are_read_one_by_one(svm, tmp_path, monkeypatch):
+    from daskglm import cli, svmlight
+
+    run("fit", svm, "--out", tmp_path / "m.json")
+    events = []
+    reader, parse, write = svmlight.read_svmlight, svmlight._parse, cli._write_csv
+    monkeypatch.setattr(svmlight, "read_svmlight", lambda *args, **kw: reader(*args, blocksize=2000, **kw))
+    monkeypatch.setattr(svmlight, "_parse", lambda *args: events.append("read") or parse(*args))
+    monkeypatch.setattr(cli, "_write_csv", lambda *args: events.append("write") or write(*args))
+    run("predict", tmp_path / "m.json", svm, "--one-based", "--out", tmp_path / "p.csv")
+    assert len(events) > 4
+    assert events == ["write"] + ["read", "write"] * (len(events) // 2) or events[:3] == ["read", "write", "write"]
+
+
+def test_not_converged_is_saved_and_exits_3(svm, tmp_path):
+    options = ["--solver", "gd", "--max-iter", 1, "--tol", "1e-12"]
+    result = run("fit", svm, *options, "--out", tmp_path / "m.json", code=3)
+    assert result.stderr.startswith("warning: gd stopped before tol")
+    assert result.stderr.count("\n") == 1
+    assert "converged       NO" in result.stdout
+    assert not load(tmp_path / "m.json").report_.converged
+
+
+def one_error(result, *words):
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+def test_bad_data_exit_1(svm, frame, tmp_path):
+    out = ["--out", tmp_path / "m.json"]
+    one_error(run("fit", tmp_path / "none.svm", *out, code=1), "none.svm")
+    one_error(run("fit", tmp_path / "none.csv", *out, code=1), "none.csv")
+    one_error(run("fit", tmp_path / "none*.csv", *out, code=1), "none*.csv")
+    one_error(run("fit", tmp_path / "train.csv", "--label", "bogus", *out, code=1), "bogus")
+    one_error(run("fit", tmp_path / "train.csv", "--label", "a", *out, code=1), "kind")
+    one_error(run("fit", svm, "--out", tmp_path / "none" / "m.json", code=1), "folder")
+    svm.write_text("1 1:1\n-1 1:x\n")
+    one_error(run("fit", svm, *out, code=1), "train.svm, line 2", "1:x")
+    svm.write_text("1 1:1\n1 1:2\n")
+    one_error(run("fit", svm, *out, code=1), "one class")
+    assert not (tmp_path / "m.json").exists()
+    result = run("-v", "fit", svm, *out, code=1)
+    assert "Traceback" in result.stderr
+
+
+def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
+    model, out = tmp_path / "m.json", ["--out", tmp_path / "p.csv"]
+    one_error(run("predict", model, svm, *out, code=1), "m.json")
+    one_error(run("info", svm, code=1), "not a daskglm model")
+    run("fit", tmp_path / "train.csv", "--out", model)
+    one_error(run("predict", model, tmp_path / "train.csv", *out, code=1), "kind", "--label")
+    one_error(run("predict", model, tmp_path / "train.csv", "--label", "a", *out, code=1), "column 'a'")
+    one_error(run("predict", model, tmp_path / "train.csv", "--label", "z", *out, code=1), "column 'z'")
+    one_error(run("predict", model, svm, *out, code=1), "train.svm, line 1", "n_features=3")
+    assert not (tmp_path / "p.csv").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit"],
+        ["fit", "x.svm"],
+        ["fit", "x.svm", "--out", "m", "--loss", "hinge"],
+        ["fit", "x.svm", "--out", "m", "--C", "-1"],
+        ["fit", "x.svm", "--out", "m", "--tol", "nan"],
+        ["fit", "x.svm", "--out", "m", "--max-iter", "0"],
+        ["fit", "x.svm", "--out", "m", "--workers", "1", "--scheduler", "tcp://x:1"],
+        ["fit", "x.svm", "--out", "m", "--class-weight", "balanced", "--loss", "squared"],
+        ["fit", "x.dat", "--out", "m"],
+        ["predict", "m", "x.svm", "--out", "p", "--proba", "--decision"],
+        ["bogus"],
+    ],
+)
+def test_bad_usage_exit_2(args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "Usage" in run(*args, code=2).stderr
+
+
+def test_proba_needs_a_model_that_has_it(svm, tmp_path):
+    run("fit", svm, "--loss", "squared", "--out", tmp_path / "m.json")
+    for flag in ("--proba", "--decision"):
+        run("predict", tmp_path / "m.json", svm, flag, "--out", tmp_path / "p.csv", code=2)
+
+
+def test_info(svm, tmp_path):
+    run("fit", svm, "--C", "inf", "--out", tmp_path / "m.json")
+    text = run("info", tmp_path / "m.json").stdout
+    for part in ("LogisticRegression", "-1.0, 1.0", "4 of them not zero", "inf", "no bound"):
+        assert part in text
+
+
+def test_version_and_help():
+    import daskglm
+
+    assert daskglm.__version__ in run("--version").stdout
+    assert "--class-weight" in run("fit", "--help").stdout
+
+
+@pytest.mark.slow
+def test_on_local_workers(svm, tmp_path):
+    code = f"from daskglm.cli import main; main(['fit', {str(svm)!r}, '--workers', '2', '--out', 'm.json'])"
+    script = tmp_path / "script.py"
+    script.write_text(f"if __name__ == '__main__':\n    {code}\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert "worker(s)" in done.stdout
+    assert load(tmp_path / "m.json").coef_.shape == (1, 4)
+
+
+@pytest.mark.slow
+def test_on_a_scheduler(svm, tmp_path, client):
+    run("fit", svm, "--scheduler", client.scheduler.address, "--out", tmp_path / "m.json")
+    assert load(tmp_path / "m.json").report_.workers >= 1

@@ -1,0 +1,123 @@
+"""The structure: imports go down only, files and functions keep to their budgets, optional packages stay in one place."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "daskglm"
+FILE_LINES, FUNCTION_LINES = 400, 60
+
+FLOORS = {
+    "losses": 0,
+    "report": 0,
+    "messages": 1,
+    "kernels": 1,
+    "kernels.dense": 1,
+    "kernels.csr": 1,
+    "kernels.margins": 1,
+    "blocks": 1,
+    "respond": 1,
+    "svmlight": 1,
+    "inputs": 2,
+    "engine": 2,
+    "cluster": 2,
+    "objective": 3,
+    "driver": 4,
+    "progress": 4,
+    "solvers": 4,
+    "solvers.auto": 4,
+    "solvers.gradient_descent": 4,
+    "solvers.lbfgs": 4,
+    "solvers.linear": 4,
+    "solvers.newton": 4,
+    "solvers.tron": 4,
+    "training": 5,
+    "predict": 5,
+    "estimators": 6,
+    "fit": 7,
+    "saving": 7,
+    "cli": 8,
+    "__main__": 9,
+    "": 8,  # the package itself
+}
+WITHIN = {  # edges between modules of one floor
+    ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
+    ("respond", "messages"), ("kernels", "kernels.dense"), ("kernels", "kernels.csr"),
+    ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
+    ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
+    ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
+    ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
+}  # fmt: skip
+SOLVERS_MAY_IMPORT = {"objective", "report", "solvers.linear"}
+ONLY_IN = {
+    "distributed": {"cluster", "training", "cli"},
+    "cupy": {"kernels.cuda"},
+    "click": {"cli"},
+    "tqdm": {"progress"},
+}
+
+
+def imports(tree):
+    """Every module a file imports, at the top or lazily, `from a import b` giving a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where a module lies"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_imports(tree, known):
+    names = {name.removeprefix("daskglm").lstrip(".") for name in imports(tree) if name.split(".")[0] == "daskglm"}
+    found = {name for name in names if name in known}
+    # `from daskglm.kernels import csr` is an import of kernels.csr and of the package it lies in
+    return found
+
+
+def violations(name, source, floors):
+    tree = ast.parse(source)
+    for target in own_imports(tree, floors) - {name}:
+        if target == "" and name != "__main__" and "import daskglm" not in source:
+            continue
+        if floors[target] > floors[name] or (floors[target] == floors[name] and (name, target) not in WITHIN):
+            yield f"{name or 'daskglm'} (floor {floors[name]}) imports {target} (floor {floors[target]})"
+    if name.startswith("solvers.") and (
+        wrong := own_imports(tree, floors) - SOLVERS_MAY_IMPORT - {"", "solvers", name}
+    ):
+        yield f"{name} imports {sorted(wrong)}; solvers know only {sorted(SOLVERS_MAY_IMPORT)}"
+    for package, homes in ONLY_IN.items():
+        if name not in homes and any(found.split(".")[0] == package for found in imports(tree)):
+            yield f"{name} imports {package}, which only {sorted(homes)} may"
+    if (lines := source.count("\n")) > FILE_LINES:
+        yield f"{name} has {lines} lines, more than {FILE_LINES}"
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0
+            if (length := node.end_lineno - node.lineno + 1 - doc) > FUNCTION_LINES:
+                yield f"{name}.{node.name} has {length} lines, more than {FUNCTION_LINES}"
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        yield pytest.param(name, path, id=name or "daskglm")
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()))
+def test_module_keeps_to_its_floor_and_budget(name, path):
+    assert name in FLOORS, f"daskglm.{name} is not in the table of floors in {__file__}: give it one"
+    assert not list(violations(name, path.read_text(), FLOORS))
+
+
+def test_the_checker_sees_what_it_should():
+    bad = "from daskglm.training import train\ndef f():\n    import distributed\n" + "x = 1\n" * 500
+    found = "\n".join(violations("losses", bad, FLOORS))
+    assert "floor 5" in found
+    assert "distributed" in found
+    assert "501" in found or "502" in found or "503" in found
+    long = "def g():\n" + "    x = 1\n" * 70
+    assert "71 lines" in "\n".join(violations("losses", long, FLOORS))
+    assert not list(violations("solvers.new", "from daskglm.objective import Point\n", FLOORS | {"solvers.new": 4}))
+    assert list(violations("solvers.new", "from daskglm.engine import Local\n", FLOORS | {"solvers.new": 4}))
