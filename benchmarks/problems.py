@@ -1,4 +1,4 @@
-"""Data by name: real sets where the user has them, a set shipped with scikit-learn, and a seeded HIGGS-shaped generator.
+"""Data by name: real sets where the user has them, one shipped with scikit-learn, and a seeded HIGGS-shaped generator.
 
 Labels in memory are -1.0/+1.0. Nothing here knows of contestants.
 """
@@ -9,6 +9,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ def _loader() -> Any:
     if not path.exists():
         raise Unavailable(f"no load_real.py in {data_folder()} (set DASKGLM_DATA to the folder of the real sets)")
     spec = importlib.util.spec_from_file_location("load_real", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -206,7 +208,7 @@ def higgs_like_dask(n: int, partitions: int, seed: int = 0, *, as_frame: bool = 
         False: dask arrays X (n, 28) float32 and y (n,) of -1/+1.
     """
     cuts = [int(cut) for cut in np.linspace(0, n, partitions + 1).round()]
-    spans = list(zip(cuts[:-1], cuts[1:], strict=True))
+    spans = list(pairwise(cuts))
     if as_frame:
         import dask.dataframe as dd
 

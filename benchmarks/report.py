@@ -159,11 +159,9 @@ def _all_settings(found: Sequence[Setting]) -> str:
         bound = f"{first['relative_gap']:.1e}" if first.get("relative_gap") is not None else ""
         known = first.get("peak_rss_mb") is not None and first.get("peak_is_of_fit")
         memory = f"{first['rss_before_mb']:.0f} + {first['peak_rss_mb'] - first['rss_before_mb']:.0f}" if known else ""
-        reached = f"{setting.suboptimality:.1e}"
-        rows.append(
-            [setting.contestant, f"{setting.tol:g}", _seconds(setting), str(len(setting.seconds)), reached]
-            + [*counts, bound, memory]
-        )
+        runs, reached = str(len(setting.seconds)), f"{setting.suboptimality:.1e}"
+        what = [setting.contestant, f"{setting.tol:g}", _seconds(setting), runs, reached]
+        rows.append([*what, *counts, bound, memory])
     return table(head, rows)
 
 

@@ -6,6 +6,7 @@ the data is found here and reported with its place. Runs on workers, or in proce
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,6 +91,24 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         classes=_counts(labels, targets, weights) if labels is not None else (),
     )
     return Block(rows, targets, weights, labels, facts)
+
+
+def merge(blocks: Sequence[Block]) -> Block:
+    """Join blocks of one storage, dtype and set of labels into one; copies their rows."""
+    facts = blocks[0].facts
+    for block in blocks[1:]:
+        facts = facts.merge(block.facts)
+    rows = [block.X for block in blocks]
+    X = sp.vstack(rows, format="csr") if facts.sparse else np.concatenate(rows)
+    weights = [block.weight for block in blocks if block.weight is not None]
+    y = np.concatenate([block.y for block in blocks])
+    return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts)
+
+
+def kind(block: Block) -> tuple[Any, ...]:
+    """What blocks must share to be merged."""
+    index = block.X.indices.dtype if block.facts.sparse else None
+    return block.facts.sparse, block.X.dtype, index, block.weight is None, block.labels
 
 
 # ---------------------------------------------------------------------------- X

@@ -159,9 +159,10 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
         for X, y in parts:
             if not X.shape[0]:
                 continue
-            _write_csv(file, values(X))
+            wanted = values(X)
+            _write_csv(file, wanted)
             if y is not None:
-                score.add(y, fitted.predict(X))
+                score.add(y, fitted.predict(X) if proba or decision else wanted)
     if text := score.text():
         click.echo(text, err=True)
 

@@ -7,18 +7,21 @@ rebuilds it, at the price of one more pass over those rows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from daskglm.blocks import Block
+from daskglm.blocks import Block, kind, merge
 from daskglm.kernels import for_rows, gram_side, margins
 from daskglm.messages import Evaluate, Facts, HessianVector, OnHull, Problem, Request, Totals, add
 
 KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
+TINY_VALUES = 4096  # stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
+TINY_RUN = 64
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
 
 Piece = tuple[int, int, int]  # block, first row, one past the last
@@ -75,9 +78,8 @@ class Shard:
     def __init__(
         self, blocks: Sequence[Block], threads: int, memos: dict[Any, Memo] | None = None, names: Sequence[Any] = ()
     ) -> None:
-        kept = [i for i, block in enumerate(blocks) if len(block.y)]
-        self.blocks = [blocks[i] for i in kept]
-        self.names = [names[i] if names else i for i in kept]
+        named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
+        self.names, self.blocks = _without_tiny(named)
         self.memos = {} if memos is None else memos
         self.threads = threads
         self.facts = Facts()
@@ -202,6 +204,18 @@ class Shard:
                 self._each(work)
                 read += sum(len(memos[i].y) for i in missing)
         return read
+
+
+def _without_tiny(named: list[tuple[Any, Block]]) -> tuple[list[Any], list[Block]]:
+    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names become tuples."""
+    joined = []
+    for group, run in itertools.groupby(named, lambda pair: pair[1].facts.nonzeros <= TINY_VALUES and kind(pair[1])):
+        members = list(run)
+        size = TINY_RUN if group else 1
+        for part in (members[i : i + size] for i in range(0, len(members), size)):
+            single = len(part) == 1
+            joined.append(part[0] if single else (tuple(n for n, _ in part), merge([block for _, block in part])))
+    return [name for name, _ in joined], [block for _, block in joined]
 
 
 def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:

@@ -108,8 +108,6 @@ def read_svmlight(
     --------
     >>> X, y = daskglm.read_svmlight("train-*.svm", n_features=123)  # doctest: +SKIP
     """
-    import dask
-
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype("float32"), np.dtype("float64")):
         raise ValueError(f"dtype={dtype.name!r} is not one of 'float32', 'float64'")
@@ -120,21 +118,30 @@ def read_svmlight(
     ranges = _ranges(path, blocksize, storage_options or {})
     rows: list[float] = [math.nan] * len(ranges)
     if n_features is None or zero_based == "auto":
-        scan = dask.delayed(_scan)
-        found = dask.compute(*(scan(part, zero_based is not False) for part in ranges))
-        if not sum(count for count, _, _ in found):
+        rows, n_features, zero_based = _survey(ranges, n_features, zero_based, dtype)
+        if not sum(rows):
             raise ValueError(f"{_shown(path)}: the files have no rows")
-        rows = [count for count, _, _ in found]
-        if zero_based == "auto":
-            zero_based = min(low for _, low, _ in found) == 0
-        # indices are counted as written, so the largest one-based index is the number of columns
-        widths = [high + (1 if zero_based else 0) for _, _, high in found]
-        if n_features is None:
-            n_features = max(1, *widths)
-        elif max(widths) > n_features:  # fail here rather than when chunks are computed: the reader names the line
-            culprit = next(part for part, width in zip(ranges, widths, strict=True) if width > n_features)
-            dask.compute(dask.delayed(_read)(culprit, int(n_features), zero_based, dtype))
     return _arrays(ranges, rows, int(n_features), bool(zero_based), dtype)
+
+
+def _survey(
+    ranges: list[_Range], n_features: int | None, zero_based: bool | str, dtype: np.dtype
+) -> tuple[list[float], int, bool]:
+    """One parallel pass over the text: rows of each range, number of columns, whether indices count from 0."""
+    import dask
+
+    scan = dask.delayed(_scan)
+    found = dask.compute(*(scan(part, zero_based is not False) for part in ranges))
+    if zero_based == "auto":
+        zero_based = min(low for _, low, _ in found) == 0
+    # indices are counted as written, so the largest one-based index is the number of columns
+    widths = [high + (1 if zero_based else 0) for _, _, high in found]
+    if n_features is None:
+        n_features = max(1, *widths)
+    elif max(widths) > n_features:  # fail here rather than when chunks are computed: the reader names the line
+        culprit = next(part for part, width in zip(ranges, widths, strict=True) if width > n_features)
+        dask.compute(dask.delayed(_read)(culprit, int(n_features), bool(zero_based), dtype))
+    return [count for count, _, _ in found], int(n_features), bool(zero_based)
 
 
 def _arrays(

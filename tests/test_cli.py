@@ -130,11 +130,13 @@ def test_csv_with_string_labels(frame, tmp_path):
     np.testing.assert_allclose(np.ravel(rows).astype(float), fitted.decision_function(features), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # dask's reader on pandas 3.1
 def test_parquet_folder_with_named_label(frame, tmp_path):
-    import dask.dataframe as dd
-
     frame["target"] = frame.a * 2 + frame.b
-    dd.from_pandas(frame[["target", "a", "b", "c"]], npartitions=3).to_parquet(tmp_path / "data")
+    (tmp_path / "data").mkdir()
+    for i in range(3):
+        run_of_rows = frame[["target", "a", "b", "c"]].iloc[40 * i : 40 * (i + 1)]
+        run_of_rows.to_parquet(tmp_path / "data" / f"part.{i}.parquet", index=False)
     model = tmp_path / "m.json"
     run("fit", tmp_path / "data", "--loss", "squared", "--C", "1e6", "--label", "target", "--out", model)
     result = run("predict", model, tmp_path / "data", "--label", "target", "--out", tmp_path / "p.csv")
@@ -153,7 +155,8 @@ def test_partitions_are_read_one_by_one(svm, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "_write_csv", lambda *args: events.append("write") or write(*args))
     run("predict", tmp_path / "m.json", svm, "--one-based", "--out", tmp_path / "p.csv")
     assert len(events) > 4
-    assert events == ["write"] + ["read", "write"] * (len(events) // 2) or events[:3] == ["read", "write", "write"]
+    # no pass before, and the header comes first
+    assert events == ["write"] + ["read", "write"] * (len(events) // 2)
 
 
 def test_not_converged_is_saved_and_exits_3(svm, tmp_path):

@@ -96,3 +96,14 @@ def test_threads_get_about_equal_work_of_skewed_sparse_rows():
     work = [sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in deal) for deal in deals]
     assert max(work) < 1.2 * min(work) + 2000
     assert [lo for deal in deals for _, lo, _ in deal][1:] == [hi for deal in deals for _, _, hi in deal][:-1]
+
+
+def test_tiny_neighbours_are_joined_only_with_their_like():
+    tiny = shard(range(20, 3000, 20))
+    assert len(tiny.blocks) == 3
+    assert_same(transcript(tiny), transcript(shard([])), rtol=1e-10)
+    X, y = make_problem(60, 4)
+    one_class = [to_block(X[a : a + 10], np.ones(10), place=Place(), classify=True) for a in range(0, 20, 10)]
+    two = [to_block(X[a : a + 10], np.arange(10) % 2, place=Place(), classify=True) for a in range(20, 60, 10)]
+    mixed = Shard([*one_class, *two], 1)
+    assert [len(block.y) for block in mixed.blocks] == [20, 40]

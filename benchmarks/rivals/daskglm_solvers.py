@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
     addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
     cuts = np.linspace(0, X.shape[0], workers * BLOCKS_PER_WORKER + 1).astype(int)
     parts: tuple[list[Any], list[Any]] = ([], [])
-    for i, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for i, (lo, hi) in enumerate(pairwise(cuts)):
         for values, blocks in zip((X, y), parts, strict=True):
             held = client.scatter(values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False)
             blocks.append(dask.delayed(held))
