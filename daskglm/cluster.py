@@ -3,7 +3,7 @@
 Dask owns the blocks, as ordinary futures with lineage; a worker holds only a session of shards and memos, which may
 vanish at any time. A round does not touch the task graph: it is one `client.run` of an async function (of the bare
 exchanges measured by `python -m benchmarks rounds` the cheapest that neither blocks retirement of workers nor fails
-on a dead one). Runs on the client; functions marked "on a worker" run there, on the event loop.
+on a dead one). This runs on the client; `sessions` is the other end.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import math
 import time
 import uuid
-import weakref
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,12 +23,13 @@ from distributed import Client
 
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
-from daskglm.respond import Memo, Shard
+from daskglm.sessions import Failure, close, open_shard, relay
 
 logger = logging.getLogger("daskglm")
 
 MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
 STUCK_SECONDS = 2.0  # how long to wait for lost blocks before looking whether their tasks are stuck
+STAR_WORKERS = 8  # up to so many workers answer to the client itself, more through leaders
 REPAIR_SECONDS = 300.0  # how long lost blocks may take to come back before the fit gives up
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ class DataLost(RuntimeError):
     """Blocks of the data are gone and cannot be computed again."""
 
 
+# ---------------------------------------------------------------------------- on the scheduler
 def _unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
     """On the scheduler: keys it has forgotten, or given up."""
     tasks = dask_scheduler.tasks
@@ -49,72 +50,6 @@ def _stuck(dask_scheduler: Any = None) -> bool:
     return bool(dask_scheduler.workers and dask_scheduler.unrunnable)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An error of our own code on a worker, told apart from failures of the connection to it."""
-
-    error: Exception
-
-
-# ---------------------------------------------------------------------------- on a worker
-@dataclass
-class Session:
-    """What one fit keeps on one worker: shards by number, memos by key of block, and a lock that keeps order."""
-
-    shards: dict[int, Shard] = field(default_factory=dict)
-    memos: dict[str, Memo] = field(default_factory=dict)
-    keys: set[str] = field(default_factory=set)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def close(self) -> None:
-        """Release blocks, memos and threads."""
-        for shard in self.shards.values():
-            shard.close()
-        self.shards.clear()
-        self.memos.clear()
-
-
-_sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
-
-
-async def _open(session: str, shard: int, keys: list[str], dask_worker: Any = None) -> Any:
-    """Gather blocks that this worker holds into a shard; return facts, or the keys that are missing."""
-    missing = [key for key in keys if key not in dask_worker.data]
-    if missing:
-        return missing
-    sessions = _sessions.setdefault(dask_worker, {})
-    for name in [n for n, s in sessions.items() if not any(key in dask_worker.data for key in s.keys)]:
-        sessions.pop(name).close()  # the client of that fit is gone: Dask has let its blocks go
-    state = sessions.setdefault(session, Session())
-    async with state.lock:
-        blocks = [dask_worker.data[key] for key in keys]
-        state.keys.update(keys)
-        state.shards[shard] = Shard(blocks, dask_worker.state.nthreads, state.memos, keys)
-    return state.shards[shard].facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks]
-
-
-async def _answer(
-    session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None
-) -> Any:
-    """Answer a request from the shard that this worker was given; None if it does not know it."""
-    state = _sessions.get(dask_worker, {}).get(session)
-    shard = state.shards.get(shards[dask_worker.address]) if state else None
-    if state is None or shard is None:
-        return None
-    async with state.lock:  # a request asked twice must not meet itself
-        try:
-            return await asyncio.get_running_loop().run_in_executor(None, shard.answer, problem, request)
-        except Exception as error:
-            return Failure(error)
-
-
-async def _close(session: str, dask_worker: Any = None) -> None:
-    """Forget a fit."""
-    state = _sessions.get(dask_worker, {}).pop(session, None)
-    if state is not None:
-        state.close()
-
-
 # ---------------------------------------------------------------------------- on the client
 def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too."""
@@ -124,6 +59,14 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+def _tree(addresses: list[str]) -> dict[str, list[str]]:
+    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for few workers."""
+    ordered = sorted(addresses)
+    width = 1 if len(ordered) <= STAR_WORKERS else math.ceil(math.sqrt(len(ordered)))
+    groups = [ordered[i : i + width] for i in range(0, len(ordered), width)]
+    return {group[0]: group[1:] for group in groups}
 
 
 class Cluster:
@@ -199,7 +142,7 @@ class Cluster:
 
     async def _forget(self) -> None:
         alive = await self.client.nthreads()
-        await self._run(_close, self.session, workers=[a for a in self._shards if a in alive])
+        await self._run(close, self.session, workers=[a for a in self._shards if a in alive])
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
         return on_loop(self.client, work)
@@ -246,40 +189,43 @@ class Cluster:
     # ------------------------------------------------------------------ rounds
     async def _round(self, problem: Problem, request: Request) -> Totals:
         shards, keys = self._shards, self._keys
-        parts: list[tuple[int, str, Totals]] = []
+        parts: list[Totals] = []
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
-            replies = await self._ask(keys, _answer, shards, problem, request)
-            lost = []
-            for address in sorted(shards):
-                reply = replies.get(address)
-                if isinstance(reply, dict):
-                    parts.append((attempt, address, reply))
-                elif isinstance(reply, Failure):
+            tree = _tree(list(shards))
+            replies = await self._ask(keys, relay, shards, tree, problem, request, ask=list(tree))
+            lost = dict(keys)
+            for leader in tree:
+                reply = replies.get(leader)
+                if isinstance(reply, Failure):
                     raise reply.error
-                else:
-                    logger.debug("%s: %r", address, reply)
-                    lost += keys[address]
+                if isinstance(reply, tuple):
+                    totals, answered = reply
+                    parts += [totals] if answered else []
+                    self.bytes_reduced += len(answered) * size_of(totals)
+                    for address in answered:
+                        del lost[address]
             if not lost:
                 break
             self.repairs += 1
-            logger.warning("%d block(s) did not answer; finding them again", len(lost))
+            blocks = [key for held in lost.values() for key in held]
+            logger.warning("%d block(s) did not answer; finding them again", len(blocks))
             if time.monotonic() > deadline:
-                raise DataLost(f"{len(lost)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
+                raise DataLost(f"{len(blocks)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
             await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
             await self._place(self._keys_in_order())
-            shards, keys = await self._place_some(lost)
-        totals = add([totals for _, _, totals in parts])
-        self.bytes_reduced += sum(size_of(part) for _, _, part in parts)
-        return totals
+            shards, keys = await self._place_some(blocks)
+        return add(parts)
 
-    async def _ask(self, keys: dict[str, list[str]], function: Any, *args: Any) -> dict[str, Any]:
-        """Ask the workers that hold these keys all at once, racing the answer with their membership.
+    async def _ask(
+        self, keys: dict[str, list[str]], function: Any, *args: Any, ask: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Ask the workers that hold these keys, or those of them in `ask`, racing the answer with their membership.
 
         A call to a worker that has just died can sit in the connection timeout (30 s) while Dask knows it is gone;
         then nothing is returned, and asking again is harmless.
         """
-        call = asyncio.ensure_future(self._run(function, self.session, *args, workers=list(keys)))
+        call = asyncio.ensure_future(self._run(function, self.session, *args, workers=ask or list(keys)))
         try:
             while True:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
@@ -309,7 +255,7 @@ class Cluster:
         while True:
             by_address = await self._locate(keys, deadline)
             number = next(self._numbers)
-            calls = [self._ask({address: held}, _open, number, held) for address, held in by_address.items()]
+            calls = [self._ask({address: held}, open_shard, number, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
             opened: dict[str, Any] = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
             if all(isinstance(reply, tuple) for reply in opened.values()):

@@ -18,8 +18,9 @@ import pytest
 from distributed import Client, LocalCluster, get_client, wait
 
 import daskglm
-from daskglm.cluster import Cluster, DataLost, _sessions
+from daskglm.cluster import Cluster, DataLost
 from daskglm.messages import Evaluate, Problem
+from daskglm.sessions import _sessions
 from daskglm.training import partitions
 from tests.conftest import make_problem
 
@@ -302,3 +303,19 @@ def test_a_round_is_not_a_graph(client):
         assert client.run_on_scheduler(transitions) == before
     finally:
         engine.close()
+
+
+def test_many_workers_answer_through_leaders(monkeypatch):
+    monkeypatch.setattr("daskglm.cluster.STAR_WORKERS", 2)
+    with small_cluster(4) as cluster, Client(cluster) as client:
+        engine = Cluster(client, partitions(*rows(), classify=True).lazy, pin=True)
+        star = daskglm.fit(X, y, tol=1e-12)
+        totals = engine.total(Problem(0, 1.0), Evaluate(np.ones(9), 1))
+        assert engine.bytes_reduced == 4 * 9 * 8
+        engine.close()
+        assert totals["rows"] == 2000
+        victim = sorted(client.run(os.getpid).values())[-1]
+        model = daskglm.fit(*rows(), solver="lbfgs", tol=1e-12, callback=at_round(2, lambda: os.kill(victim, 9)))
+        assert_same_fit(model, 1e-5)
+        assert model.report_.repairs >= 1
+        np.testing.assert_allclose(model.coef_, star.coef_, rtol=1e-5)

@@ -18,6 +18,7 @@ FLOORS = {
     "kernels.margins": 1,
     "blocks": 1,
     "respond": 1,
+    "sessions": 1,
     "svmlight": 1,
     "inputs": 2,
     "engine": 2,
@@ -43,7 +44,7 @@ FLOORS = {
 }
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
-    ("respond", "messages"), ("kernels", "kernels.dense"), ("kernels", "kernels.csr"),
+    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("kernels", "kernels.dense"), ("kernels", "kernels.csr"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),

@@ -1,0 +1,114 @@
+"""What runs on a worker: sessions that hold the shards of one fit, and the functions a client runs there.
+
+A session is a cache. Blocks in it are Dask's own objects; memos are rebuilt from what requests carry. The functions
+are async and run on the worker's event loop, so the work itself goes to a thread. Called by `cluster` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from daskglm.messages import Problem, Request, Totals, add
+from daskglm.respond import Memo, Shard
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of our own code on a worker, told apart from failures of the connection to it."""
+
+    error: Exception
+
+
+@dataclass
+class Session:
+    """What one fit keeps on one worker: shards by number, memos by key of block, and a lock that keeps order."""
+
+    shards: dict[int, Shard] = field(default_factory=dict)
+    memos: dict[str, Memo] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def close(self) -> None:
+        """Release blocks, memos and threads."""
+        for shard in self.shards.values():
+            shard.close()
+        self.shards.clear()
+        self.memos.clear()
+
+
+_sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
+
+
+async def open_shard(session: str, shard: int, keys: list[str], dask_worker: Any = None) -> Any:
+    """Gather blocks that this worker holds into a shard; return facts, or the keys that are missing."""
+    missing = [key for key in keys if key not in dask_worker.data]
+    if missing:
+        return missing
+    sessions = _sessions.setdefault(dask_worker, {})
+    for name in [n for n, s in sessions.items() if not any(key in dask_worker.data for key in s.keys)]:
+        sessions.pop(name).close()  # the client of that fit is gone: Dask has let its blocks go
+    state = sessions.setdefault(session, Session())
+    async with state.lock:
+        blocks = [dask_worker.data[key] for key in keys]
+        state.keys.update(keys)
+        state.shards[shard] = Shard(blocks, dask_worker.state.nthreads, state.memos, keys)
+    return state.shards[shard].facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks]
+
+
+async def answer(
+    session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None
+) -> Any:
+    """Answer a request from the shard that this worker was given; None if it does not know it."""
+    state = _sessions.get(dask_worker, {}).get(session)
+    shard = state.shards.get(shards[dask_worker.address]) if state else None
+    if state is None or shard is None:
+        return None
+    async with state.lock:  # a request asked twice must not meet itself
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, shard.answer, problem, request)
+        except Exception as error:
+            return Failure(error)
+
+
+async def close(session: str, dask_worker: Any = None) -> None:
+    """Forget a fit."""
+    state = _sessions.get(dask_worker, {}).pop(session, None)
+    if state is not None:
+        state.close()
+
+
+async def relay(
+    session: str,
+    shards: dict[str, int],
+    tree: dict[str, list[str]],
+    problem: Problem,
+    request: Request,
+    dask_worker: Any = None,
+) -> Any:
+    """Answer together with the workers under this one in the tree; return the sum and whose it is, or a Failure."""
+    under = tree[dask_worker.address]
+    question = pickle.dumps((session, shards, problem, request)) if under else b""
+    replies = await asyncio.gather(
+        answer(session, shards, problem, request, dask_worker=dask_worker),
+        *(_forward(dask_worker, address, question) for address in under),
+        return_exceptions=True,
+    )
+    for reply in replies:
+        if isinstance(reply, Failure):
+            return reply
+    parts: dict[str, Totals] = {
+        address: reply
+        for address, reply in zip([dask_worker.address, *under], replies, strict=True)
+        if isinstance(reply, dict)
+    }
+    return (add(list(parts.values())) if parts else {}), list(parts)
+
+
+async def _forward(dask_worker: Any, address: str, question: bytes) -> Any:
+    """Ask another worker, over the connection that Dask's workers have among themselves."""
+    reply = await dask_worker.rpc(address).run(function=pickle.dumps(answer), args=question, kwargs=None, wait=True)
+    return reply["result"] if reply["status"] == "OK" else None
