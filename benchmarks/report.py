@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -50,7 +51,7 @@ def write(files: Iterable[Path], out: Path) -> Path:
             heading = f"{name} ({place})"
             plot = out / f"{number:02d}-{_file_name(name)}.png"
             found = settings(some, best)
-            _plot(heading, found, plot)
+            _plot(f"{name}\n{place}", found, plot)
             parts += [f"## {heading}", _facts(some[0], best, proof), f"![seconds against suboptimality]({plot.name})"]
             parts += [_targets(found), _all_settings(found)]
     parts += ["## Not run", _not_run(_grouped(records, title))]
@@ -178,6 +179,7 @@ def _plot(name: str, found: Sequence[Setting], path: Path) -> None:
         marker, style = "osv^D*<>pX"[number % 10], "-" if line[0].ours else "--"
         axes.plot(x, y, style, marker=marker, label=contestant, color=f"C{number % 10}")
     axes.set(xscale="log", yscale="log", xlabel="seconds (fit, median)", ylabel="relative suboptimality", title=name)
+    axes.title.set_fontsize("medium")
     for target in TARGETS:
         axes.axhline(target, color="0.8", linewidth=0.8, zorder=0)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -239,4 +241,4 @@ def _ratio(value: float) -> str:
 
 
 def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name).strip("-").replace("--", "-").lower()
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -148,6 +148,7 @@ def solve(
         norm = float(np.linalg.norm(point.gradient))
         start_gradient_norm = norm if start_gradient_norm is None else start_gradient_norm
         iteration = record.add(point, gap)
+        enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value + norm):
             reason = Reason.NOT_FINITE
         elif gap <= tol or norm == 0.0:
@@ -156,7 +157,7 @@ def solve(
             reason = Reason.SMALL_GRADIENT
         elif stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS
-        elif callback is not None and callback(iteration):
+        elif enough:
             reason = Reason.CALLBACK
         elif len(record.history) > max_iter:
             reason = Reason.MAX_ITER
