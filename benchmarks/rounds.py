@@ -141,7 +141,7 @@ def measure(workers: int, sizes: Sequence[int] = SIZES, repeats: int = 100) -> s
     """Median and 90th percentile in milliseconds, as a Markdown table."""
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     rows: dict[str, list[str]] = {way: [] for way in (*WAYS, "(f) daskglm, a gradient round")}
     with warnings.catch_warnings(), LocalCluster(**options) as cluster, Client(cluster) as client:
         warnings.simplefilter("ignore")  # of large graphs: the point of some of the ways

@@ -23,7 +23,7 @@ def _client(workers: int, threads: int) -> Any:
     cluster = LocalCluster(
         n_workers=workers,
         threads_per_worker=max(1, threads // workers),
-        dashboard_address=None,
+        dashboard_address=":0",
         memory_limit=0,
     )
     client = Client(cluster)
