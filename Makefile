@@ -10,7 +10,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/loss
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
 $(VENV)/.done: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("daskglm needs Python 3.11 or newer: make PYTHON=python3.12" * (sys.version_info < (3, 11)))'
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "daskglm needs Python 3.11 or newer, for example: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -e .

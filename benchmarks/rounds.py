@@ -111,11 +111,12 @@ WAYS: dict[str, Callable[[Any, list[str]], Round]] = {
 
 
 # ---------------------------------------------------------------------------- a round of daskglm
-def daskglm_round(client: Any, d: int, partitions: int) -> tuple[Round, Callable[[], None]]:
+def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -> tuple[Round, Callable[[], None]]:
     """A gradient round over tiny CSR partitions of d columns, and what closes its engine."""
     import dask
     import scipy.sparse as sp
 
+    import daskglm.cluster
     from daskglm.blocks import Place, to_block
     from daskglm.cluster import Cluster
     from daskglm.messages import Evaluate, Problem
@@ -131,6 +132,7 @@ def daskglm_round(client: Any, d: int, partitions: int) -> tuple[Round, Callable
     tokens = iter(range(10**9))
 
     def round(w: np.ndarray) -> np.ndarray:
+        daskglm.cluster.STAR_WORKERS = 1 if tree else 10**6
         return engine.total(Problem(code=0, positive=1), Evaluate(w, next(tokens)))["gradient"]
 
     return round, engine.close
@@ -142,14 +144,20 @@ def measure(workers: int, sizes: Sequence[int] = SIZES, repeats: int = 100) -> s
     from distributed import Client, LocalCluster
 
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
-    rows: dict[str, list[str]] = {way: [] for way in (*WAYS, "(f) daskglm, a gradient round")}
+    ours = {
+        f"(f) daskglm gradient, {2 * workers} partitions": (2 * workers, False),
+        f"(g) daskglm gradient, {100 * workers} partitions": (100 * workers, False),
+        f"(h) daskglm gradient through leaders, {2 * workers} partitions": (2 * workers, True),
+    }
+    rows: dict[str, list[str]] = {way: [] for way in (*WAYS, *ours)}
     with warnings.catch_warnings(), LocalCluster(**options) as cluster, Client(cluster) as client:
         warnings.simplefilter("ignore")  # of large graphs: the point of some of the ways
         addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
         for d in sizes:
             for way, make in WAYS.items():
                 rows[way].append(_timed(make(client, addresses), d, repeats, expected=workers))
-            rows["(f) daskglm, a gradient round"].append(_timed_daskglm(client, d, repeats, workers))
+            for way, (partitions, tree) in ours.items():
+                rows[way].append(_timed_daskglm(client, d, repeats, partitions, tree))
     title = f"Milliseconds for one exchange with {workers} worker processes, median (90th percentile) of {repeats}:"
     head = ["way", *(f"{d:,} doubles" for d in sizes)]
     return f"{title}\n\n{table(head, [[way, *cells] for way, cells in rows.items()])}\n"
@@ -168,11 +176,8 @@ def _timed(round: Round, d: int, repeats: int, expected: float | None = None) ->
     return f"{1e3 * median(seconds):.2f} ({1e3 * ninetieth:.2f})"
 
 
-def _timed_daskglm(client: Any, d: int, repeats: int, workers: int) -> str:
-    try:
-        round, close = daskglm_round(client, d, 2 * workers)
-    except ImportError as error:
-        return f"not run: {error}"
+def _timed_daskglm(client: Any, d: int, repeats: int, partitions: int, tree: bool) -> str:
+    round, close = daskglm_round(client, d, partitions, tree=tree)
     try:
         return _timed(round, d, repeats)
     finally:
