@@ -94,7 +94,11 @@ def read_svmlight(
     Returns
     -------
     X : dask array of scipy.sparse.csr_matrix chunks, (n, n_features)
+        `compute`, `persist`, `map_blocks`, `blocks`, `T`, `astype` and products with a number work, and where lengths
+        are known also slices and `rechunk`; `X @ w` and `X.sum()` do not, as dask has them for dense chunks only:
+        ``X.map_blocks(lambda block: block @ w, dtype=X.dtype, drop_axis=1, meta=np.empty(0))``.
     y : dask array of float64, (n,)
+        In the same chunks. Lengths are nan without a pass; ranges in which no line starts are chunks without rows.
 
     Raises
     ------

@@ -1,6 +1,9 @@
 import bz2
 import gzip
 import lzma
+import os
+import pickle
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -10,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from daskglm import svmlight
 from daskglm.svmlight import read_svmlight
+from tests.conftest import SHARED
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +199,51 @@ def test_missing_and_empty_files(tmp_path):
 def test_arguments_are_checked(path, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         read_svmlight(path, **wrong)
+
+
+@pytest.mark.parametrize("known", [{}, {"n_features": 9, "zero_based": False}], ids=["pass", "known"])
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_what_works_on_sparse_chunks(path, data, known, scheduler):
+    w = np.arange(9.0)
+    with dask.config.set(scheduler=scheduler):
+        X, y = pickle.loads(pickle.dumps(read_svmlight(path, blocksize=30, **known)))  # empty ranges among them
+        assert X.npartitions > len(data[1])
+        for whole in (X.compute(), X.persist().compute(), (2 * X).compute() / 2, X.T.compute().T):
+            assert sp.issparse(whole)
+            np.testing.assert_array_equal(whole.toarray(), data[0].toarray())
+        np.testing.assert_array_equal(y.compute(), data[1])
+        product = X.map_blocks(lambda block: block @ w, dtype=X.dtype, drop_axis=1, meta=np.empty(0))
+        np.testing.assert_allclose(product.compute(), data[0] @ w)
+        if not known:
+            np.testing.assert_array_equal(X[5:20].compute().toarray(), data[0][5:20].toarray())
+
+
+def test_other_file_systems(path, data):
+    import fsspec
+
+    fs = fsspec.filesystem("memory")
+    try:
+        fs.pipe("/svmlight-test/a.svm", path.read_bytes())
+        fs.pipe("/svmlight-test/b.svm.bz2", bz2.compress(path.read_bytes()))
+        X, y = read_svmlight("memory://svmlight-test/*", blocksize=200)
+        check(X, y, (sp.vstack([data[0]] * 2), np.tile(data[1], 2)))
+        with pytest.raises(FileNotFoundError, match="svmlight-test/c"):
+            read_svmlight("memory://svmlight-test/c*")
+    finally:
+        fs.rm("/svmlight-test", recursive=True)
+
+
+def test_real_set(tmp_path):
+    packed = Path(os.environ.get("DASKGLM_DATA", SHARED)) / "libsvm_classic" / "a9a.bz2"
+    if not packed.exists():
+        pytest.skip("the folder of real data sets (../shared/data, or DASKGLM_DATA) is not here")
+    plain = tmp_path / "a9a.svm"
+    plain.write_bytes(bz2.decompress(packed.read_bytes()))
+    expected = load_svmlight_file(str(plain))
+    for source, chunks in ((packed, 1), (plain, 9)):
+        X, y = read_svmlight(source, blocksize="256KiB")
+        assert (X.shape, X.npartitions) == ((32561, 123), chunks)
+        check(X, y, expected)
 
 
 @pytest.mark.slow
