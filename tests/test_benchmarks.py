@@ -1,0 +1,275 @@
+"""The benchmarks' own parts: generator, judge, rivals, runner, report. No times are compared here."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from click.testing import CliRunner
+from scipy.optimize import check_grad
+
+from benchmarks import evaluate, problems, report, runner
+from benchmarks.__main__ import main
+from benchmarks.rivals import CONTESTANTS, LOSSES, NotApplicable
+from benchmarks.suites import SUITES, Problem, Suite
+
+
+def small(sparse: bool = False):
+    random = np.random.default_rng(5)
+    X = random.standard_normal((60, 4))
+    y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + random.standard_normal(60) > 0.3, 1.0, -1.0)
+    return (sp.csr_matrix(np.where(abs(X) < 0.5, 0, X)) if sparse else X), y
+
+
+# ---------------------------------------------------------------------------- data
+@pytest.mark.parametrize("block_rows", [999, 10_000, 25_001])
+def test_generated_rows_do_not_depend_on_blocks(block_rows):
+    X, y = problems.higgs_like(25_001, seed=3)
+    blocks = list(problems.higgs_like_blocks(25_001, block_rows, seed=3))
+    np.testing.assert_array_equal(np.concatenate([Xb for Xb, _ in blocks]), X)
+    np.testing.assert_array_equal(np.concatenate([yb for _, yb in blocks]), y)
+    np.testing.assert_array_equal(problems.higgs_like(1_000, seed=3)[0], X[:1_000])
+    assert not np.array_equal(problems.higgs_like(1_000, seed=4)[0], X[:1_000])
+
+
+def test_generated_rows_look_like_higgs():
+    X, y = problems.higgs_like(50_000)
+    assert X.shape == (50_000, 28)
+    assert X.dtype == np.float32
+    assert X.flags.c_contiguous
+    assert set(np.unique(y)) == {-1.0, 1.0}
+    assert 0.51 < (y > 0).mean() < 0.55
+    for j in problems.TAGS:
+        assert len(np.unique(X[:, j])) == 3
+    assert (X[:, problems.MOMENTA] > 0).all()
+    found = evaluate.reference(X[:40_000], y[:40_000], loss="logistic", C=1.0, fit_intercept=True)
+    right = (X[40_000:] @ found.coef + found.intercept > 0) == (y[40_000:] > 0)
+    assert 0.62 < right.mean() < 0.66
+
+
+def test_the_dask_versions_hold_the_same_rows():
+    X, y = problems.higgs_like(2_500)
+    frame = problems.higgs_like_dask(2_500, 3)
+    assert frame.npartitions == 3
+    assert (frame.dtypes.iloc[:-1] == np.float32).all()
+    local = frame.compute(scheduler="sync")
+    np.testing.assert_array_equal(local.iloc[:, :-1].to_numpy(), X)
+    np.testing.assert_array_equal(2.0 * local["label"] - 1, y)
+    Xd, yd = problems.higgs_like_dask(2_500, 3, as_frame=False)
+    np.testing.assert_array_equal(Xd.compute(scheduler="sync"), X)
+    np.testing.assert_array_equal(yd.compute(scheduler="sync"), y)
+
+
+def test_cache_gives_back_what_it_got(tmp_path, monkeypatch):
+    X, y = small(sparse=True)
+    monkeypatch.setattr(problems, "_real", lambda name: (X, y))
+    for _ in range(2):
+        again, labels = problems.load("a9a", cache=tmp_path)
+        assert isinstance(again, sp.csr_matrix)
+        assert (again != X).nnz == 0
+        np.testing.assert_array_equal(labels, y)
+
+
+def test_absent_sets_are_unavailable_with_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASKGLM_DATA", str(tmp_path))
+    problems._loader.cache_clear()
+    with pytest.raises(problems.Unavailable, match="DASKGLM_DATA"):
+        problems.load("a9a")
+    problems._loader.cache_clear()
+
+
+# ---------------------------------------------------------------------------- the judge
+FORMULAS = {
+    "logistic": lambda y, z: np.log(1 + np.exp(-y * z)),
+    "squared_hinge": lambda y, z: np.clip(1 - y * z, 0, None) ** 2,
+    "squared": lambda y, z: (z - y) ** 2 / 2,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_objective_is_the_formula(loss, sparse, monkeypatch):
+    X, y = small(sparse)
+    w, b = np.array([0.3, -0.1, 2.0, 0.7]), -0.4
+    direct = 0.5 * w @ w + 3.0 * FORMULAS[loss](y, X @ w + b).sum()
+    monkeypatch.setattr(evaluate, "BLOCK_NUMBERS", 28)  # several blocks
+    assert evaluate.objective(X, y, w, b, loss=loss, C=3.0) == pytest.approx(direct, rel=1e-14)
+
+
+def test_objective_survives_large_margins():
+    X, y = np.array([[1e3], [1e3]]), np.array([1.0, -1.0])
+    assert evaluate.objective(X, y, np.ones(1), 0.0, loss="logistic", C=1.0) == pytest.approx(1000.5, rel=1e-15)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_reference_is_a_stationary_point(loss, fit_intercept):
+    X, y = small()
+    exact, iterative = (
+        evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept, dense=dense) for dense in (1_000, 0)
+    )
+    assert exact.objective == pytest.approx(iterative.objective, rel=1e-13)
+    assert exact.decrement <= 1e-13
+    f = {"loss": loss, "C": 2.0}
+    for j in range(5 if fit_intercept else 4):
+        for step in (-1e-3, 1e-3):
+            w = np.append(exact.coef, exact.intercept)
+            w[j] += step
+            assert evaluate.objective(X, y, w[:4], w[4], **f) > exact.objective
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_of_the_judge(loss):
+    X, y = small()
+    arguments = (loss, 2.0, True)
+    error = check_grad(
+        lambda w: evaluate._evaluate(X, y, w, *arguments)[0],
+        lambda w: evaluate._evaluate(X, y, w, *arguments)[1],
+        np.array([0.1, -0.3, 0.2, 0.5, -0.1]),
+    )
+    assert error < 1e-4
+
+
+# ---------------------------------------------------------------------------- rivals
+RIVALS = [name for name, contestant in CONTESTANTS.items() if not contestant.ours]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("name", RIVALS)
+def test_rivals_solve_our_problem(name, fit_intercept):
+    contestant = CONTESTANTS[name]
+    if contestant.module == "liblinear_official":
+        pytest.importorskip("liblinear")
+    rival = contestant.load()
+    for loss in contestant.losses:
+        for sparse in (False, True):
+            X, y = small(sparse)
+            arguments = {"fit_intercept": fit_intercept, "threads": 1, **contestant.options}
+            try:
+                held = rival.prepare(X, y, **arguments)
+                coef, intercept, _ = rival.fit(*held, **arguments, loss=loss, C=2.0, tol=1e-8)
+            except NotApplicable:
+                assert fit_intercept
+                continue
+            best = evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept)
+            value = evaluate.objective(X, y, coef, intercept, loss=loss, C=2.0)
+            assert evaluate.suboptimality(value, best.objective) < 1e-6
+
+
+@pytest.mark.slow
+def test_runs_in_fresh_processes_are_recorded(tmp_path):
+    out = tmp_path / "runs.jsonl"
+    arguments = ["run", "--quick", "--data", "breast_cancer", "--tol", "1e-3", "--repeats", "2", "--out", str(out)]
+    for contestant in ("sklearn-lbfgs", "sklearn-ridge-auto", "daskglm-newton", "daskglm-auto-cluster"):
+        arguments += ["--contestant", contestant]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["status"] for record in records] == [
+        "ok",
+        *["ok", "not applicable", "ok", "ok"],
+        *["ok", "skipped", "ok", "ok"],
+    ]
+    assert [record["repeat"] for record in records[1:]] == [0] * 4 + [1] * 4
+    run = records[3]
+    assert run["contestant"] == "daskglm-newton"
+    assert run["seconds"] > 0
+    assert run["passes"] >= 1
+    assert run["n"] == 569
+    assert run["objective"] == pytest.approx(records[0]["objective"], rel=1e-3)
+    written = report.write([out], tmp_path / "report")
+    assert "not applicable: does not know logistic" in written.read_text()
+
+
+@pytest.mark.slow
+def test_timeouts_and_crashes_are_answers(monkeypatch):
+    problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
+    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3, "threads": 1}
+    assert runner.child(request, 1, 0.05)["status"] == "timeout"
+    crash = runner.child({"what": "run", "problem": {}}, 1, 60)
+    assert crash["status"] == "failed"
+    assert "exit status 1" in crash["reason"]
+
+
+def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
+    asked = []
+
+    def child(request, threads, timeout):
+        if request["what"] == "reference":
+            return {"status": "ok", "objective": 1.0}
+        asked.append((request["tol"], request["contestant"]))
+        slow = request["contestant"] == "sklearn-sag" and request["tol"] < 1e-2
+        return {"status": "timeout", "reason": "60 s"} if slow else {"status": "ok", "seconds": 1.0, "objective": 1.0}
+
+    monkeypatch.setattr(runner, "child", child)
+    suite = Suite(("breast_cancer",), ("sklearn-lbfgs", "sklearn-sag"), tols=(1e-2, 1e-4, 1e-6), repeats=2)
+    problems_ = suite.problems(limit=None, seed=0, dtype=None, fit_intercept=False)
+    out = tmp_path / "runs.jsonl"
+    runner.run_suite("x", suite, problems_, out, threads=1, timeout=60, say=lambda text: None)
+    lbfgs, sag = "sklearn-lbfgs", "sklearn-sag"
+    first = [(1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-4, sag), (1e-6, lbfgs)]
+    assert asked == [*first, (1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-6, lbfgs)]
+    statuses = [json.loads(line)["status"] for line in out.read_text().splitlines()]
+    assert len(statuses) == 1 + 12
+    assert statuses.count("skipped") == 3
+
+
+def test_suites_name_what_exists():
+    for suite in SUITES.values():
+        assert set(suite.contestants) <= set(CONTESTANTS)
+        assert set(suite.data) <= set(problems.NAMES)
+        assert set(suite.losses) <= set(LOSSES)
+
+
+# ---------------------------------------------------------------------------- report
+def record(contestant, tol, seconds, objective, **more):
+    problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
+    base = {"kind": "run", "status": "ok", **problem.fields(), "ours": contestant.startswith("daskglm"), "threads": 2}
+    base |= {
+        "n": 1_000,
+        "d": 28,
+        "nnz": 28_000,
+        "sparse": False,
+        "stored_dtype": "float32",
+        "commit": "abc",
+        "load": 0.5,
+    }
+    base |= {
+        "machine": {"cpu": "a cpu", "cores": 2, "memory_gb": 4},
+        "versions": {"numpy": "2"},
+        "date": "2026-01-02T03",
+    }
+    return base | {"contestant": contestant, "tol": tol, "seconds": seconds, "objective": objective, **more}
+
+
+def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
+    lines = [
+        record("rival", 1e-2, 1.0, 100.05),
+        record("rival", 1e-2, 3.0, 100.05),
+        record("rival", 1e-2, 2.0, 100.05),
+        record("rival", 1e-4, 4.0, 100.0),
+        record("daskglm-newton", 1e-2, 1.0, 100.00001, passes=5.0, rounds=5, relative_gap=1e-5),
+        record("slow", 1e-2, 0, 0) | {"status": "timeout", "reason": "no answer after 60 s"},
+    ]
+    runs = lines[:-1]
+    found = report.settings(runs, report.best_known(runs))
+    assert {name: setting.median for name, setting in report.time_to(found, 1e-3).items()} == {
+        "rival": 2.0,
+        "daskglm-newton": 1.0,
+    }
+    assert report.time_to(found, 1e-6)["rival"].tol == 1e-4
+    file = tmp_path / "runs.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    text = report.write([file], tmp_path / "out").read_text()
+    assert "| daskglm-newton | 1 | 0.50 | 1 | 0.25 |" in text
+    assert "| rival | 2 (1 - 3) | 1.00 | 4 | 1.00 |" in text
+    assert "timeout: no answer after 60 s" in text
+    assert len(list((tmp_path / "out").glob("*.png"))) == 1
+
+
+def test_report_refuses_different_data_of_one_name(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    lines = [record("rival", 1e-2, 1.0, 100.0), record("rival", 1e-2, 1.0, 50.0, n=999)]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(ValueError, match="different data"):
+        report.write([file], tmp_path)
