@@ -181,8 +181,7 @@ def test_runs_in_fresh_processes_are_recorded(tmp_path):
     assert "not applicable: does not know logistic" in written.read_text()
 
 
-@pytest.mark.slow
-def test_timeouts_and_crashes_are_answers(monkeypatch):
+def test_timeouts_and_crashes_are_answers():
     problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
     request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3, "threads": 1}
     assert runner.child(request, 1, 0.05)["status"] == "timeout"
