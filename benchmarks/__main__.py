@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -52,6 +54,7 @@ def run(suite: str, quick: bool, out: Path | None, **given: Any) -> None:
         limit=given["rows"], seed=given["seed"], dtype=given["dtype"], fit_intercept=given["intercept"]
     )
     out = out or RESULTS / f"{date.today()}-{name}.jsonl"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child in its own session ends too
     threads = given["threads"] or len(os.sched_getaffinity(0))
     run_suite(name, plan, problems, out, threads=threads, timeout=given["timeout"], say=click.echo)
     click.echo(f"appended to {out}; next: python -m benchmarks report {out}")
