@@ -100,7 +100,7 @@ def _show(name: str, X: Any, y: Any) -> tuple[list[dict[str, Any]], float]:
         ("scikit-learn, lbfgs", values[1], theirs.score(X_test, y_test), seconds),
     ):
         click.echo(f"{who:<22}{value:>18.8g}{max(value / best - 1, 0):>15.1e}{score:>19.4f}{took:>9.2f}")
-    click.echo("(seconds: daskglm's include making or loading the partitions; scikit-learn's only the fit)\n")
+    click.echo("(seconds: daskglm's include loading the partitions and, at the very first run, compiling kernels)\n")
     return model.report_.history, best
 
 
