@@ -21,6 +21,7 @@ from benchmarks.rivals import CONTESTANTS, NotApplicable
 from benchmarks.suites import Problem
 
 WARM_UP_ROWS = 2_000
+MEMORY_SHARE = 0.8  # of the memory that is free: asking for more fails the run, not the machine
 PACKAGES = ("numpy", "scipy", "scikit-learn", "liblinear-official", "numba", "dask", "distributed", "daskglm")
 
 
@@ -60,6 +61,7 @@ def _measure(
     problem: Problem, name: str, tol: float, threads: int, cache: str | None, record: dict[str, Any]
 ) -> dict[str, Any]:
     contestant = CONTESTANTS[name]
+    record["memory_limit_mb"] = _limit_memory(contestant.options.get("workers", 0))
     if problem.loss not in contestant.losses:
         raise NotApplicable(f"does not know {problem.loss}")
     marks = [time.perf_counter()]
@@ -154,6 +156,18 @@ def _memory_mb(field: str) -> float | None:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field + ":"))
     except (OSError, StopIteration):
+        return None
+
+
+def _limit_memory(workers: int) -> float | None:
+    """Bound the address space of this process and of workers to come; an explicit Hessian of 47,000 columns is 18 GB."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free_mb = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))
+        limit_mb = MEMORY_SHARE * free_mb / max(workers, 1)
+        resource.setrlimit(resource.RLIMIT_AS, (int(limit_mb * 2**20), resource.RLIM_INFINITY))
+        return limit_mb
+    except (OSError, StopIteration, ValueError):
         return None
 
 

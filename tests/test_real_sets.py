@@ -88,3 +88,16 @@ def test_least_squares_optimum_is_scikit_learns_ridge(name, real_set):
     ours, theirs = daskglm.fit(X, y, loss="squared", tol=1e-10), Ridge(alpha=1.0, solver="cholesky").fit(X, y)
     best = objective(X, y, theirs.coef_, theirs.intercept_, 1.0, "squared")
     assert (objective(X, y, ours.coef_, ours.intercept_, 1.0, "squared") - best) / best <= 1e-8
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+def test_weighted_logistic_optimum(solver, real_set):
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = real_set("higgs")
+    weight = np.random.default_rng(0).exponential(size=len(y))
+    ours = daskglm.fit(X, y, sample_weight=weight, class_weight={1.0: 2.0}, solver=solver, tol=1e-10)
+    both = weight * np.where(y > 0, 2.0, 1.0)
+    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-11).fit(X, y, sample_weight=both)
+    best = objective(X, y, theirs.coef_, theirs.intercept_, 1.0, "logistic", both)
+    assert (objective(X, y, ours.coef_, ours.intercept_, 1.0, "logistic", both) - best) / best <= 1e-8

@@ -12,7 +12,6 @@ import numpy as np
 import daskglm
 
 BLOCKS_PER_WORKER = 4
-ALL_SOLVERS = ("newton", "tron", "lbfgs")
 
 
 @cache
@@ -46,12 +45,6 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
             held = client.scatter(values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False)
             blocks.append(dask.delayed(held))
     return parts
-
-
-def warm_up(X: Any, y: Any, *, solver: str, **arguments: Any) -> None:
-    """Compile the kernels of every solver that `auto` may choose."""
-    for name in ALL_SOLVERS if solver == "auto" else (solver,):
-        fit(X, y, solver=name, **arguments)
 
 
 def fit(
