@@ -75,7 +75,7 @@ def _measure(
     few = _few_rows(y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        getattr(rival, "warm_up", rival.fit)(*prepare(X[few], y[few], **arguments), **task)
+        rival.fit(*prepare(X[few], y[few], **arguments), **task)
     marks.append(time.perf_counter())
     held = prepare(X, y, **arguments)
     marks.append(time.perf_counter())
@@ -160,7 +160,7 @@ def _memory_mb(field: str) -> float | None:
 
 
 def _limit_memory(workers: int) -> float | None:
-    """Bound the address space of this process and of workers to come; an explicit Hessian of 47,000 columns is 18 GB."""
+    """Bound the address space of this process and of workers to come: the Hessian of 47,000 columns is 17 GiB."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free_mb = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))

@@ -3,7 +3,7 @@
 `fit(X, y, *, loss, C, fit_intercept, tol, threads, **options) -> (coef (d,), intercept, info)`
 
 and, where it needs them, `prepare(X, y, *, fit_intercept, threads, **options) -> (X, y)`, what the library wants to
-hold before the clock starts, `warm_up` with the arguments of `fit`, and `finish() -> dict` after the clock.
+hold before the clock starts, and `finish() -> dict` after the clock.
 """
 
 from __future__ import annotations
