@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.kernels import for_rows
+from daskglm.kernels import Pattern, for_rows
 from daskglm.messages import Facts
 
 LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
@@ -74,23 +74,33 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     weights = None if weight is None else _float_column(weight, "sample_weight", n, place)
     if weights is not None and n and weights.min() < 0:
         raise ValueError(f"{place.row(int(np.argmin(weights)))}: sample_weight is negative")
-    norm = _largest_norm(rows, place)
+    norm, squares = _norms(rows, place)
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
+    rows = _without_values(rows)
     labels, targets = _labels(y, place) if classify else (None, _float_column(y, "y", n, place))
     total = float(n) if weights is None else float(weights.sum())
+    dense = isinstance(rows, np.ndarray)
     facts = Facts(
         n_rows=n,
         n_features=d,
         weight=total,
         largest_row_norm=norm,
+        squared_norms=squares,
         largest_target=0.0 if classify or not n else float(np.abs(targets).max()),
-        nonzeros=rows.nnz if sp.issparse(rows) else rows.size,
-        nbytes=rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes if sp.issparse(rows) else rows.nbytes,
-        sparse=sp.issparse(rows),
+        nonzeros=rows.size if dense else rows.nnz,
+        nbytes=rows.nbytes if dense else sum(part.nbytes for part in for_rows(rows)[1]),
+        sparse=not dense,
         classes=_counts(labels, targets, weights) if labels is not None else (),
     )
     return Block(rows, targets, weights, labels, facts)
+
+
+def _without_values(rows: Any) -> Any:
+    """Sparse rows with equal values as a `Pattern`, others as they are."""
+    if not sp.issparse(rows) or rows.nnz < 2 or not (rows.data == rows.data[0]).all():
+        return rows
+    return Pattern(rows.data[:1].copy(), rows.indices, rows.indptr, rows.shape)
 
 
 def merge(blocks: Sequence[Block]) -> Block:
@@ -98,11 +108,17 @@ def merge(blocks: Sequence[Block]) -> Block:
     facts = blocks[0].facts
     for block in blocks[1:]:
         facts = facts.merge(block.facts)
-    rows = [block.X for block in blocks]
-    X = sp.vstack(rows, format="csr") if facts.sparse else np.concatenate(rows)
+    rows = [_with_values(block.X) for block in blocks]
+    X = _without_values(sp.vstack(rows, format="csr")) if facts.sparse else np.concatenate(rows)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks])
     return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts)
+
+
+def _with_values(X: Any) -> Any:
+    if not isinstance(X, Pattern):
+        return X
+    return sp.csr_matrix((np.full(X.nnz, X.value[0]), X.indices, X.indptr), shape=X.shape)
 
 
 def kind(block: Block) -> tuple[Any, ...]:
@@ -159,12 +175,12 @@ def _as_float(X: np.ndarray, name: str) -> np.ndarray:
         raise type(error)(f"{name} has values that are not numbers ({error}); encode them before fit") from error
 
 
-def _largest_norm(rows: Any, place: Place) -> float:
-    """Largest row norm; the same sweep tells whether all values are finite."""
+def _norms(rows: Any, place: Place) -> tuple[float, float]:
+    """Largest row norm and the sum of the squared ones; the same sweep tells whether all values are finite."""
     kernels, raw = for_rows(rows)
-    largest = float(kernels.largest_row_norm(raw, 0, rows.shape[0]))
-    if np.isfinite(largest):
-        return float(np.sqrt(largest))
+    largest, total = kernels.squared_norms(raw, 0, rows.shape[0])
+    if np.isfinite(total):
+        return float(np.sqrt(largest)), float(total)
     for lo in range(0, rows.shape[0], 4096):
         part = rows[lo : lo + 4096]
         values = part.data if sp.issparse(part) else part

@@ -17,11 +17,12 @@ import click
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+from daskglm.estimators import LinearSVC
+from daskglm.fit import ESTIMATORS
+from daskglm.solvers import SOLVERS
 
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
 
-_ESTIMATORS = {"logistic": LogisticRegression, "squared_hinge": LinearSVC, "squared": Ridge}
 _SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
 _FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
@@ -75,9 +76,9 @@ def _one_line(error: BaseException) -> str:
 # ---------------------------------------------------------------------------- commands
 @main.command()
 @click.argument("train")
-@click.option("--loss", type=click.Choice(list(_ESTIMATORS)), default="logistic", show_default=True)
+@click.option("--loss", type=click.Choice(list(ESTIMATORS)), default="logistic", show_default=True)
 @click.option("--C", "C", type=float, default=1.0, show_default=True, help="Weight of the losses; inf: no penalty.")
-@click.option("--solver", type=click.Choice(["auto", "newton", "tron", "lbfgs", "gd"]), default="auto")
+@click.option("--solver", type=click.Choice(["auto", *SOLVERS]), default="auto")
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative suboptimality to reach.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most.")
 @click.option("--no-intercept", is_flag=True, help="Fit no intercept.")
@@ -108,7 +109,9 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
     params = {name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress")}
     if class_weight:
         params["class_weight"] = class_weight
-    model = _ESTIMATORS[loss](fit_intercept=not no_intercept, **params)
+    if issubclass(ESTIMATORS[loss], LinearSVC):
+        params["loss"] = loss
+    model = ESTIMATORS[loss](fit_intercept=not no_intercept, **params)
     kind = _format(train, options["kind"])
     with _client(options["scheduler"], options["workers"]), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

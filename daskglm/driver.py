@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,12 @@ class Solution:
 
 
 def relative_gap(objective: Objective, point: Point) -> float:
-    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can then be."""
+    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can then be.
+
+    Of a point with a dual value: (primal - dual) / |primal|.
+    """
+    if point.gap is not None:
+        return point.gap / max(abs(point.value), np.finfo(float).tiny)
     bound = objective.bound(point)
     if bound == 0.0:
         return 0.0
@@ -62,6 +67,8 @@ class _Record:
             relative_gap=gap,
             gradient_norm=float(np.linalg.norm(point.gradient)),
             step=step,
+            estimated=point.certify is not None,
+            solver=point.by,
             passes=self.objective.passes - self.passes,
             rounds=self.engine.rounds - self.rounds,
             bytes=self.engine.bytes_reduced - self.bytes,
@@ -81,13 +88,13 @@ class _Certificate:
     def of(self, point: Point) -> tuple[Point, float]:
         """The point, or a better one with the same coefficients of features, and its relative gap."""
         gap = relative_gap(self.objective, point)
-        if not gap > self.tol:
+        if not gap > self.tol or point.gap is not None:
             return point, gap
         features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
         if not features <= self.settle_below:
             return point, gap
         self.settle_below = 0.1 * features  # a settled point that still fails is not tried again at once
-        settled = self.objective.with_best_intercept(point)
+        settled = replace(self.objective.with_best_intercept(point), by=point.by)
         better = relative_gap(self.objective, settled)
         return (settled, better) if better < gap else (point, gap)
 
@@ -146,24 +153,27 @@ def solve(
             break
         point, gap = certificate.of(point)
         norm = float(np.linalg.norm(point.gradient))
-        start_gradient_norm = norm if start_gradient_norm is None else start_gradient_norm
+        if start_gradient_norm is None or math.isnan(start_gradient_norm):
+            start_gradient_norm = norm
         iteration = record.add(point, gap)
         enough = callback is not None and callback(iteration)
-        if not math.isfinite(point.value + norm):
+        if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
-        elif gap <= tol or norm == 0.0:
+        elif (gap <= tol and point.certify is None) or norm == 0.0:
             reason = Reason.CONVERGED
         elif not objective.penalty and norm <= tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT
-        elif stall.after(point.value, norm):
+        elif point.gap is None and stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS
         elif enough:
             reason = Reason.CALLBACK
         elif len(record.history) > max_iter:
             reason = Reason.MAX_ITER
-        if best is None or not point.value > best.value or (reason is not None and reason.converged):
+        later = point.gap is not None  # a dual solver's last point is its best; its values are estimates
+        if best is None or later or not point.value > best.value or (reason is not None and reason.converged):
             best = point
     assert best is not None
+    best = best.certify() if best.certify is not None else best
     return Solution(
         best,
         reason,

@@ -30,9 +30,9 @@ class LinearModel(BaseEstimator):
     report_: Report
 
     def _settings(self, **more: Any) -> Settings:
-        names = ("C", "solver", "fit_intercept", "tol", "max_iter", "progress", "solver_options", "class_weight")
+        names = set(Settings.__dataclass_fields__) - {"loss"}
         params = self.get_params(deep=False)
-        return Settings(self._loss, **{name: params[name] for name in names if name in params}, **more)
+        return Settings(self._loss, **{name: params[name] for name in sorted(names & set(params))}, **more)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
         settings = self._settings(**more)
@@ -222,14 +222,18 @@ class LogisticRegression(_Classifier):
         return np.log(probabilities)
 
 
+HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
+
+
 class LinearSVC(_Classifier):
-    """Linear support vector machine with the squared hinge loss max(0, 1 - y z)^2 (LIBLINEAR's L2-loss SVM).
+    """Linear support vector machine: squared hinge loss max(0, 1 - y z)^2, or the hinge loss max(0, 1 - y z).
 
     Parameters and attributes are those of `LogisticRegression`, but for `loss`.
 
     Parameters
     ----------
-    loss : {"squared_hinge"}, default "squared_hinge"
+    loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
+        LIBLINEAR's L2-loss and L1-loss SVM; the hinge with its corner replaced by the parabola 1/2 (1 - y z)^2.
     """
 
     def __init__(
@@ -261,8 +265,8 @@ class LinearSVC(_Classifier):
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
-        if self.loss != "squared_hinge":
-            raise ValueError(f"loss={self.loss!r} is not one of 'squared_hinge'")
+        if self.loss not in HINGES:
+            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, HINGES))}")
         return self.loss
 
 

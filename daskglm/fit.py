@@ -8,7 +8,13 @@ from daskglm.driver import Callback
 from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
 from daskglm.losses import LOSSES
 
-ESTIMATORS = {"logistic": LogisticRegression, "squared_hinge": LinearSVC, "squared": Ridge}
+ESTIMATORS = {
+    "logistic": LogisticRegression,
+    "squared_hinge": LinearSVC,
+    "hinge": LinearSVC,
+    "smoothed_hinge": LinearSVC,
+    "squared": Ridge,
+}
 
 
 def fit(
@@ -37,18 +43,19 @@ def fit(
     X : (n, d) NumPy array, SciPy sparse matrix, pandas DataFrame, dask array or dataframe, or list of delayed blocks
         float32 stays float32 in memory; results are float64. Dask chunks may be dense or CSR.
     y : (n,) matching container, or the name of a column of X
-        Labels of any two or more values for "logistic" and "squared_hinge", numbers for "squared".
-    loss : {"logistic", "squared_hinge", "squared"}, default "logistic"
-        log(1 + exp(-y z)), max(0, 1 - y z)^2 or 1/2 (z - y)^2.
+        Labels of any two or more values, numbers for "squared".
+    loss : {"logistic", "squared_hinge", "hinge", "smoothed_hinge", "squared"}, default "logistic"
+        log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by the parabola
+        1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
     C : float, default 1.0
         Weight of the losses; infinity: no penalty.
-    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
-        Method; all reach the same answer.
+    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
+        Method; all reach the same answer. "hinge" takes "sdca" only.
     fit_intercept : bool, default True
         Whether to fit an intercept; it is not penalised.
     tol : float, default 1e-6
         Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
-        |gradient at 0|).
+        |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / |primal|.
     max_iter : int, optional
         Iterations at most; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
@@ -64,9 +71,9 @@ def fit(
     progress : bool, optional
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     random_state : int, optional
-        For solvers that draw random numbers; none of the present ones does.
+        Seed of the order in which "sdca" visits rows; None: from NumPy's global state.
     solver_options : dict, optional
-        Further arguments of the solver: `step` and `epsilon` of "gd".
+        Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
 
     Returns
     -------
@@ -109,4 +116,6 @@ def fit(
         raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
     start = (warm_start.coef_, warm_start.intercept_) if hasattr(warm_start, "coef_") else warm_start
     model = ESTIMATORS[loss](**params)
+    if isinstance(model, LinearSVC):
+        model.set_params(loss=loss)
     return model._fit(X, y, sample_weight, start=start, client=client, callback=callback)

@@ -13,7 +13,7 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-LOGISTIC, SQUARED_HINGE, SQUARED = 0, 1, 2
+LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE = range(5)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Loss:
     classifies : bool
         True if labels are -1/+1, False if they are real numbers.
     smoothness : float
-        Supremum of the curvature.
+        Supremum of the curvature; infinite where the slope jumps.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Loss:
     def intercept_span(self, positive: float, negative: float, largest: float) -> float:
         """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong intercept.
 
-        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1 (squared hinge), or
+        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1 (hinges), or
         residuals all of one sign (squared), make that impossible; this bounds the intercept from both sides.
 
         Parameters
@@ -58,6 +58,8 @@ class Loss:
 LOSSES = {
     "logistic": Loss("logistic", LOGISTIC, True, 0.25),
     "squared_hinge": Loss("squared_hinge", SQUARED_HINGE, True, 2.0),
+    "hinge": Loss("hinge", HINGE, True, math.inf),
+    "smoothed_hinge": Loss("smoothed_hinge", SMOOTHED_HINGE, True, 1.0),
     "squared": Loss("squared", SQUARED, False, 1.0),
 }
 
@@ -72,21 +74,23 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left
 
 
 @intrinsic
-def _as_bits(typingctx: Any, x: Any) -> Any:
+def as_bits(typingctx: Any, x: Any) -> Any:
+    """The bits of a float64 as an int64."""
     return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(
         args[0], context.get_value_type(types.int64)
     )
 
 
 @intrinsic
-def _as_float(typingctx: Any, x: Any) -> Any:
+def as_float(typingctx: Any, x: Any) -> Any:
+    """The float64 that has the bits of an int64."""
     return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(
         args[0], context.get_value_type(types.float64)
     )
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _exp(x: float) -> float:
+def exp(x: float) -> float:
     """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction, Taylor polynomial of degree 13."""
     x = max(x, -708.0)
     shifted = x * _LOG2E + _ROUND
@@ -106,11 +110,11 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * _as_float((_as_bits(shifted) + 1023) << 52)
+    return p * as_float((as_bits(shifted) + 1023) << 52)
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _log1p(t: float) -> float:
+def log1p(t: float) -> float:
     """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t)): the series in s^2 <= 1/9 up to s^33."""
     s = t / (2.0 + t)
     q = s * s
@@ -140,8 +144,8 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
 
     `slope` and `curvature` receive the weighted derivatives with respect to the margins `z`. All arrays are float64
     of one length; an empty `weight` means weights of one. Formulas: equations (4)-(7) of Halloran & Rocke 2020,
-    supplement; the squared hinge uses the generalised Hessian. The terms `0.0 * m` let NaN and infinite margins
-    through to the sum, which max() would hide.
+    supplement; the hinges use generalised Hessians (zero for the plain one). The terms `0.0 * m` let NaN and infinite
+    margins through to the sum, which max() would hide.
     """
     total = 0.0
     weighted = len(weight) > 0
@@ -149,12 +153,12 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0
             m = y[t] * z[t]
-            e = _exp(-abs(m))
+            e = exp(-abs(m))
             other = 1.0 / (1.0 + e)
             p = e * other if m > 0.0 else other
             slope[t] = -s * y[t] * p
             curvature[t] = s * e * other * other
-            total += s * (max(-m, 0.0) + _log1p(e) + 0.0 * m)
+            total += s * (max(-m, 0.0) + log1p(e) + 0.0 * m)
     elif code == SQUARED_HINGE:
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0
@@ -163,6 +167,23 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
             slope[t] = -2.0 * s * y[t] * short
             curvature[t] = 2.0 * s if short > 0.0 else 0.0
             total += s * (short * short + 0.0 * m)
+    elif code == HINGE:
+        for t in range(len(z)):
+            s = weight[t] if weighted else 1.0
+            m = y[t] * z[t]
+            short = max(1.0 - m, 0.0)
+            slope[t] = -s * y[t] if short > 0.0 else 0.0
+            curvature[t] = 0.0
+            total += s * (short + 0.0 * m)
+    elif code == SMOOTHED_HINGE:
+        for t in range(len(z)):
+            s = weight[t] if weighted else 1.0
+            m = y[t] * z[t]
+            short = max(1.0 - m, 0.0)
+            inner = short < 1.0
+            slope[t] = -s * y[t] * min(short, 1.0)
+            curvature[t] = s if inner and short > 0.0 else 0.0
+            total += s * ((0.5 * short * short if inner else short - 0.5) + 0.0 * m)
     else:
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0

@@ -64,7 +64,128 @@ class OnHull:
     coefficients: np.ndarray
 
 
-Request = Evaluate | HessianVector | OnHull
+@dataclass(frozen=True)
+class Committed:
+    """Names a state of all dual variables and carries what rebuilds it.
+
+    Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last round) + c2 (previous
+    step), `commit` being (c1, c2); blocks already there stay; all others start again from alpha = -slope(y, X w + b),
+    or where w is None from zero.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the losses.
+    bias, offset : float
+        Value of the constant feature that stands for the intercept (0: none), and what is added to margins besides.
+    keep : bool
+        Whether this step is kept, to be searched along after the next round.
+    """
+
+    number: int
+    before: int | None
+    commit: tuple[float, float]
+    w: np.ndarray | None
+    C: float
+    bias: float = 0.0
+    offset: float = 0.0
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a worker goes about its local epochs.
+
+    Parameters
+    ----------
+    partitioning : {"dynamic", "static", "wild"}
+        Whether buckets are dealt anew to threads at each epoch, once for all, or share one vector without locks.
+    partitions : int, optional
+        Parts, each with a replica of the shared vector, into which the rows of a group are dealt; default: threads.
+    nodes : int, optional
+        Groups of threads, each with rows of its own; default: NUMA nodes.
+    threads : int, optional
+        Default: those of the worker.
+    bucket : int, optional
+        Rows of a bucket; default: by the rule of the Snap ML paper.
+    epochs : int
+        Local epochs of a round.
+    shrink : bool
+        Whether to pass over rows that rest at a bound.
+    """
+
+    partitioning: str = "dynamic"
+    partitions: int | None = None
+    nodes: int | None = None
+    threads: int | None = None
+    bucket: int | None = None
+    epochs: int = 1
+    shrink: bool = False
+
+
+@dataclass(frozen=True)
+class DualRound:
+    """Local epochs of dual coordinate ascent from the shared vector v (d + 1,). 1 pass per epoch.
+
+    `seed` is that of the fit and the number of the round. `outer` is the sigma' of CoCoA among groups of threads,
+    `inner` that among the partitions of a group. Reply:
+    own = X' C alpha at the committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
+    groups' |change|^2; inner (2,), see `epochs.Run`; and without C: before and after, the conjugates of both states,
+    loss and gap, summed over the margins met on the way.
+    """
+
+    state: Committed
+    v: np.ndarray
+    plan: Plan
+    seed: tuple[int, int]
+    outer: float
+    inner: float
+
+
+@dataclass(frozen=True)
+class DualLine:
+    """Conjugates along alpha + c1 (change of the last round) + c2 (previous step). 0 passes.
+
+    `coefficients` (m, 2). Reply: values (m,), slopes (m, 2) and hessians (m, 2, 2).
+    """
+
+    state: Committed
+    coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class DualTotals:
+    """The committed state read anew from the rows, and margins X v, without intercept, left under `token`. 1 pass.
+
+    Reply: own = X' C alpha (d + 1,), and `side`: None nothing; True the part of the rows with y > 0; False X' C (its
+    last entry is the sum of C s a, or of C s).
+    """
+
+    state: Committed
+    v: np.ndarray
+    token: int
+    side: bool | None = None
+
+
+@dataclass(frozen=True)
+class DualValue:
+    """Conjugates with the variables of positive and negative rows scaled, or all shifted (regression). 0 passes."""
+
+    state: Committed
+    positive: float = 1.0
+    negative: float = 1.0
+    shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class DualShape:
+    """How a plan divides the rows. Reply: groups and partitions, counted over all workers. 0 passes."""
+
+    plan: Plan
+
+
+DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue
+Request = Evaluate | HessianVector | OnHull | DualRequest
 
 
 @dataclass(frozen=True)
@@ -75,6 +196,7 @@ class Facts:
     n_features: int | None = None
     weight: float = 0.0
     largest_row_norm: float = 0.0
+    squared_norms: float = 0.0
     largest_target: float = 0.0
     nonzeros: int = 0
     nbytes: int = 0
@@ -92,6 +214,7 @@ class Facts:
             other.n_features if self.n_features is None else self.n_features,
             self.weight + other.weight,
             max(self.largest_row_norm, other.largest_row_norm),
+            self.squared_norms + other.squared_norms,
             max(self.largest_target, other.largest_target),
             self.nonzeros + other.nonzeros,
             self.nbytes + other.nbytes,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,16 @@ from daskglm.engine import Engine
 from daskglm.losses import Loss
 from daskglm.messages import Evaluate, HessianVector, OnHull, Problem, Request, Totals
 
-_tokens = itertools.count()
+tokens = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal where asked."""
+    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal where asked.
+
+    A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`, where there is one,
+    says that both are estimates and gives the point with the true ones. `by` names the solver where two took turns.
+    """
 
     objective: Objective
     w: np.ndarray
@@ -31,6 +35,9 @@ class Point:
     token: int
     gram: np.ndarray | None = None
     diagonal: np.ndarray | None = None
+    gap: float | None = None
+    certify: Callable[[], Point] | None = None
+    by: str = ""
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
@@ -83,8 +90,8 @@ class Objective:
     # ------------------------------------------------------------------ points
     def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False) -> Point:
         """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round."""
-        token = next(_tokens)
-        totals = self._ask(Evaluate(w, token, gram, diagonal))
+        token = next(tokens)
+        totals = self.ask(Evaluate(w, token, gram, diagonal))
         pw = self._penalised * w
         hessian = None
         if gram:
@@ -103,7 +110,7 @@ class Objective:
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
-        product = self._ask(HessianVector(v, (point.token, point.w)))["product"]
+        product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self._penalised * v
 
     def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,7 +121,7 @@ class Objective:
         Margins are affine in w, so cached ones serve. Cost: 0 passes, 1 round.
         """
         coefficients = np.atleast_2d(coefficients)
-        totals = self._ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
+        totals = self.ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
         W = np.zeros((len(points) + 1, self.size))
         W[:-1] = [p.w for p in points]
         if self.fit_intercept:
@@ -154,10 +161,19 @@ class Objective:
     def with_best_intercept(self, point: Point) -> Point:
         """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.
 
-        A safeguarded Newton search on cached margins; afterwards the intercept's part of the bound is negligible.
+        Afterwards the intercept's part of the bound is negligible.
+        """
+        w = point.w.copy()
+        w[-1] += self.best_intercept(point)
+        return self.at(w)
+
+    def best_intercept(self, point: Point) -> float:
+        """What to add to a point's intercept to minimise over it. Cost: 0 passes, a few rounds.
+
+        A safeguarded Newton search on cached margins.
         """
         b, low, high = 0.0, -math.inf, math.inf
-        for _ in range(50):
+        for _ in range(100):
             _, slopes, hessians = self.hull((point,), np.array([[1.0, b]]))
             slope, curvature = float(slopes[0, -1]), float(hessians[0, -1, -1])
             low, high = (b, high) if slope < 0 else (low, b)
@@ -167,11 +183,10 @@ class Objective:
             if slope == 0.0 or abs(newton - b) <= 1e-15 * (1.0 + abs(float(point.w[-1]) + newton)):
                 break
             b = newton
-        w = point.w.copy()
-        w[-1] += b
-        return self.at(w)
+        return b
 
-    def _ask(self, request: Request) -> Totals:
+    def ask(self, request: Request) -> Totals:
+        """Pass a request to the engine, counting passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         return totals

@@ -16,6 +16,7 @@ class Reason(enum.Enum):
     CONVERGED = "the bound on relative suboptimality fell to tol"
     SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
+    SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
     NO_PROGRESS = "no step lowers the objective further in floating point"
     MAX_ITER = "max_iter iterations were made"
     CALLBACK = "the callback asked to stop"
@@ -24,17 +25,23 @@ class Reason(enum.Enum):
     @property
     def converged(self) -> bool:
         """Whether a stopping rule was met, as against running out of iterations or of precision."""
-        return self in (Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT)
+        return self in (Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE)
 
 
 class Iteration(TypedDict):
-    """One accepted point. Counters run from the start of the solve; `step` is the norm of the change of w."""
+    """One accepted point. Counters run from the start of the solve; `step` is the norm of the change of w.
+
+    `estimated` marks an objective and a gap summed over margins met on the way ("sdca"), as against evaluated ones.
+    `solver` names who made the point where two solvers take turns.
+    """
 
     iteration: int
     objective: float
     relative_gap: float
     gradient_norm: float
     step: float
+    estimated: bool
+    solver: str
     passes: float
     rounds: int
     bytes: int

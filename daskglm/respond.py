@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.ascent import Ascent, DualMemo
 from daskglm.blocks import Block, kind, merge
 from daskglm.kernels import for_rows, gram_side, margins
-from daskglm.messages import Evaluate, Facts, HessianVector, OnHull, Problem, Request, Totals, add
+from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, OnHull, Problem, Request, Totals, add
 
 KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
@@ -33,9 +34,11 @@ class Memo:
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem
         self.kernels, self.rows = for_rows(block.X)
+        self.address = (self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data
         self.margins: dict[int, np.ndarray] = {}
         self.curvature = np.empty(len(block.y))
         self.curvature_of: int | None = None
+        self.dual: DualMemo | None = None
         self.y, self.weight = targets(block, problem)
 
     def reserve(self, token: int, needed: Sequence[int] = ()) -> None:
@@ -87,6 +90,7 @@ class Shard:
             self.facts = self.facts.merge(block.facts)
         self.pieces = _deal(self.blocks, threads)
         self.pool = ThreadPoolExecutor(threads) if len(self.pieces) > 1 else None
+        self.ascent = Ascent([block.facts for block in self.blocks], self.facts.n_features or 0, threads, self._each)
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows of this shard."""
@@ -95,12 +99,15 @@ class Shard:
             return self._evaluate(problem.code, request, memos)
         if isinstance(request, HessianVector):
             return self._hessian_vector(problem.code, request, memos)
+        if isinstance(request, DualRequest):
+            return self.ascent.answer(problem.code, request, memos)
         return self._hull(problem.code, request, memos)
 
     def close(self) -> None:
         """Forget everything and end the threads."""
         for name in self.names:
             self.memos.pop(name, None)
+        self.ascent.close()
         if self.pool is not None:
             self.pool.shutdown(wait=False)
 

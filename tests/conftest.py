@@ -67,6 +67,8 @@ def objective(X, y, coef, intercept, C, loss, weight=None):
     losses = {
         "logistic": lambda: np.logaddexp(0, -y * z),
         "squared_hinge": lambda: np.maximum(0, 1 - y * z) ** 2,
+        "hinge": lambda: np.maximum(0, 1 - y * z),
+        "smoothed_hinge": lambda: 0.5 * (np.clip(1 - y * z, 0, 1) ** 2) + np.maximum(0, -y * z),
         "squared": lambda: 0.5 * (z - y) ** 2,
     }[loss]()
     return 0.5 * coef @ coef + C * (s @ losses)

@@ -209,7 +209,7 @@ def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
     [
         ["fit"],
         ["fit", "x.svm"],
-        ["fit", "x.svm", "--out", "m", "--loss", "hinge"],
+        ["fit", "x.svm", "--out", "m", "--loss", "poisson"],
         ["fit", "x.svm", "--out", "m", "--C", "-1"],
         ["fit", "x.svm", "--out", "m", "--tol", "nan"],
         ["fit", "x.svm", "--out", "m", "--max-iter", "0"],

@@ -235,7 +235,7 @@ def test_misfits_are_refused(case):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"loss": "hinge"}, "loss='hinge'"),
+        ({"loss": "poisson"}, "loss='poisson'"),
         ({"solver": "sag"}, "solver='sag'"),
         ({"C": 0}, "C=0"),
         ({"C": -1.0}, "C=-1.0"),

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from daskglm.kernels import csr, dense
+
+
+class Pattern(NamedTuple):
+    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the array of values."""
+
+    value: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        return len(self.indices)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the value."""
+        return self.value.dtype
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
@@ -17,6 +36,8 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
         return dense, X
     if sp.issparse(X) and X.format == "csr":
         return csr, (X.data, X.indices, X.indptr)
+    if isinstance(X, Pattern):
+        return csr, (X.value, X.indices, X.indptr)
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
 
 

@@ -1,7 +1,8 @@
 """CPU kernels on sparse rows: every function that touches a SciPy CSR matrix is here, under the names of `dense`.
 
-X is the triple (data, indices, indptr); see `dense` for what the functions do and return. A tile of rows is still in
-the cache when the backward product scatters it.
+X is the triple (data, indices, indptr); see `dense` for what the functions do and return. Where `data` has one element
+all stored values are equal to it, and only the pattern is read. A tile of rows is still in the cache when the backward
+product scatters it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     for i in range(start, stop):
         total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * w[indices[p]]
+        if len(data) == 1:
+            for p in range(indptr[i], indptr[i + 1]):
+                total += w[indices[p]]
+            total *= data[0]
+        else:
+            for p in range(indptr[i], indptr[i + 1]):
+                total += data[p] * w[indices[p]]
         z[i - start] = total + b
 
 
@@ -29,7 +35,11 @@ def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     for t in range(count):
         s = slope[t]
-        if s != 0.0:
+        if s != 0.0 and len(data) == 1:
+            s *= data[0]
+            for p in range(indptr[start + t], indptr[start + t + 1]):
+                out[indices[p]] += s
+        elif s != 0.0:
             for p in range(indptr[start + t], indptr[start + t + 1]):
                 out[indices[p]] += s * data[p]
 
@@ -37,10 +47,11 @@ def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
+    last = len(data) - 1  # a pattern has one value, for all places
     for t in range(count):
         c = curvature[t]
         for p in range(indptr[start + t], indptr[start + t + 1]):
-            value = np.float64(data[p])
+            value = np.float64(data[min(p, last)])
             out[indices[p]] += c * (value * value)
 
 
@@ -48,6 +59,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += [X 1]' D [X 1] over one tile; column indices ascend within a row."""
     data, indices, indptr = X
+    end = len(data) - 1
     for t in range(count):
         c = curvature[t]
         if c == 0.0:
@@ -55,9 +67,9 @@ def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untype
         first, last = indptr[start + t], indptr[start + t + 1]
         for p in range(first, last):
             row = gram[indices[p]]
-            a = c * data[p]
+            a = c * data[min(p, end)]
             for q in range(p, last):
-                row[indices[q]] += a * data[q]
+                row[indices[q]] += a * data[min(q, end)]
             row[d] += a
         gram[d, d] += c
 
@@ -108,17 +120,17 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def largest_row_norm(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop); NaN or infinite if any value is, or if a square overflows."""
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
+    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
     data, _, indptr = X
-    largest = 0.0
+    last = len(data) - 1
+    largest, total = 0.0, 0.0
     for i in range(start, stop):
-        total = 0.0
+        norm = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            total += np.float64(data[p]) * np.float64(data[p])
-        if not total <= largest:
-            largest = total
-            if not np.isfinite(total):
-                return total
-    return largest
+            value = np.float64(data[min(p, last)])
+            norm += value * value
+        total += norm
+        largest = max(largest, norm)
+    return largest, total

@@ -168,16 +168,15 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def largest_row_norm(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop); NaN or infinite if any value is, or if a square overflows."""
-    largest = 0.0
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
+    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
+    largest, total = 0.0, 0.0
     for i in range(start, stop):
-        total = 0.0
-        for value in X[i]:
-            total += np.float64(value) * np.float64(value)
-        if not total <= largest:
-            largest = total
-            if not np.isfinite(total):
-                return total
-    return largest
+        norm = 0.0
+        x = X[i]
+        for j in range(len(x)):
+            norm += np.float64(x[j]) * np.float64(x[j])
+        total += norm
+        largest = max(largest, norm)
+    return largest, total

@@ -10,24 +10,38 @@ from daskglm.report import Reason
 from daskglm.solvers.gradient_descent import gradient_descent
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import newton
+from daskglm.solvers.sdca import check as check_sdca
+from daskglm.solvers.staged import sdca_then_newton
 from daskglm.solvers.tron import tron
 
 Solver = Callable[..., Generator[Point, None, Reason]]
 
-SOLVERS: dict[str, Solver] = {"newton": newton, "tron": tron, "lbfgs": lbfgs, "gd": gradient_descent}
+SOLVERS: dict[str, Solver] = {
+    "newton": newton,
+    "tron": tron,
+    "lbfgs": lbfgs,
+    "gd": gradient_descent,
+    "sdca": sdca_then_newton,
+}
 
-MAX_ITER: dict[str, int] = {"newton": 100, "tron": 1000, "lbfgs": 2000, "gd": 20_000}
+MAX_ITER: dict[str, int] = {"newton": 100, "tron": 1000, "lbfgs": 2000, "gd": 20_000, "sdca": 1000}
 """Default number of iterations by solver."""
 
-OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon")}
+SDCA_OPTIONS = (
+    *("stop", "partitioning", "aggregation", "partitions", "nodes", "threads", "bucket_size", "local_epochs"),
+    *("shrinking", "polish"),
+)
+OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon"), "sdca": SDCA_OPTIONS}
 """Keyword arguments a solver takes beyond the objective and the starting point."""
 
 
 def check_options(solver: str, options: dict[str, Any]) -> None:
-    """Raise ValueError for an unknown solver or an option it does not take."""
+    """Raise ValueError for an unknown solver, an option it does not take, or a value the option cannot have."""
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not one of 'auto', {', '.join(map(repr, SOLVERS))}")
     unknown = sorted(set(options) - set(OPTIONS.get(solver, ())))
     if unknown:
         takes = ", ".join(OPTIONS.get(solver, ())) or "no options"
         raise ValueError(f"solver={solver!r} does not take {', '.join(unknown)}; it takes {takes}")
+    if solver == "sdca":
+        check_sdca(options)

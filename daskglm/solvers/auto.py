@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from daskglm.objective import Objective
 
 DENSE_FEATURES = 1000  # X'DX costs d / 2 products of a pass: beyond this CG's 30 or so passes are cheaper
@@ -11,6 +13,8 @@ SPARSE_FEATURES = 1500  # the Gram of sparse rows is dense
 def choose(objective: Objective) -> tuple[str, str]:
     """Name of the solver to use and the reason, in words."""
     facts, d = objective.engine.facts, objective.n_features
+    if not math.isfinite(objective.loss.smoothness):
+        return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
     per_row = facts.nonzeros / max(facts.n_rows, 1)
     if not facts.sparse and d <= DENSE_FEATURES:
         return "newton", f"dense with {d:,} features: forming the Hessian takes fewest passes"

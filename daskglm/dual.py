@@ -1,0 +1,184 @@
+"""The dual of the objective, as a dual solver sees it: rounds of coordinate ascent, steps along them, certificates.
+
+D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with the rows; here are
+v, which is the primal point too, and what names their state. An unpenalised intercept asks for sum_i s_i a_i = 0,
+which single coordinates cannot keep. So it is a proximal-point method in b: a constant feature stands for b minus an
+offset, is penalised, and after every round the offset moves to b. At the limit that penalty has no force.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskglm.duals import losses
+from daskglm.messages import Committed, DualLine, DualRound, DualShape, DualTotals, DualValue, Plan, Totals
+from daskglm.objective import Objective, Point, tokens
+
+DRIFT = 1e-9  # relative: beyond this v is not what the dual variables say, and the primal is evaluated at what they say
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual value of one state, and w with its intercept."""
+
+    w: np.ndarray
+    primal: float
+    dual: float
+    token: int
+
+
+class Dual:
+    """Dual variables at a numbered state, and the steps from one to the next.
+
+    Parameters
+    ----------
+    objective : Objective
+        With a penalty.
+    w : (d,) or (d + 1,) array
+        Where to start: zero, or the dual variables are the negative slopes at w.
+    plan : Plan
+    seed : int
+        Of the random orders; the same seed, plan and placement give the same bits.
+    """
+
+    def __init__(self, objective: Objective, w: np.ndarray, plan: Plan, seed: int) -> None:
+        self.objective, self.plan, self.seed, self.keep = objective, plan, seed, False
+        facts, d = objective.engine.facts, objective.n_features
+        spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))
+        self.bias = (spread or 1.0) if objective.fit_intercept else 0.0
+        self.offset = float(w[d]) if objective.fit_intercept else 0.0
+        self.rounds = 0
+        self.number = next(tokens)
+        self.before: int | None = None
+        self.step = (1.0, 0.0)
+        self.w: np.ndarray | None = w if w.any() else None
+        self.v = np.zeros(d + 1)
+        self.previous = np.zeros(d + 1)
+        self.change = np.zeros(d + 1)
+        if self.w is not None:
+            self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
+
+    def _state(self) -> Committed:
+        return Committed(
+            self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep
+        )
+
+    @property
+    def intercept(self) -> float:
+        """The intercept that the constant feature stands for."""
+        return self.offset + self.bias * float(self.v[-1])
+
+    def primal_point(self) -> np.ndarray:
+        """Coefficients and, where there is one, the intercept."""
+        return np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1].copy()
+
+    def shape(self) -> tuple[int, int]:
+        """Groups of threads over all workers, and the most partitions that a group has. Cost: 0 passes, 1 round."""
+        totals = self.objective.ask(DualShape(self.plan))
+        return int(totals["groups"]), math.ceil(totals["partitions"] / max(totals["groups"], 1))
+
+    def start_value(self) -> float:
+        """Objective at the start. Cost: nothing from zero for a loss of classes, else 1 pass."""
+        objective = self.objective
+        if self.w is not None or not objective.loss.classifies:
+            return objective.at(np.zeros(objective.size) if self.w is None else self.w).value
+        one = np.ones(1)
+        return float(objective.scale * objective.total_weight * losses(objective.loss.code, one, 0 * one, one))
+
+    def point(self, value: float, gap: float) -> Point:
+        """The committed state as a point whose value and gap are estimates."""
+        w = self.primal_point()
+        nothing = np.full(len(w), math.nan)
+        return Point(self.objective, w, value, nothing, -1, gap=gap, certify=self.certified_point, by="sdca")
+
+    def certified_point(self) -> Point:
+        """The committed state as a point with its true value and gap. Cost: see `certificate`."""
+        found = self.certificate()
+        nothing = np.full(len(found.w), math.nan)
+        gap = max(found.primal - found.dual, 0.0)
+        return Point(self.objective, found.w, found.primal, nothing, found.token, gap=gap, by="sdca")
+
+    # ------------------------------------------------------------------ steps
+    def round(self, outer: float, inner: float) -> Totals:
+        """Local epochs everywhere, not yet committed. Cost: a pass an epoch, 1 round."""
+        seed = (self.seed, self.rounds)
+        self.rounds += 1
+        totals = self.objective.ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
+        self.v, self.change = totals["own"], totals["change"]
+        return totals
+
+    def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
+        """Move on by c1 times the last round's change and c2 times the previous step. Cost: nothing.
+
+        `keep` has the rows remember this step, for a search along it after the next round.
+        """
+        self.keep = keep
+        step = self.change if c1 == 1.0 else c1 * self.change
+        if c2 != 0.0:
+            step = step + c2 * self.previous
+        self.v = self.v + step
+        self.previous = step if keep else np.zeros_like(step)
+        self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
+        self.offset = self.intercept
+        self.w = self.primal_point()
+
+    def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0 passes, 1 round."""
+        totals = self.objective.ask(DualLine(self._state(), coefficients))
+        C = self.objective.scale
+        directions = np.stack([self.change, self.previous])
+        at = self.v + coefficients @ directions
+        pull = self.offset / self.bias if self.bias else 0.0
+        values = C * totals["values"] + 0.5 * np.einsum("md,md->m", at, at) + pull * at[:, -1]
+        slopes = C * totals["slopes"] + at @ directions.T + pull * directions[:, -1]
+        return values, slopes, C * totals["hessians"] + directions @ directions.T
+
+    # ------------------------------------------------------------------ how good it is
+    def certificate(self) -> Certificate:
+        """Primal and dual value of the committed state, from the rows themselves. Cost: 1 pass, a few rounds.
+
+        With an intercept the primal takes the best one, and the dual is taken where the sum of the variables is zero:
+        those of one class are scaled down to balance the other's (regression: all are shifted), which moves v by a
+        multiple of a vector that the same pass adds up.
+        """
+        objective = self.objective
+        side = objective.loss.classifies if objective.fit_intercept else None
+        for _ in range(3):
+            token, v = next(tokens), self.v
+            totals = objective.ask(DualTotals(self._state(), v, token, side))
+            own = totals["own"]
+            self.v = own
+            if np.linalg.norm(own - v) <= DRIFT * np.linalg.norm(own):
+                break
+        w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
+        point = Point(objective, w, math.nan, w, token)
+        shift = objective.best_intercept(point) if objective.fit_intercept else 0.0
+        coefficients = np.array([[1.0, shift]])
+        primal = float(objective.hull((point,), coefficients)[0][0])
+        dual = self._value(own, totals["side"])
+        if objective.fit_intercept:
+            w = np.append(w[:-1], shift)
+        return Certificate(w, primal, dual, token)
+
+    def _value(self, own: np.ndarray, side: np.ndarray) -> float:
+        state, C = self._state(), self.objective.scale
+        u, changed = own[:-1], {}
+        if self.objective.fit_intercept:
+            total = float(own[-1]) / self.bias
+            if self.objective.loss.classifies:
+                positive, negative = float(side[-1]), float(side[-1]) - total
+                if positive > negative:
+                    changed = {"positive": negative / positive}
+                    u = u - (1.0 - changed["positive"]) * side[:-1]
+                elif negative > positive:
+                    changed = {"negative": positive / negative}
+                    u = side[:-1] + changed["negative"] * (u - side[:-1])
+            else:
+                changed = {"shift": -total / float(side[-1])}
+                u = u + changed["shift"] * side[:-1]
+        request: Any = DualValue(state, **changed)
+        return -C * float(self.objective.ask(request)["value"]) - 0.5 * float(u @ u)

@@ -1,0 +1,195 @@
+"""Stochastic dual coordinate ascent: local epochs on every worker, their changes of the shared vector added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from daskglm.dual import Dual
+from daskglm.messages import Plan, Totals
+from daskglm.objective import Objective, Point
+from daskglm.report import Reason
+
+AGGREGATIONS = ("auto", "adaptive", "safe", "search")
+PARTITIONINGS = ("dynamic", "static", "wild")
+LEAST = 1.01  # of sigma' among groups, so that their changes go on being compared
+MARGIN = 1.1  # how much more than the last round's changes asked for sigma' allows in the next
+NEWTON_STEPS = 12
+STOPS = ("gap", "model-change")
+ROUNDING = 16 * np.finfo(float).eps
+DAMPING = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
+EARLY, SLOW = 4, 0.5  # rounds before the rate counts, and the rate of the gap from which a search pays
+IDLE = 200  # rounds without a lower gap after which no more is expected
+
+
+def sdca(
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    tol: float = 1e-6,
+    stop: str = "gap",
+    partitioning: str = "dynamic",
+    aggregation: str = "auto",
+    partitions: int | None = None,
+    nodes: int | None = None,
+    threads: int | None = None,
+    bucket_size: int | None = None,
+    local_epochs: int = 1,
+    shrinking: bool = False,
+    random_state: int = 0,
+) -> Generator[Point, None, Reason]:
+    """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between workers.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap (P - D) / |P| at which a point is certified; with `stop="model-change"` the relative change of
+        the coefficients from one round to the next at which to stop (the rule of the Snap ML paper).
+    partitioning : {"dynamic", "static", "wild"}
+        Deal buckets of rows to partitions anew at each epoch, or once for all; "wild": threads share one vector
+        without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong point; the report tells.
+    aggregation : {"auto", "adaptive", "safe", "search"}
+        How changes of partitions are added. "safe": sigma' is their number (CoCoA+, Ma et al. 2015). "adaptive":
+        sigma' follows |sum of changes|^2 / sum of |change|^2 as measured; a sum that overshoots is shortened so
+        that the dual cannot fall. "search": sigma' = 1 among workers, then the best combination of the sum of changes
+        and the previous step. "auto": "adaptive" until a round lowers the gap by less than half, then "search".
+    partitions, nodes, threads, bucket_size, local_epochs
+        See `messages.Plan`; per worker.
+    shrinking : bool
+        Pass over rows that rest at a bound (hinge, squared hinge).
+    random_state : int
+        Seed of the random orders.
+
+    Notes
+    -----
+    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013; buckets, dynamic partitions and node replicas after
+    Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for "search" a few rounds without a
+    pass; 1 pass for each attempt to certify.
+    """
+    plan = Plan(partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking)
+    dual = Dual(objective, w, plan, random_state)
+    sigma = _Sigma(aggregation, *dual.shape())
+    watch = _Watch(tol if stop == "gap" else -1.0)
+    point = Point(objective, w, dual.start_value(), np.full(len(w), math.nan), -1, gap=math.inf, by="sdca")
+    yield point
+    while True:
+        totals = dual.round(sigma.outer, sigma.inner)
+        estimate = max(objective.scale * float(totals["gap"]), 0.0)
+        value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
+        share = sigma.after(totals, dual.change)
+        dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
+        last, point = point, dual.point(value, estimate)
+        if watch.worth_certifying(estimate, value):
+            assert point.certify is not None
+            point = point.certify()
+            watch.learn(point)
+        yield point
+        if aggregation == "auto" and watch.slow:
+            sigma.begin_search()
+        if stop == "model-change" and np.linalg.norm(point.w - last.w) <= tol * np.linalg.norm(point.w):
+            return Reason.SMALL_CHANGE
+        if watch.idle >= IDLE:
+            return Reason.NO_PROGRESS
+
+
+def check(options: dict[str, Any]) -> None:
+    """Raise ValueError for values that the options of `sdca` cannot have."""
+    for name, known in (("stop", STOPS), ("partitioning", PARTITIONINGS), ("aggregation", AGGREGATIONS)):
+        if name in options and options[name] not in known:
+            raise ValueError(f"{name}={options[name]!r} is not one of {', '.join(map(repr, known))}")
+    for name in ("partitions", "nodes", "threads", "bucket_size", "local_epochs"):
+        value = options.get(name)
+        if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{name}={value!r} must be a positive integer")
+    for name in ("shrinking", "polish"):
+        if options.get(name) not in (None, True, False):
+            raise ValueError(f"{name}={options[name]!r} must be True or False")
+
+
+class _Sigma:
+    """The sigma' of CoCoA among groups of threads (`outer`) and among the partitions of a group (`inner`)."""
+
+    def __init__(self, aggregation: str, groups: int, partitions: int) -> None:
+        self.most = float(groups), float(partitions)
+        self.fixed = aggregation == "safe"
+        self.outer, self.inner = self.most
+        self.search = False
+        if aggregation == "search":
+            self.begin_search()
+
+    def begin_search(self) -> None:
+        """From now on find the best multiple of each round's change, which makes sigma' = 1 among groups safe."""
+        self.search, self.outer = True, 1.0
+
+    def after(self, totals: Totals, change: np.ndarray) -> float:
+        """The part of a round's changes to take: all, unless they overlap more than foreseen; adapts to what they did.
+
+        By the concavity of the dual it cannot fall along the sum of changes up to outer * sum |change|^2 / |sum|^2.
+        """
+        share = 1.0
+        if self.outer > 1.0:
+            ratio = _ratio(float(change @ change), float(totals["squares"]))
+            share = min(1.0, self.outer / ratio) if ratio > 0.0 else 1.0
+            if not self.fixed:
+                self.outer = min(max(MARGIN * ratio, LEAST), self.most[0])
+        if not self.fixed:
+            self.inner = min(max(MARGIN * _ratio(*map(float, totals["inner"])), 1.0), self.most[1])
+        return share
+
+
+def _ratio(joint: float, apart: float) -> float:
+    return joint / apart if apart > 0.0 else 0.0
+
+
+class _Watch:
+    """Tells from the estimated gaps when a pass for the true one is worth its cost, and when no more is gained."""
+
+    def __init__(self, tol: float) -> None:
+        self.tol = tol
+        self.factor = 1.0  # true gap after a round over what the estimates foretold
+        self.foretold = self.last = self.least = math.inf
+        self.idle = self.count = 0
+        self.slow = False
+
+    def worth_certifying(self, estimate: float, value: float) -> bool:
+        """Whether the gap after this round may be below tol; estimates lag by about half a round."""
+        rate = min(estimate / self.last, 1.0) if 0.0 < self.last < math.inf else 0.5
+        self.last = estimate
+        self.count += 1
+        self.slow = self.slow or (self.count >= EARLY and rate > SLOW)
+        self.idle = 0 if estimate < self.least else self.idle + 1
+        self.least = min(self.least, estimate)
+        self.foretold = math.sqrt(rate) * estimate
+        return self.factor * self.foretold <= max(self.tol, ROUNDING) * abs(value)
+
+    def learn(self, point: Point) -> None:
+        """Compare a true gap with what was foretold."""
+        if point.gap is not None and self.foretold > 0.0:
+            self.factor = min(max(point.gap / self.foretold, 0.1), 1e3)
+
+
+def _search(dual: Dual) -> tuple[float, float]:
+    """Multiples of the last change and of the previous step that maximise the dual: damped Newton in two numbers."""
+    steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    values, slopes, hessians = dual.line(steps)
+    best = int(np.argmin(values))
+    start, at, value = float(values[0]), steps[best], float(values[best])
+    slope, hessian = slopes[best], hessians[best]
+    for _ in range(NEWTON_STEPS):
+        scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
+        system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
+        direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
+        steps = at + np.outer(DAMPING, direction)
+        values, slopes, hessians = dual.line(steps)
+        best = int(np.argmin(values))
+        gain = value - float(values[best])
+        if not gain > 0.0:
+            break
+        at, value = steps[best], float(values[best])
+        slope, hessian = slopes[best], hessians[best]
+        if gain <= 1e-3 * (start - value):
+            break
+    return float(at[0]), float(at[1])

@@ -1,0 +1,74 @@
+"""Two solvers in turn: dual ascent while it is cheap, then Newton's method for the last digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.objective import Objective, Point
+from daskglm.report import Reason
+from daskglm.solvers.newton import newton
+from daskglm.solvers.sdca import sdca
+from daskglm.solvers.tron import tron
+
+EXACT = 1e-5  # tolerances from here on may be met cheaper by a second-order method
+NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0  # epochs that a polish costs: Newton steps, products of conjugate gradients
+GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
+LARGEST_GRAM = 1000
+
+
+def sdca_then_newton(
+    objective: Objective, w: np.ndarray, *, tol: float = 1e-6, polish: bool | None = None, **options: Any
+) -> Generator[Point, None, Reason]:
+    """Dual coordinate ascent, finished by Newton's method where that is cheaper than the epochs still to come.
+
+    Parameters
+    ----------
+    polish : bool, optional
+        Whether the second stage may come. Default: where the loss is smooth, tol < 1e-5 and the stop rule is the gap;
+        it comes when the epochs left, by the rate of the last five, cost more than some Newton steps.
+    **options
+        Of `sdca`.
+    """
+    smooth = math.isfinite(objective.loss.smoothness)
+    if polish and not smooth:
+        raise ValueError(f"polish=True needs a smooth loss; loss={objective.loss.name!r} is not")
+    allowed = smooth and tol < EXACT and options.get("stop", "gap") == "gap" if polish is None else polish
+    gaps: list[float] = []
+    ascent = sdca(objective, w, tol=tol, **options)
+    while True:
+        try:
+            point = next(ascent)
+        except StopIteration as end:
+            if not (allowed and end.value is Reason.NO_PROGRESS):
+                return end.value
+            break
+        yield point
+        if point.gap is not None and math.isfinite(point.gap):
+            gaps.append(point.gap / max(abs(point.value), np.finfo(float).tiny))
+        if allowed and _epochs_left(gaps, tol) > _polish_epochs(objective):
+            break
+    name, second = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
+    steps = second(objective, point.w)
+    while True:
+        try:
+            yield replace(next(steps), by=name)
+        except StopIteration as end:
+            return end.value
+
+
+def _epochs_left(gaps: list[float], tol: float) -> float:
+    """Epochs until the gap is at most tol, going on at the rate of the last five; none before there are five."""
+    if len(gaps) < 6 or gaps[-1] <= tol:
+        return 0.0
+    rate = (gaps[-1] / gaps[-6]) ** 0.2
+    return math.inf if rate >= 1.0 else math.log(gaps[-1] / tol) / -math.log(rate) if tol > 0 else math.inf
+
+
+def _polish_epochs(objective: Objective) -> float:
+    d = objective.n_features
+    return NEWTON_EPOCHS * (1.0 + d / GRAM_FEATURES) if d <= LARGEST_GRAM else TRON_EPOCHS
