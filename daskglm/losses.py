@@ -180,7 +180,7 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
             s = weight[t] if weighted else 1.0
             m = y[t] * z[t]
             short = max(1.0 - m, 0.0)
-            inner = short < 1.0
+            inner = short <= 1.0  # with the corner at w = 0, where first steps are scaled by curvature
             slope[t] = -s * y[t] * min(short, 1.0)
             curvature[t] = s if inner and short > 0.0 else 0.0
             total += s * ((0.5 * short * short if inner else short - 0.5) + 0.0 * m)

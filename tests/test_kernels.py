@@ -27,7 +27,7 @@ def reference(loss, y, z):
     if loss == "hinge":
         return np.maximum(0, 1 - m), -y * (m < 1), np.zeros_like(z)
     if loss == "smoothed_hinge":
-        parabola = (m < 1) & (m > 0)
+        parabola = (m < 1) & (1 - m <= 1)
         return (
             np.where(parabola, 0.5 * (1 - m) ** 2, np.maximum(0.5 - m, 0) * (m <= 0)),
             -y * np.clip(1 - m, 0, 1),
