@@ -16,6 +16,8 @@ from daskglm.solvers.sdca import sdca
 from daskglm.solvers.tron import tron
 
 EXACT = 1e-5  # tolerances from here on may be met cheaper by a second-order method
+PATIENCE = 5.0  # times the epochs left that the second stage may take in passes, which cost less,
+LEAST_PASSES, MOST_PASSES = 200.0, 500.0  # within these bounds
 NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0  # epochs that a polish costs: Newton steps, products of conjugate gradients
 GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
 LARGEST_GRAM = 1000
@@ -44,21 +46,30 @@ def sdca_then_newton(
         try:
             point = next(ascent)
         except StopIteration as end:
-            if not (allowed and end.value is Reason.NO_PROGRESS):
-                return end.value
-            break
+            if allowed and end.value is Reason.NO_PROGRESS:
+                return (yield from _second(objective, point, math.inf)) or Reason.NO_PROGRESS
+            return end.value
         yield point
         if point.gap is not None and math.isfinite(point.gap):
             gaps.append(point.gap / max(abs(point.value), np.finfo(float).tiny))
-        if allowed and _epochs_left(gaps, tol) > _polish_epochs(objective):
-            break
+        left = _epochs_left(gaps, tol)
+        if allowed and left > _polish_epochs(objective):
+            reason = yield from _second(objective, point, min(max(PATIENCE * left, LEAST_PASSES), MOST_PASSES))
+            if reason is not None:
+                return reason
+            allowed = False  # it took more than the epochs it was to save: the ascent goes on from where it was
+
+
+def _second(objective: Objective, point: Point, passes: float) -> Generator[Point, None, Reason | None]:
+    """Newton's method from a point of the ascent; None where it is not done after so many passes."""
     name, second = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
-    steps = second(objective, point.w)
-    while True:
+    steps, start = second(objective, point.w), objective.passes
+    while objective.passes - start <= passes:
         try:
             yield replace(next(steps), by=name)
         except StopIteration as end:
             return end.value
+    return None
 
 
 def _epochs_left(gaps: list[float], tol: float) -> float:
