@@ -22,7 +22,7 @@ from benchmarks.suites import Problem
 
 WARM_UP_ROWS = 2_000
 MEMORY_SHARE = 0.8  # of the memory that is free: asking for more fails the run, not the machine
-PACKAGES = ("numpy", "scipy", "scikit-learn", "liblinear-official", "numba", "dask", "distributed", "daskglm")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "liblinear-official", "snapml", "numba", "dask", "distributed", "daskglm")
 
 
 def reference(problem: Problem, cache: str | None) -> dict[str, Any]:

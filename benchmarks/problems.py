@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.sdca.data import DATA
+
 N_FEATURES = 28
 GRAIN = 10_000  # rows generated from one seed: whatever blocks are asked for, they are cut out of grains
 REAL = (
     *("a9a", "w8a", "mushrooms", "rcv1_binary", "amazon_reviews", "news20_text", "insteval", "higgs", "covtype15k"),
     *("skin", "kddcup99", "nycflights", "criteo", "diabetes130"),
 )
-NAMES = ("higgs-like", "breast_cancer", "breast_cancer_raw", *REAL)
+NAMES = ("higgs-like", *DATA, "breast_cancer", "breast_cancer_raw", *REAL)
 
 
 class Unavailable(Exception):
@@ -68,6 +70,8 @@ def load(
 def _load(name: str, rows: int | None, seed: int, dtype: str | None) -> tuple[Any, np.ndarray]:
     if name == "higgs-like":
         X, y = higgs_like(1_000_000 if rows is None else rows, seed)
+    elif name in DATA:
+        X, y = DATA[name](**({} if rows is None else {"rows": rows}), seed=seed)
     elif name in ("breast_cancer", "breast_cancer_raw"):
         X, y = _breast_cancer(standardised=name == "breast_cancer")
     elif name in NAMES:

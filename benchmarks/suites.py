@@ -81,6 +81,11 @@ SUITES = {
         tols=(1e-6,),
         repeats=5,
     ),
+    "sdca": Suite(
+        data=("rcv1-like", "criteo-like", "epsilon-like"),
+        contestants=("snapml-dual", "daskglm-sdca"),
+        tols=(1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+    ),
     "quick": Suite(
         data=("breast_cancer", "higgs-like"),
         rows=(20_000,),

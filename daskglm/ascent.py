@@ -166,18 +166,22 @@ class Ascent:
         zero = np.zeros(self.n_features + 1)
         if state.w is None:
             return zero
-        return np.asarray(self._pass(state, memos, zero, None, [np.empty(len(m.y)) for m in memos])["own"])
+        out = [np.empty(len(m.y)) for m in memos]
+        return np.asarray(self._pass(state, memos, zero, None, out, anew=True)["own"])
 
-    def _pass(self, state: Committed, memos: Sequence[Any], v: np.ndarray, side: bool | None, out: Any) -> Totals:
+    def _pass(
+        self, state: Committed, memos: Sequence[Any], v: np.ndarray, side: bool | None, out: Any, *, anew: bool
+    ) -> Totals:
         def work(pieces: list[tuple[int, int, int]]) -> Totals:
-            own, part = np.zeros(len(v)), np.zeros(len(v) if side is not None else 0)
+            own, part = np.zeros(len(v) if anew else 0), np.zeros(len(v) if side is not None else 0)
             for i, lo, hi in pieces:
                 m = memos[i]
                 kernels.totals(m.rows, m.y, m.weight, state.C, m.dual.alpha, v, lo, hi, out[i], own, part, side is True)
             return {"own": own, "side": part}
 
         totals = self.each(work)
-        totals["own"][-1] *= state.bias
+        if anew:
+            totals["own"][-1] *= state.bias
         return totals
 
     # ------------------------------------------------------------------ requests
@@ -253,9 +257,10 @@ class Ascent:
             out.append(m.margins[request.token])
             m.dual.asleep[:] = 0
         self.limits = (-np.inf, np.inf)
-        totals = self._pass(request.state, memos, request.v, request.side, out)
-        self.own = totals["own"].copy()
-        return {**totals, "rows": self.rows}
+        totals = self._pass(request.state, memos, request.v, request.side, out, anew=request.anew)
+        if request.anew:
+            self.own = totals["own"].copy()
+        return {"own": self.own, "side": totals["side"], "rows": self.rows}
 
     def _value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
         def work(pieces: list[tuple[int, int, int]]) -> Totals:

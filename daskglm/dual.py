@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from daskglm.duals import losses
-from daskglm.messages import Committed, DualLine, DualRound, DualShape, DualTotals, DualValue, Plan, Totals
+from daskglm.messages import Committed, DualLine, DualRound, DualShape, DualTotals, DualValue, OnHull, Plan, Totals
 from daskglm.objective import Objective, Point, tokens
 
+NO_GRADIENT = np.array([math.nan])
+REREAD = 20  # rounds after which v is added up from the rows again, not from its changes
 DRIFT = 1e-9  # relative: beyond this v is not what the dual variables say, and the primal is evaluated at what they say
 
 
@@ -51,7 +53,7 @@ class Dual:
         spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))
         self.bias = (spread or 1.0) if objective.fit_intercept else 0.0
         self.offset = float(w[d]) if objective.fit_intercept else 0.0
-        self.rounds = 0
+        self.rounds = self.read_at = 0
         self.number = next(tokens)
         self.before: int | None = None
         self.step = (1.0, 0.0)
@@ -91,16 +93,14 @@ class Dual:
 
     def point(self, value: float, gap: float) -> Point:
         """The committed state as a point whose value and gap are estimates."""
-        w = self.primal_point()
-        nothing = np.full(len(w), math.nan)
-        return Point(self.objective, w, value, nothing, -1, gap=gap, certify=self.certified_point, by="sdca")
+        w = self.primal_point() if self.w is None else self.w
+        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
 
     def certified_point(self) -> Point:
         """The committed state as a point with its true value and gap. Cost: see `certificate`."""
         found = self.certificate()
-        nothing = np.full(len(found.w), math.nan)
         gap = max(found.primal - found.dual, 0.0)
-        return Point(self.objective, found.w, found.primal, nothing, found.token, gap=gap, by="sdca")
+        return Point(self.objective, found.w, found.primal, NO_GRADIENT, found.token, gap=gap, by="sdca")
 
     # ------------------------------------------------------------------ steps
     def round(self, outer: float, inner: float) -> Totals:
@@ -147,18 +147,19 @@ class Dual:
         """
         objective = self.objective
         side = objective.loss.classifies if objective.fit_intercept else None
+        anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
         for _ in range(3):
             token, v = next(tokens), self.v
-            totals = objective.ask(DualTotals(self._state(), v, token, side))
-            own = totals["own"]
-            self.v = own
-            if np.linalg.norm(own - v) <= DRIFT * np.linalg.norm(own):
+            totals = objective.ask(DualTotals(self._state(), v, token, side, anew))
+            self.v = own = totals["own"]
+            off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
+            if off <= DRIFT * float(np.linalg.norm(own)):
                 break
+        self.read_at = self.rounds if anew else self.read_at
         w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
-        point = Point(objective, w, math.nan, w, token)
-        shift = objective.best_intercept(point) if objective.fit_intercept else 0.0
-        coefficients = np.array([[1.0, shift]])
-        primal = float(objective.hull((point,), coefficients)[0][0])
+        shift = objective.best_intercept(Point(objective, w, math.nan, NO_GRADIENT, token)) if len(w) == len(v) else 0.0
+        losses = objective.ask(OnHull(((token, w),), np.array([[1.0, shift]])))["values"]
+        primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
         dual = self._value(own, totals["side"])
         if objective.fit_intercept:
             w = np.append(w[:-1], shift)

@@ -155,16 +155,17 @@ class DualLine:
 
 @dataclass(frozen=True)
 class DualTotals:
-    """The committed state read anew from the rows, and margins X v, without intercept, left under `token`. 1 pass.
+    """What certifies the committed state, and margins X v, without intercept, left under `token`. 1 pass.
 
-    Reply: own = X' C alpha (d + 1,), and `side`: None nothing; True the part of the rows with y > 0; False X' C (its
-    last entry is the sum of C s a, or of C s).
+    Reply: own = X' C alpha (d + 1,), read from the rows where `anew`, else as its changes have added up; and by
+    `side`: None nothing; True the part of the rows with y > 0; False X' C (last entry: the sum of C s a, or of C s).
     """
 
     state: Committed
     v: np.ndarray
     token: int
     side: bool | None = None
+    anew: bool = True
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NamedTuple
 
+OURS = ("auto", "newton", "tron", "lbfgs", "gd", "sdca")
 LOSSES = ("logistic", "squared_hinge", "squared")
 
 
@@ -67,8 +68,8 @@ CONTESTANTS: dict[str, Contestant] = {
     "liblinear-s1": _liblinear(1, "squared_hinge"),
     "liblinear-s2": _liblinear(2, "squared_hinge"),
     "liblinear-s11": _liblinear(11, "squared"),
-    **{f"daskglm-{solver}": _daskglm(solver) for solver in ("auto", "newton", "tron", "lbfgs", "gd")},
-    **{
-        f"daskglm-{solver}-cluster": _daskglm(solver, workers=2) for solver in ("auto", "newton", "tron", "lbfgs", "gd")
-    },
+    "snapml-dual": Contestant("snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml"),
+    "snapml-primal": Contestant("snap_ml", {"dual": False}, ("logistic",), "snapml"),
+    **{f"daskglm-{solver}": _daskglm(solver) for solver in OURS},
+    **{f"daskglm-{solver}-cluster": _daskglm(solver, workers=2) for solver in OURS},
 }

@@ -22,11 +22,11 @@ def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
         total = 0.0
         if len(data) == 1:
             for p in range(indptr[i], indptr[i + 1]):
-                total += w[indices[p]]
+                total += w[np.uint64(indices[p])]
             total *= data[0]
         else:
             for p in range(indptr[i], indptr[i + 1]):
-                total += data[p] * w[indices[p]]
+                total += data[p] * w[np.uint64(indices[p])]
         z[i - start] = total + b
 
 
@@ -38,10 +38,10 @@ def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
         if s != 0.0 and len(data) == 1:
             s *= data[0]
             for p in range(indptr[start + t], indptr[start + t + 1]):
-                out[indices[p]] += s
+                out[np.uint64(indices[p])] += s
         elif s != 0.0:
             for p in range(indptr[start + t], indptr[start + t + 1]):
-                out[indices[p]] += s * data[p]
+                out[np.uint64(indices[p])] += s * data[p]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -52,7 +52,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
         c = curvature[t]
         for p in range(indptr[start + t], indptr[start + t + 1]):
             value = np.float64(data[min(p, last)])
-            out[indices[p]] += c * (value * value)
+            out[np.uint64(indices[p])] += c * (value * value)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -66,10 +66,10 @@ def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untype
             continue
         first, last = indptr[start + t], indptr[start + t + 1]
         for p in range(first, last):
-            row = gram[indices[p]]
+            row = gram[np.uint64(indices[p])]
             a = c * data[min(p, end)]
             for q in range(p, last):
-                row[indices[q]] += a * data[min(q, end)]
+                row[np.uint64(indices[q])] += a * data[min(q, end)]
             row[d] += a
         gram[d, d] += c
 

@@ -75,10 +75,10 @@ def _dot_of(X, i, v):  # type: ignore[no-untyped-def]
         total = 0.0
         if len(data) == 1:  # a pattern: all stored values are this one
             for p in range(indptr[i], indptr[i + 1]):
-                total += v[indices[p]]
+                total += v[np.uint64(indices[p])]
             return total * data[0]
         for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * v[indices[p]]
+            total += data[p] * v[np.uint64(indices[p])]
         return total
 
     return sparse
@@ -100,10 +100,10 @@ def _axpy_of(X, i, s, v):  # type: ignore[no-untyped-def]
         if len(data) == 1:
             s *= data[0]
             for p in range(indptr[i], indptr[i + 1]):
-                v[indices[p]] += s
+                v[np.uint64(indices[p])] += s
         else:
             for p in range(indptr[i], indptr[i + 1]):
-                v[indices[p]] += s * data[p]
+                v[np.uint64(indices[p])] += s * data[p]
 
     return sparse
 
@@ -211,9 +211,8 @@ def sweep(  # type: ignore[no-untyped-def]
             if cost == 0.0 or (shrink and asleep[i]):
                 continue
             z = _dot(X, i, v) + bias * v[d] + offset
-            if scattered:
-                follower = i + 1 if i + 1 < min(row + bucket, stop) else first + place * bucket
-                _fetch_shared(X, follower, v)
+            if scattered and i + 1 < min(row + bucket, stop):
+                _fetch_shared(X, i + 1, v)
             if watch:
                 seen[i] = z
             a = alpha[i]
@@ -302,16 +301,19 @@ def _norm_of(X, i):  # type: ignore[no-untyped-def]
 def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # type: ignore[no-untyped-def]
     """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry C s a.
 
-    `side` (empty: not wanted), of the same length, gets the part of the rows with y > 0, or where `positives` is
-    false C s x. Both are what moves the dual variables back to where an unpenalised intercept allows them.
+    An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of the rows with y > 0,
+    or where `positives` is false C s x. Both are what moves the dual variables back to where an unpenalised intercept
+    allows them.
     """
-    d = len(own) - 1
-    weighted, both = len(weight) > 0, len(side) > 0
+    d = len(v) - 1
+    weighted, both, whole, scattered = len(weight) > 0, len(side) > 0, len(own) > 0, len(v) > SHARED_CACHED
     for i in range(start, stop):
+        if scattered and i + 2 < stop:
+            _fetch_shared(X, i + 2, v)
         cost = C * weight[i] if weighted else C
         z[i] = _dot(X, i, v)
         change = cost * alpha[i]
-        if change != 0.0:
+        if whole and change != 0.0:
             _axpy(X, i, change, own)
             own[d] += change
         if both and positives and y[i] > 0.0 and change != 0.0:

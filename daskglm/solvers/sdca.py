@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.dual import Dual
+from daskglm.dual import NO_GRADIENT, Dual
 from daskglm.messages import Plan, Totals
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
@@ -73,7 +73,7 @@ def sdca(
     dual = Dual(objective, w, plan, random_state)
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
-    point = Point(objective, w, dual.start_value(), np.full(len(w), math.nan), -1, gap=math.inf, by="sdca")
+    point = Point(objective, w, dual.start_value(), NO_GRADIENT, -1, gap=math.inf, by="sdca")
     yield point
     while True:
         totals = dual.round(sigma.outer, sigma.inner)
