@@ -1,0 +1,100 @@
+"""Real data: dual coordinate ascent in every arrangement reaches the optimum that LIBLINEAR and Newton's method reach."""
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daskglm
+from tests.conftest import objective
+from tests.test_real_sets import _rows
+
+SMALL = [
+    "a9a",
+    "w8a",
+    "mushrooms",
+    "a5a",
+    "a1a",
+    "ijcnn1.val",
+    "heart_scale",
+    "rcv1_binary",
+    "amazon_reviews",
+    "insteval",
+]
+SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "higgs", "higgs_lightgbm", "covtype15k", "criteo", "ALLAML"]
+LARGE = ["news20_text", "skin", "nycflights", "diabetes130", "kddcup99"]
+FEW = ["a9a", "rcv1_binary", "covtype15k", "insteval"]
+HINGE = ["mushrooms", "ijcnn1.val", "heart_scale", "amazon_reviews", "BASEHOCK", "PCMAC", "criteo"]
+
+
+@functools.cache
+def _best(name, loss, load):
+    """The least objective of TRON or Newton and of LIBLINEAR's dual solver, both at tight tolerance."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    X, y = load(name)
+    found = []
+    if loss != "hinge":
+        wide = X.shape[1] > 1000
+        ours = daskglm.fit(X, y, loss=loss, fit_intercept=False, tol=1e-8, solver="tron" if wide else "newton")
+        found.append(ours.report_.objective)
+    if X.shape[0] < 80_000 and X.shape[1] < 100_000:
+        common = {"fit_intercept": False, "dual": True, "tol": 1e-8, "max_iter": 30_000, "random_state": 0}
+        if loss == "logistic":
+            model = LogisticRegression(solver="liblinear", **common)
+        else:
+            model = LinearSVC(loss=loss, **common)
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found.append(objective(X, y, model.fit(X, y).coef_, 0.0, 1.0, loss))
+    return min(found)
+
+
+def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
+    X, y = load(name)
+    rows = X if client is None else _rows(X, client)
+    model = daskglm.fit(
+        rows, y, loss=loss, solver="sdca", fit_intercept=False, tol=tol, random_state=0, max_iter=20_000,
+        client=client, solver_options=options,
+    )  # fmt: skip
+    report = model.report_
+    assert report.converged
+    assert report.relative_gap <= tol
+    value, best = objective(X, y, model.coef_, 0.0, 1.0, loss), _best(name, loss, load)
+    assert value == pytest.approx(report.objective, rel=1e-9)
+    assert -1e-6 <= (value - best) / best <= tol
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+def test_optimum(name, loss, real_set):
+    _check(name, loss, real_set)
+
+
+@pytest.mark.parametrize("partitioning", ["static", "dynamic"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("where", ["in process", "on a cluster"])
+@pytest.mark.parametrize("name", FEW)
+def test_arrangements(name, where, threads, partitioning, real_set, request):
+    client = request.getfixturevalue("client") if where == "on a cluster" else None
+    _check(name, "logistic", real_set, client, partitions=threads, partitioning=partitioning, polish=False)
+
+
+@pytest.mark.parametrize("name", HINGE)
+def test_hinge(name, real_set):
+    _check(name, "hinge", real_set)
+
+
+@pytest.mark.parametrize("name", ["a9a", "covtype15k"])
+def test_intercept_is_newtons(name, real_set):
+    X, y = real_set(name)
+    ours = daskglm.fit(X, y, solver="sdca", tol=1e-7, random_state=0, solver_options={"polish": False})
+    theirs = daskglm.fit(X, y, solver="newton", tol=1e-12)
+    assert (ours.report_.objective - theirs.report_.objective) / theirs.report_.objective <= 1e-7
+    dense = sp.issparse(X)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-2 if dense else 2e-2)
