@@ -274,14 +274,18 @@ def test_report_refuses_different_data_of_one_name(tmp_path):
         report.write([file], tmp_path)
 
 
-@pytest.mark.parametrize("figure", ["wild", "partitions", "threads", "scaling", "dealing", "buckets", "nodes", "pattern"])
+@pytest.mark.parametrize(
+    "figure", ["wild", "partitions", "threads", "scaling", "dealing", "buckets", "nodes", "pattern"]
+)
 def test_sdca_figures_write_a_table_and_a_picture(figure, tmp_path, monkeypatch):
     from benchmarks.sdca import figures
     from benchmarks.sdca.__main__ import main
 
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(figures, "PARTITIONS", (1, 4))
-    result = CliRunner().invoke(main, [figure, "--rows", "800", "--repeats", "1", "--threads", "2", "--out", str(tmp_path)])
+    result = CliRunner().invoke(
+        main, [figure, "--rows", "800", "--repeats", "1", "--threads", "2", "--out", str(tmp_path)]
+    )
     assert result.exit_code == 0, result.output
     (table,), (picture,) = tmp_path.glob("*.md"), tmp_path.glob("*.png")
     text = table.read_text()

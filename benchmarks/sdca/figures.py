@@ -19,6 +19,7 @@ ROWS = {"criteo-like": 500_000, "higgs-like": 500_000, "epsilon-like": 50_000}
 PARTITIONS = (1, 2, 4, 8, 16, 32, 64)
 CHANGE = 1e-3  # the paper's rule: relative change of the model between epochs; its threshold is not given
 GAP = 1e-4
+PENALTY = "C = 1 / mean |x|^2"
 
 
 def _data(name: str, rows: int | None) -> tuple[Any, np.ndarray]:
@@ -39,8 +40,8 @@ def wild(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig1-wild",
         "Figure 1: wild asynchronous SDCA",
-        f"Logistic regression, C = 1; stop where the model changes by less than {CHANGE:g}, 60 epochs at most. Beyond "
-        f"{threads} threads the cores are shared, so collisions are rarer than on as many cores. The gap is computed "
+        f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, 60 epochs at most. "
+        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many cores. The gap is computed "
         "from the dual variables after the fit.",
         ("data", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
     )
@@ -65,8 +66,8 @@ def partitions(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig2b-partitions",
         "Figure 2b: partitions against epochs",
-        f"Epochs to a relative gap of {GAP:g} (200 at most), logistic regression, C = 1. Partitions are simulated on the "
-        "threads there are; their number alone decides the epochs. Static: rows dealt once; dynamic: anew every epoch; "
+        f"Epochs to a relative gap of {GAP:g} (200 at most), logistic, {PENALTY}. Partitions are simulated on "
+        "the threads there are; their number alone decides the epochs. Static: rows dealt once; dynamic: anew every epoch; "
         "safe: sigma' = number of partitions (CoCoA+); adaptive: sigma' as measured; auto: adaptive, then the best "
         "combination of each change with the previous step.",
         ("data", "dealing", "aggregation", "partitions", "epochs", "gap"),
@@ -94,8 +95,8 @@ def time_to_converge(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig3-threads",
         "Figure 3: time to convergence against threads",
-        f"Logistic regression, C = 1; stop where the model changes by less than {CHANGE:g} (the paper's rule). Median of "
-        f"{repeats} interleaved runs. Only 1 to {threads} threads could be timed on this machine.",
+        f"Logistic, {PENALTY}; stop where the model changes by less than {CHANGE:g} (the paper's rule). Median "
+        f"of {repeats} interleaved runs. Only 1 to {threads} threads could be timed on this machine.",
         ("data", "solver", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
     )
     for name in PAPER_SETS:
@@ -119,7 +120,7 @@ def scaling(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig4-scaling",
         "Figure 4: strong scaling per epoch",
-        f"Median seconds of an epoch of the domesticated solver (dynamic, adaptive), logistic, C = 1; {repeats} "
+        f"Median seconds of an epoch of the domesticated solver (dynamic, adaptive), logistic, {PENALTY}; {repeats} "
         f"interleaved runs of 12 epochs. Only 1 to {threads} threads could be timed.",
         ("data", "threads", "seconds an epoch", "speed-up"),
     )
@@ -145,7 +146,7 @@ def dealing(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5a-dealing",
         "Figure 5a: static and dynamic partitioning",
-        f"To a relative gap of {GAP:g}, logistic, C = 1, 200 epochs at most. Seconds (median of {repeats} interleaved "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median of {repeats} interleaved "
         f"runs) mean something up to {threads} partitions, the threads of this machine; epochs for all.",
         ("data", "partitions", "dealing", "epochs", "seconds", "least", "most"),
     )
@@ -170,8 +171,8 @@ def buckets(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5b-buckets",
         "Figure 5b: buckets",
-        f"To a relative gap of {GAP:g}, logistic, C = 1, {threads} threads, median of {repeats} interleaved runs. A bucket "
-        "of 8 rows holds the dual variables of one cache line of 64 bytes.",
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of {repeats} interleaved runs. A "
+        "bucket of 8 rows holds the dual variables of one cache line of 64 bytes.",
         ("data", "bucket", "epochs", "seconds an epoch", "seconds", "least", "most"),
     )
     for name in (*PAPER_SETS, "rcv1-like"):
@@ -194,9 +195,9 @@ def nodes(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5c-nodes",
         "Figure 5c: NUMA nodes",
-        f"To a relative gap of {GAP:g}, logistic, C = 1. 16 partitions in all, dynamic within a node, rows static between "
-        "nodes; 'none' deals all rows to all partitions. Nodes are simulated: this machine has one, so the time that local "
-        "memory saves was NOT measured; what the hierarchy costs in epochs was.",
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}. 16 partitions in all, dynamic within a node, rows static "
+        "between nodes; 'none' deals all rows to all partitions. Nodes are simulated: this machine has one, so the "
+        "time that local memory saves was NOT measured; what the hierarchy costs in epochs was.",
         ("data", "nodes", "epochs", "gap"),
     )
     panel = Panel("epochs to converge", "nodes", "epochs", log="x")
