@@ -15,7 +15,19 @@ from typing import Any
 import numpy as np
 
 from daskglm.duals import losses
-from daskglm.messages import Committed, DualLine, DualRound, DualShape, DualTotals, DualValue, OnHull, Plan, Totals
+from daskglm.losses import smoothed_hinge
+from daskglm.messages import (
+    Committed,
+    DualLine,
+    DualRound,
+    DualShape,
+    DualTotals,
+    DualValue,
+    OnHull,
+    Plan,
+    Problem,
+    Totals,
+)
 from daskglm.objective import Objective, Point, tokens
 
 NO_GRADIENT = np.array([math.nan])
@@ -96,9 +108,9 @@ class Dual:
         w = self.primal_point() if self.w is None else self.w
         return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
 
-    def certified_point(self) -> Point:
-        """The committed state as a point with its true value and gap. Cost: see `certificate`."""
-        found = self.certificate()
+    def certified_point(self, w: np.ndarray | None = None) -> Point:
+        """The committed state, or w with its dual variables, with true value and gap. Cost: see `certificate`."""
+        found = self.certificate(w)
         gap = max(found.primal - found.dual, 0.0)
         return Point(self.objective, found.w, found.primal, NO_GRADIENT, found.token, gap=gap, by="sdca")
 
@@ -137,9 +149,29 @@ class Dual:
         slopes = C * totals["slopes"] + at @ directions.T + pull * directions[:, -1]
         return values, slopes, C * totals["hessians"] + directions @ directions.T
 
+    # ------------------------------------------------------------------ proximal steps
+    def smoothed(self, level: int) -> Objective:
+        """The primal of a hinge with a proximal term of weight 10 ** -level around the dual variables as they are."""
+        objective, problem = self.objective, self.objective.problem
+        loss = smoothed_hinge(level)
+        return Objective(
+            objective.engine, Problem(loss.code, problem.positive, problem.class_weight, self.number), loss,
+            C=objective.scale, fit_intercept=objective.fit_intercept, span=2.0, weight=objective.total_weight,
+        )  # fmt: skip
+
+    def adopt(self, smoothed: Objective, w: np.ndarray) -> None:
+        """Take the dual variables that a smoothed primal has at w, its negative slopes. Cost: 2 passes, 1 round."""
+        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.w, d = w, self.objective.n_features
+        asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
+        self.v = smoothed.ask(asked)["own"]
+        self.objective.passes += smoothed.passes
+        self.previous = np.zeros_like(self.v)
+        self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
+
     # ------------------------------------------------------------------ how good it is
-    def certificate(self) -> Certificate:
-        """Primal and dual value of the committed state, from the rows themselves. Cost: 1 pass, a few rounds.
+    def certificate(self, at: np.ndarray | None = None) -> Certificate:
+        """Primal value at v, or at `at`, and dual value of the committed state. Cost: 1 pass, a few rounds.
 
         With an intercept the primal takes the best one, and the dual is taken where the sum of the variables is zero:
         those of one class are scaled down to balance the other's (regression: all are shifted), which moves v by a
@@ -149,11 +181,11 @@ class Dual:
         side = objective.loss.classifies if objective.fit_intercept else None
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
         for _ in range(3):
-            token, v = next(tokens), self.v
+            token, v = next(tokens), self.v if at is None else np.append(at[: objective.n_features], 0.0)
             totals = objective.ask(DualTotals(self._state(), v, token, side, anew))
             self.v = own = totals["own"]
             off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
-            if off <= DRIFT * float(np.linalg.norm(own)):
+            if at is not None or off <= DRIFT * float(np.linalg.norm(own)):
                 break
         self.read_at = self.rounds if anew else self.read_at
         w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]

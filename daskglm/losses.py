@@ -55,11 +55,20 @@ class Loss:
         return 1.0 if self.classifies else largest
 
 
+def smoothed_hinge(level: int) -> Loss:
+    """The hinge with its corner rounded over a width of 10 ** -level; labels may be any numbers but zero.
+
+    With a label y (1 + width p) it is, but for a constant, the hinge plus a proximal term in the dual variable of its
+    row: max over 0 <= q <= 1 of q (1 - y z) - width / 2 (q - p)^2.
+    """
+    return Loss("smoothed_hinge", SMOOTHED_HINGE + level, True, 10.0**level)
+
+
 LOSSES = {
     "logistic": Loss("logistic", LOGISTIC, True, 0.25),
     "squared_hinge": Loss("squared_hinge", SQUARED_HINGE, True, 2.0),
     "hinge": Loss("hinge", HINGE, True, math.inf),
-    "smoothed_hinge": Loss("smoothed_hinge", SMOOTHED_HINGE, True, 1.0),
+    "smoothed_hinge": smoothed_hinge(0),
     "squared": Loss("squared", SQUARED, False, 1.0),
 }
 
@@ -175,15 +184,16 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
             slope[t] = -s * y[t] if short > 0.0 else 0.0
             curvature[t] = 0.0
             total += s * (short + 0.0 * m)
-    elif code == SMOOTHED_HINGE:
+    elif code >= SMOOTHED_HINGE:
+        width = 10.0 ** (SMOOTHED_HINGE - code)
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0
-            m = y[t] * z[t]
-            short = max(1.0 - m, 0.0)
-            inner = short <= 1.0  # with the corner at w = 0, where first steps are scaled by curvature
-            slope[t] = -s * y[t] * min(short, 1.0)
-            curvature[t] = s if inner and short > 0.0 else 0.0
-            total += s * ((0.5 * short * short if inner else short - 0.5) + 0.0 * m)
+            label = 1.0 if y[t] > 0.0 else -1.0
+            short = max(abs(y[t]) - label * z[t], 0.0)
+            inner = short <= width  # with the corner at w = 0, where first steps are scaled by curvature
+            slope[t] = -s * label * min(short / width, 1.0)
+            curvature[t] = s / width if inner and short > 0.0 else 0.0
+            total += s * ((0.5 * short * short / width if inner else short - 0.5 * width) + 0.0 * z[t])
     else:
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0

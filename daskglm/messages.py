@@ -27,11 +27,14 @@ class Problem:
         Label that becomes +1, all others -1; None for a regression.
     class_weight : tuple of (label, float) pairs
         Factors of the row weights by label.
+    centre : int, optional
+        A smoothed hinge has its proximal term around the dual variables of this state; see `losses.smoothed_hinge`.
     """
 
     code: int
     positive: Any = None
     class_weight: tuple[tuple[Any, float], ...] = ()
+    centre: int | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 from daskglm.ascent import Ascent, DualMemo
 from daskglm.blocks import Block, kind, merge
 from daskglm.kernels import for_rows, gram_side, margins
+from daskglm.losses import SMOOTHED_HINGE
 from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, OnHull, Problem, Request, Totals, add
 
 KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
@@ -39,7 +40,19 @@ class Memo:
         self.curvature = np.empty(len(block.y))
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
-        self.y, self.weight = targets(block, problem)
+        self.targets, self.weight = targets(block, problem)
+        self.y = self.targets
+
+    def serves(self, problem: Problem) -> bool:
+        """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
+        if (problem.positive, problem.class_weight) != (self.problem.positive, self.problem.class_weight):
+            return False
+        if problem != self.problem:
+            self.problem, self.curvature_of, self.y = problem, None, self.targets
+            if problem.centre is not None and self.dual is not None:
+                width = 10.0 ** (SMOOTHED_HINGE - problem.code)
+                self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
+        return True
 
     def reserve(self, token: int, needed: Sequence[int] = ()) -> None:
         """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
@@ -113,7 +126,7 @@ class Shard:
 
     def _memo(self, name: Any, block: Block, problem: Problem) -> Memo:
         memo = self.memos.get(name)
-        if memo is None or memo.problem != problem:
+        if memo is None or not memo.serves(problem):
             memo = self.memos[name] = Memo(block, problem)
         return memo
 

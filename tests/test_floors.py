@@ -41,6 +41,7 @@ FLOORS = {
     "solvers.newton": 4,
     "solvers.sdca": 4,
     "solvers.staged": 4,
+    "solvers.proximal": 4,
     "solvers.tron": 4,
     "training": 5,
     "predict": 5,
@@ -61,10 +62,12 @@ WITHIN = {  # edges between modules of one floor
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
     ("solvers", "solvers.sdca"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
-    ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
+    ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
 SOLVERS_MAY_IMPORT = {"objective", "dual", "messages", "report", "solvers.linear"}
-COMPOSES = {"solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron"}}
+COMPOSES = {
+    "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
+}
 ONLY_IN = {
     "distributed": {"cluster", "training", "cli"},
     "cupy": {"kernels.cuda"},

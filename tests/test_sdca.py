@@ -344,6 +344,21 @@ def test_hand_over_to_newton(monkeypatch):
     assert stayed.report_.solver == "sdca"
 
 
+def test_hand_over_of_the_hinge_to_proximal_points():
+    X, y = make_problem(3000, 6, seed=2)
+    params = {"loss": "hinge", "solver": "sdca", "C": 1.0, "random_state": 0}
+    for intercept in (False, True):
+        model = daskglm.fit(X, y, tol=1e-8, fit_intercept=intercept, **params)
+        assert model.report_.solver == "sdca+newton"
+        assert model.report_.converged
+        assert model.report_.relative_gap <= 1e-8
+        options = {"polish": False}
+        crawl = daskglm.fit(X, y, tol=1e-4, fit_intercept=intercept, solver_options=options, max_iter=5000, **params)
+        assert crawl.report_.solver == "sdca"
+        excess = crawl.report_.objective - model.report_.objective
+        assert -1e-8 * model.report_.objective <= excess <= 1e-4 * crawl.report_.objective
+
+
 def test_search_needs_fewer_rounds_where_partitions_meet():
     X, y = make_problem(2000, 30, seed=8)
     runs = {}
@@ -421,7 +436,7 @@ def test_degenerate_rows(X):
         ({"solver_options": {"sigma": 1}}, "does not take sigma"),
         ({"C": np.inf}, "no dual problem"),
         ({"loss": "hinge", "solver": "newton"}, "needs a smooth loss"),
-        ({"loss": "hinge", "solver_options": {"polish": True}}, "polish=True needs a smooth loss"),
+        ({"loss": "hinge", "solver_options": {"polish": 2}}, "polish=2 must be True or False"),
     ],
 )
 def test_wrong_arguments(params, message):

@@ -1,9 +1,13 @@
 """Real data: dual coordinate ascent in every arrangement reaches the optimum that LIBLINEAR and Newton's method reach."""
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 import daskglm
 from tests.conftest import objective
@@ -24,21 +28,23 @@ SMALL = [
 SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "higgs", "higgs_lightgbm", "covtype15k", "criteo", "ALLAML"]
 LARGE = ["news20_text", "skin", "nycflights", "diabetes130", "kddcup99"]
 FEW = ["a9a", "rcv1_binary", "covtype15k", "insteval"]
-HINGE = ["mushrooms", "ijcnn1.val", "heart_scale", "amazon_reviews", "BASEHOCK", "PCMAC", "criteo"]
+HINGE = [name for name in SMALL if name != "ALLAML"]  # whose optimum is 0.004: rounding of the margins stops at 7e-6
 
 
 @functools.cache
 def _best(name, loss, load):
     """The least objective of TRON or Newton and of LIBLINEAR's dual solver, both at tight tolerance."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.svm import LinearSVC
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return min(_objectives(name, loss, load))
 
+
+def _objectives(name, loss, load):
     X, y = load(name)
     found = []
     if loss != "hinge":
         wide = X.shape[1] > 1000
-        ours = daskglm.fit(X, y, loss=loss, fit_intercept=False, tol=1e-8, solver="tron" if wide else "newton")
+        ours = daskglm.fit(X, y, loss=loss, fit_intercept=False, tol=1e-7, solver="tron" if wide else "newton")
         found.append(ours.report_.objective)
     if X.shape[0] < 80_000 and X.shape[1] < 100_000:
         common = {"fit_intercept": False, "dual": True, "tol": 1e-8, "max_iter": 30_000, "random_state": 0}
@@ -46,12 +52,8 @@ def _best(name, loss, load):
             model = LogisticRegression(solver="liblinear", **common)
         else:
             model = LinearSVC(loss=loss, **common)
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found.append(objective(X, y, model.fit(X, y).coef_, 0.0, 1.0, loss))
-    return min(found)
+        found.append(objective(X, y, model.fit(X, y).coef_, 0.0, 1.0, loss))
+    return found
 
 
 def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
@@ -66,7 +68,7 @@ def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
     assert report.relative_gap <= tol
     value, best = objective(X, y, model.coef_, 0.0, 1.0, loss), _best(name, loss, load)
     assert value == pytest.approx(report.objective, rel=1e-9)
-    assert -1e-6 <= (value - best) / best <= tol
+    assert -1e-3 <= (value - best) / best <= tol  # LIBLINEAR itself may not get that far in 30,000 passes
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -81,10 +83,11 @@ def test_optimum(name, loss, real_set):
 @pytest.mark.parametrize("name", FEW)
 def test_arrangements(name, where, threads, partitioning, real_set, request):
     client = request.getfixturevalue("client") if where == "on a cluster" else None
-    _check(name, "logistic", real_set, client, partitions=threads, partitioning=partitioning, polish=False)
+    polish = None if name in ("a9a", "insteval") else False  # else thousands of epochs on 123 and 4,126 columns
+    _check(name, "logistic", real_set, client, partitions=threads, partitioning=partitioning, polish=polish)
 
 
-@pytest.mark.parametrize("name", HINGE)
+@pytest.mark.parametrize("name", [*HINGE, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE[1:4])])
 def test_hinge(name, real_set):
     _check(name, "hinge", real_set)
 

@@ -41,7 +41,8 @@ def wild(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig1-wild",
         "Figure 1: wild asynchronous SDCA",
         f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, 60 epochs at most. "
-        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many cores. The gap is computed "
+        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many cores. The gap "
+        "is computed "
         "from the dual variables after the fit.",
         ("data", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
     )
@@ -67,7 +68,8 @@ def partitions(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig2b-partitions",
         "Figure 2b: partitions against epochs",
         f"Epochs to a relative gap of {GAP:g} (200 at most), logistic, {PENALTY}. Partitions are simulated on "
-        "the threads there are; their number alone decides the epochs. Static: rows dealt once; dynamic: anew every epoch; "
+        "the threads there are; their number alone decides the epochs. Static: rows dealt once; dynamic: anew "
+        "every epoch; "
         "safe: sigma' = number of partitions (CoCoA+); adaptive: sigma' as measured; auto: adaptive, then the best "
         "combination of each change with the previous step.",
         ("data", "dealing", "aggregation", "partitions", "epochs", "gap"),
@@ -146,7 +148,8 @@ def dealing(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5a-dealing",
         "Figure 5a: static and dynamic partitioning",
-        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median of {repeats} interleaved "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median of {repeats} "
+        "interleaved "
         f"runs) mean something up to {threads} partitions, the threads of this machine; epochs for all.",
         ("data", "partitions", "dealing", "epochs", "seconds", "least", "most"),
     )
@@ -171,7 +174,8 @@ def buckets(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5b-buckets",
         "Figure 5b: buckets",
-        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of {repeats} interleaved runs. A "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of {repeats} interleaved "
+        "runs. A "
         "bucket of 8 rows holds the dual variables of one cache line of 64 bytes.",
         ("data", "bucket", "epochs", "seconds an epoch", "seconds", "least", "most"),
     )

@@ -62,7 +62,8 @@ def test_loss(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig6-test-loss",
         "Figure 6: test loss against time",
         "Logistic regression, C = 1 / mean |x|^2, no intercept; every fit starts anew with a number of iterations, all "
-        f"contestants in turn in one process, {repeats} time(s), fit only. No further iterations after a fit of {BUDGET:g} s. Not run: H2O (a Java server, not installed).",
+        f"contestants in turn in one process, {repeats} time(s), fit only. No further iterations after a fit of "
+        f"{BUDGET:g} s. Not run: H2O (a Java server, not installed).",
         ("data", "contestant", "iterations", "seconds", "test loss", "above the least training objective (relative)"),
     )
     for name in PAPER_SETS:

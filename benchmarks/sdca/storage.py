@@ -48,7 +48,8 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "shrinking",
         "Shrinking",
-        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} threads, 300 epochs at most, median of "
+        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} threads, 300 epochs at "
+        "most, median of "
         f"{repeats} interleaved runs.",
         ("data", "loss", "shrinking", "epochs", "gap", "seconds", "least", "most"),
     )
@@ -78,7 +79,8 @@ def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "roofline",
         "Roofline of an epoch",
-        f"Logistic and squared hinge, C = 1 / mean |x|^2, {threads} threads, median of {repeats} runs of 10 epochs. Read bandwidth "
+        f"Logistic and squared hinge, C = 1 / mean |x|^2, {threads} threads, median of {repeats} runs of 10 "
+        "epochs. Read bandwidth "
         f"measured here: {speed / 1e9:.1f} GB/s. 'Bytes': X, alpha (read and written), norms, labels and margins met, "
         "once an epoch. 'Bound': bytes over bandwidth. 'Places': entries of the shared vector that are read and "
         "written, two visits for each stored value. What exceeds the bound is those visits, and of the logistic loss "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ def sdca(
     local_epochs: int = 1,
     shrinking: bool = False,
     random_state: int = 0,
+    dual: Dual | None = None,
 ) -> Generator[Point, None, Reason]:
     """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between workers.
 
@@ -70,7 +71,7 @@ def sdca(
     pass; 1 pass for each attempt to certify.
     """
     plan = Plan(partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking)
-    dual = Dual(objective, w, plan, random_state)
+    dual = dual or Dual(objective, w, plan, random_state)
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
     point = Point(objective, w, dual.start_value(), NO_GRADIENT, -1, gap=math.inf, by="sdca")
@@ -93,6 +94,13 @@ def sdca(
             return Reason.SMALL_CHANGE
         if watch.idle >= IDLE:
             return Reason.NO_PROGRESS
+
+
+def plan_of(options: Mapping[str, Any]) -> Plan:
+    """The plan that these options of `sdca` ask for."""
+    names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
+    fields = {names.get(name, name): value for name, value in options.items()}
+    return Plan(**{name: value for name, value in fields.items() if name in Plan.__dataclass_fields__})
 
 
 def check(options: dict[str, Any]) -> None:

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.dual import Dual
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
 from daskglm.solvers.newton import newton
-from daskglm.solvers.sdca import sdca
+from daskglm.solvers.proximal import proximal_points
+from daskglm.solvers.sdca import plan_of, sdca
 from daskglm.solvers.tron import tron
 
 EXACT = 1e-5  # tolerances from here on may be met cheaper by a second-order method
 PATIENCE = 5.0  # times the epochs left that the second stage may take in passes, which cost less,
-LEAST_PASSES, MOST_PASSES = 200.0, 500.0  # within these bounds
+LEAST_PASSES, MOST_PASSES, MOST_OF_HINGE = 200.0, 500.0, 5000.0  # within these bounds
 NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0  # epochs that a polish costs: Newton steps, products of conjugate gradients
 GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
+PROXIMAL = 5.0  # times as many Newton steps for the proximal points of a hinge
 LARGEST_GRAM = 1000
 
 
@@ -31,39 +34,45 @@ def sdca_then_newton(
     Parameters
     ----------
     polish : bool, optional
-        Whether the second stage may come. Default: where the loss is smooth, tol < 1e-5 and the stop rule is the gap;
-        it comes when the epochs left, by the rate of the last five, cost more than some Newton steps.
+        Whether the second stage may come: Newton's method (TRON for many features) on the primal, for the hinge on
+        proximal points of its dual. Default: where the stop rule is the gap and, for a smooth loss, tol < 1e-5. It
+        comes when the epochs left, by the rate of the last five, cost more than some Newton steps.
     **options
         Of `sdca`.
     """
     smooth = math.isfinite(objective.loss.smoothness)
-    if polish and not smooth:
-        raise ValueError(f"polish=True needs a smooth loss; loss={objective.loss.name!r} is not")
-    allowed = smooth and tol < EXACT and options.get("stop", "gap") == "gap" if polish is None else polish
+    wanted = options.get("stop", "gap") == "gap" and (tol < EXACT or not smooth)
+    allowed = wanted if polish is None else polish
     gaps: list[float] = []
-    ascent = sdca(objective, w, tol=tol, **options)
+    dual = Dual(objective, w, plan_of(options), options.get("random_state", 0))
+    ascent = sdca(objective, w, tol=tol, dual=dual, **options)
     while True:
         try:
             point = next(ascent)
         except StopIteration as end:
             if allowed and end.value is Reason.NO_PROGRESS:
-                return (yield from _second(objective, point, math.inf)) or Reason.NO_PROGRESS
+                return (yield from _second(objective, dual, point, math.inf)) or Reason.NO_PROGRESS
             return end.value
         yield point
         if point.gap is not None and math.isfinite(point.gap):
             gaps.append(point.gap / max(abs(point.value), np.finfo(float).tiny))
         left = _epochs_left(gaps, tol)
-        if allowed and left > _polish_epochs(objective):
-            reason = yield from _second(objective, point, min(max(PATIENCE * left, LEAST_PASSES), MOST_PASSES))
-            if reason is not None:
+        if allowed and left > _polish_epochs(objective, smooth=smooth):
+            passes = min(max(PATIENCE * left, LEAST_PASSES), MOST_PASSES if smooth else MOST_OF_HINGE)
+            reason = yield from _second(objective, dual, point, passes)
+            if smooth and reason is not None:
                 return reason
             allowed = False  # it took more than the epochs it was to save: the ascent goes on from where it was
 
 
-def _second(objective: Objective, point: Point, passes: float) -> Generator[Point, None, Reason | None]:
+def _second(objective: Objective, dual: Dual, point: Point, passes: float) -> Generator[Point, None, Reason | None]:
     """Newton's method from a point of the ascent; None where it is not done after so many passes."""
-    name, second = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
-    steps, start = second(objective, point.w), objective.passes
+    start = objective.passes
+    name, solver = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
+    if math.isfinite(objective.loss.smoothness):
+        steps = solver(objective, point.w)
+    else:
+        steps = proximal_points(dual, point, solver)
     while objective.passes - start <= passes:
         try:
             yield replace(next(steps), by=name)
@@ -80,6 +89,7 @@ def _epochs_left(gaps: list[float], tol: float) -> float:
     return math.inf if rate >= 1.0 else math.log(gaps[-1] / tol) / -math.log(rate) if tol > 0 else math.inf
 
 
-def _polish_epochs(objective: Objective) -> float:
+def _polish_epochs(objective: Objective, *, smooth: bool) -> float:
     d = objective.n_features
-    return NEWTON_EPOCHS * (1.0 + d / GRAM_FEATURES) if d <= LARGEST_GRAM else TRON_EPOCHS
+    steps = NEWTON_EPOCHS * (1.0 + d / GRAM_FEATURES) if d <= LARGEST_GRAM else TRON_EPOCHS
+    return steps if smooth else PROXIMAL * steps
