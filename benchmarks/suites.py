@@ -84,7 +84,7 @@ SUITES = {
     "sdca": Suite(
         data=("rcv1-like", "criteo-like", "epsilon-like"),
         contestants=("snapml-dual", "daskglm-sdca"),
-        tols=(1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+        tols=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
     ),
     "quick": Suite(
         data=("breast_cancer", "higgs-like"),

@@ -77,6 +77,8 @@ def test_auto_picks_by_shape_and_says_why():
     report = daskglm.fit(wide, np.arange(200) % 2).report_
     assert report.solver == "tron"
     assert "5,000" in report.why
+    assert daskglm.fit(wide, np.arange(200) % 2, C=0.1).report_.solver == "sdca"
+    assert daskglm.fit(wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1).report_.solver.startswith("sdca")
 
 
 # ---------------------------------------------------------------------------- predictions in kind

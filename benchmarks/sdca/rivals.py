@@ -14,8 +14,8 @@ from benchmarks.sdca.figures import PAPER_SETS
 from benchmarks.sdca.measure import fit, penalty, warm_up
 from benchmarks.sdca.output import Figure, Panel
 
-ROWS = {"criteo-like": 400_000, "higgs-like": 400_000, "epsilon-like": 20_000}
-BUDGET = 40.0  # seconds of one fit, after which a contestant gets no more iterations
+ROWS = {"criteo-like": 100_000, "higgs-like": 200_000, "epsilon-like": 10_000}
+BUDGET = 8.0  # seconds of one fit, after which a contestant gets no more iterations
 Fit = Callable[[Any, np.ndarray, float, int], np.ndarray]
 
 
