@@ -63,6 +63,8 @@ def sdca(
         Pass over rows that rest at a bound (hinge, squared hinge).
     random_state : int
         Seed of the random orders.
+    dual : Dual, optional
+        The dual variables to work on; default: new ones that start from w.
 
     Notes
     -----
