@@ -1,4 +1,4 @@
-"""What a solver with many threads has to know of the machine: nodes, cores and caches, read from sysfs.
+"""What a solver with many threads has to know of the machine, read from sysfs for `dealing`: nodes, cores, caches.
 
 Nothing here raises for what it cannot find: where sysfs is absent (macOS), unreadable or odd, there is one node, every
 processor is a core of its own, cache lines have 64 bytes and the last-level cache 8 MiB.
@@ -16,7 +16,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 LINE_BYTES, LAST_LEVEL_BYTES = 64, 8 << 20
-MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "ppc64le": 301}  # numbers of the system call
+LINES = [16, 32, 64, 128, 256, 512, 1024]  # bytes of a line that are believed; s390 and A64FX have 256
+MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "ppc64le": 301}  # numbers of the system call, for 64-bit processes
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -43,31 +44,39 @@ class Topology:
 
 
 def read_topology(root: Path | str = "/sys", allowed: Collection[int] | None = None) -> Topology:
-    """Read the machine from sysfs.
+    """Read the machine from sysfs: the nodes in order of their numbers, and the caches of the first processor.
 
     Parameters
     ----------
     root : path
         Where sysfs is mounted.
     allowed : collection of int, optional
-        Processors that count; default: those this process may run on. Nodes left without any are dropped.
+        Processors that count; default: those this process may run on (its affinity), or all `os.cpu_count()` where
+        the system has no affinities. Nodes left without any are dropped; none allowed, no nodes.
+
+    Notes
+    -----
+    Processors that are offline are dropped; if all seem to be (sandboxes show a sysfs not theirs), all count. A map of
+    nodes that lacks one of the rest, or has one twice, is not believed in part: they make one node then.
     """
     system = Path(root) / "devices" / "system"
-    if allowed is None:
-        present = range(os.cpu_count() or 1)
-        allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(present)
-    usable = set(allowed)
-    online = _cpus(system / "cpu" / "online")
-    usable = (usable & set(online)) or usable if online else usable
-    found = {}
-    for folder in system.glob("node/node[0-9]*"):
-        found[int(folder.name[4:])] = [cpu for cpu in _cpus(folder / "cpulist") if cpu in usable]
-    placed = set(chain.from_iterable(found.values()))
-    if not placed:
+    usable = _affinity() if allowed is None else set(allowed)
+    online = usable & set(_cpus(system / "cpu" / "online"))
+    usable = online or usable
+    folders = _numbered(system / "node", "node")
+    found = {number: [cpu for cpu in _cpus(folders[number] / "cpulist") if cpu in usable] for number in sorted(folders)}
+    placed = sorted(chain.from_iterable(found.values()))
+    if not placed or placed != sorted(online or set(placed)):
         found = {0: sorted(usable)}
-    nodes = tuple(Node(number, _cores(system, found[number])) for number in sorted(found) if found[number])
-    line, last = _caches(system, min(usable, default=0))
-    return Topology(nodes, line, last)
+    nodes = tuple(Node(number, _cores(system, cpus)) for number, cpus in found.items() if cpus)
+    return Topology(nodes, *_caches(system, nodes[0].cpus[0] if nodes else 0))
+
+
+def _affinity() -> set[int]:
+    try:
+        return os.sched_getaffinity(0)
+    except (AttributeError, OSError):  # macOS has none
+        return set(range(os.cpu_count() or 1))
 
 
 def _cores(system: Path, cpus: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -75,36 +84,50 @@ def _cores(system: Path, cpus: list[int]) -> tuple[tuple[int, ...], ...]:
     cores: dict[int, list[int]] = {}
     for cpu in sorted(cpus):
         folder = system / "cpu" / f"cpu{cpu}" / "topology"
-        siblings = _cpus(folder / "thread_siblings_list") or _cpus(folder / "core_cpus_list") or [cpu]
-        cores.setdefault(min(siblings), []).append(cpu)
+        siblings = _cpus(folder / "thread_siblings_list") or _cpus(folder / "core_cpus_list")
+        cores.setdefault(min(siblings) if cpu in siblings else cpu, []).append(cpu)
     return tuple(tuple(core) for core in cores.values())
 
 
 def _caches(system: Path, cpu: int) -> tuple[int, int]:
-    line, size, highest = LINE_BYTES, LAST_LEVEL_BYTES, 0
-    for folder in system.glob(f"cpu/cpu{cpu}/cache/index[0-9]*"):
-        level, kind = _text(folder / "level"), _text(folder / "type")
-        found = re.fullmatch(r"(\d+)([KMG]?)", _text(folder / "size"))
-        if kind == "Instruction" or not level.isdigit() or not found or int(level) <= highest:
-            continue
-        highest, size = int(level), int(found[1]) * UNITS[found[2]]
-        width = _text(folder / "coherency_line_size")
-        line = int(width) if width.isdigit() and int(width) > 0 else line
-    return line, size or LAST_LEVEL_BYTES
+    """Bytes of a line and of the last level, as one processor has them."""
+    folders = _numbered(system / "cpu" / f"cpu{cpu}" / "cache", "index").values()
+    data = [folder for folder in folders if _text(folder / "type") in ("Data", "Unified") and _number(folder / "level")]
+    data.sort(key=lambda folder: _number(folder / "level"), reverse=True)
+    # some levels lack a line size, as firmware has it: the highest that states one
+    line = next((line for folder in data if (line := _number(folder / "coherency_line_size")) in LINES), LINE_BYTES)
+    # where the last level hides its size, that of the level below it says nothing
+    return line, (_number(data[0] / "size") if data else 0) or LAST_LEVEL_BYTES
+
+
+def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
+    """The entries of a folder that are named by a prefix and a number, by number; none where it cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except (OSError, ValueError):
+        return {}
+    found = [re.fullmatch(rf"{prefix}([0-9]{{1,6}})", name) for name in names]
+    return {int(match[1]): folder / match[0] for match in found if match}
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError):
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
         return ""
+
+
+def _number(path: Path) -> int:
+    """A number as the kernel writes it, such as 3, 64 or 32768K; 0 where it is not one."""
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", _text(path))
+    return int(found[1]) * UNITS[found[2]] if found else 0
 
 
 def _cpus(path: Path) -> list[int]:
     """The numbers in a list as the kernel writes it, such as 0-19,40-59; none where it is not one."""
     cpus: list[int] = []
     for part in filter(None, _text(path).split(",")):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip())
+        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
         if not found:
             return []
         cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
@@ -115,27 +138,43 @@ def _cpus(path: Path) -> list[int]:
 def choose_nodes(topology: Topology, threads: int, home: int | None = None) -> list[tuple[Node, int]]:
     """Nodes for a number of threads, and how many threads each gets: the rule of the Snap ML paper (section 3).
 
-    The smallest number of nodes whose physical cores hold the threads, `home` (where the data lie) among them, and
-    the threads spread evenly, none beyond a node's cores while another has room. More threads than cores in all:
-    every node, evenly over their processors.
+    The smallest number of nodes whose physical cores hold the threads, `home` among them, and the threads spread
+    evenly, none beyond a node's cores while another has room. More threads than cores in all: every node, evenly, none
+    beyond a node's processors (SMT siblings) while another has room; beyond all of those, in proportion to them.
+
+    Parameters
+    ----------
+    home : int, optional
+        Number of the node where the data lie. One that has no processors (memory of a GPU) is passed over.
+
+    Returns
+    -------
+    list of (Node, int)
+        Home first, then the nodes with most cores; each has at least one thread.
 
     Raises
     ------
     ValueError
-        For less than one thread.
+        For less than one thread, and for a topology without nodes.
     """
     if threads < 1:
         raise ValueError(f"threads={threads} must be at least 1")
+    if not topology.nodes:
+        raise ValueError("the topology has no nodes: no processor was allowed when it was read")
     ordered = sorted(topology.nodes, key=lambda node: (node.number != home, -len(node.cores), node.number))
     chosen: list[Node] = []
     while len(chosen) < len(ordered) and sum(len(node.cores) for node in chosen) < threads:
         chosen.append(ordered[len(chosen)])
     counts = [0] * len(chosen)
-    rooms = [len(node.cores) for node in chosen]
+    cores, cpus = [len(node.cores) for node in chosen], [len(node.cpus) for node in chosen]
+
+    def load(k: int) -> tuple[int, float]:
+        crowded = counts[k] >= cpus[k]
+        return (counts[k] >= cores[k]) + crowded, counts[k] / cpus[k] if crowded else counts[k]
+
     for _ in range(threads):
-        free = [k for k, count in enumerate(counts) if count < rooms[k]] or range(len(chosen))
-        counts[min(free, key=counts.__getitem__)] += 1
-    return [(node, count) for node, count in zip(chosen, counts, strict=True) if count]
+        counts[min(range(len(chosen)), key=load)] += 1
+    return list(zip(chosen, counts, strict=True))
 
 
 def cpus_for(node: Node, threads: int) -> list[int]:
@@ -145,15 +184,15 @@ def cpus_for(node: Node, threads: int) -> list[int]:
 
 
 def node_of_memory(address: int) -> int | None:
-    """The NUMA node of the page at an address, by the system call move_pages; None where that cannot be known."""
+    """The NUMA node of the page at an address, by move_pages; None where unknown, or the page was never touched."""
     number = MOVE_PAGES.get(platform.machine())
-    if number is None or platform.system() != "Linux":
+    if number is None or platform.system() != "Linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     page = ctypes.c_void_p(address & -os.sysconf("SC_PAGE_SIZE"))
     status = ctypes.c_int(-1)
-    try:
+    try:  # of this process (0), one page, to no node: only ask
         call = ctypes.CDLL(None, use_errno=True).syscall
-        failed = call(number, 0, ctypes.c_ulong(1), ctypes.byref(page), None, ctypes.byref(status), 0)
+        failed = call(ctypes.c_long(number), 0, ctypes.c_ulong(1), ctypes.byref(page), None, ctypes.byref(status), 0)
     except (OSError, AttributeError):
         return None
     return status.value if failed == 0 and status.value >= 0 else None
