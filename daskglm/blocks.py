@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.kernels import Pattern, for_rows
+from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
 from daskglm.messages import Facts
 
 LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
@@ -54,8 +54,9 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
 
     Parameters
     ----------
-    X : (n, d) NumPy array, SciPy sparse array or matrix, or pandas DataFrame
-        float32 and float64 are kept, other numbers become floats; arrays become C ordered, sparse ones canonical CSR.
+    X : (n, d) NumPy or CuPy array, SciPy or CuPy sparse matrix, or pandas or cuDF DataFrame
+        What is on a GPU stays there. float32 and float64 are kept, other numbers become floats; arrays become C
+        ordered, sparse ones canonical CSR.
     y, weight : (n,) array_like
         Labels or targets; row weights (None: ones).
     place : Place
@@ -68,7 +69,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     ValueError
         For NaN, infinite or non-numeric values, negative weights, or lengths that differ, with the place.
     """
-    rows = _float_rows(X, place)
+    rows = float_rows(X, place)
     n, d = rows.shape
     y = _column(y, "y", n, place)
     weights = None if weight is None else _float_column(weight, "sample_weight", n, place)
@@ -80,7 +81,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     rows = _without_values(rows)
     labels, targets = _labels(y, place) if classify else (None, _float_column(y, "y", n, place))
     total = float(n) if weights is None else float(weights.sum())
-    dense = isinstance(rows, np.ndarray)
+    dense = not hasattr(rows, "indptr")
     facts = Facts(
         n_rows=n,
         n_features=d,
@@ -89,11 +90,16 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         squared_norms=squares,
         largest_target=0.0 if classify or not n else float(np.abs(targets).max()),
         nonzeros=rows.size if dense else rows.nnz,
-        nbytes=rows.nbytes if dense else sum(part.nbytes for part in for_rows(rows)[1]),
+        nbytes=rows.nbytes if dense else sum(part.nbytes for part in _arrays(rows)),
         sparse=not dense,
         classes=_counts(labels, targets, weights) if labels is not None else (),
     )
     return Block(rows, targets, weights, labels, facts)
+
+
+def _arrays(rows: Any) -> tuple[Any, Any, Any]:
+    """What sparse rows are made of."""
+    return rows.value if isinstance(rows, Pattern) else rows.data, rows.indices, rows.indptr
 
 
 def _without_values(rows: Any) -> Any:
@@ -128,30 +134,37 @@ def kind(block: Block) -> tuple[Any, ...]:
 
 
 # ---------------------------------------------------------------------------- X
-def _float_rows(X: Any, place: Place) -> Any:
+def float_rows(X: Any, place: Place) -> Any:
+    """Rows as C ordered float arrays or canonical CSR, on the device where X is."""
     if hasattr(X, "iloc"):
         return _frame_rows(X, place)
     if not isinstance(X, np.ndarray) and hasattr(X, "tocsr"):
         return _sparse_rows(X.tocsr())
-    X = np.asarray(X)
+    xp = gpu().xp if on_device(X) else np
+    X = xp.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
-    return np.ascontiguousarray(_as_float(X, f"{place}X"))
+    return xp.ascontiguousarray(_as_float(X, f"{place}X"))
 
 
-def _frame_rows(frame: Any, place: Place) -> np.ndarray:
+def _frame_rows(frame: Any, place: Place) -> Any:
     for name, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"{place}column {name!r} has dtype {dtype}; encode it as numbers before fit")
+    if on_device(frame):  # cuDF; missing values become NaN, which the check of values reports
+        return gpu().xp.ascontiguousarray(_as_float(frame.to_cupy(na_value=np.nan), f"{place}X"))
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.ascontiguousarray(_as_float(frame.to_numpy(), f"{place}X"))
 
 
 def _sparse_rows(X: Any) -> Any:
-    X = X.copy() if not X.has_canonical_format else X  # never reorder the user's own arrays
-    X.sum_duplicates()
+    if not X.has_canonical_format:
+        X = X.copy()  # never reorder the user's own arrays
+        X.sum_duplicates()
     data = _as_float(X.data, "X")
+    if on_device(X):
+        return type(X)((data, X.indices, X.indptr), shape=X.shape)
     index = np.int32 if X.nnz < 2**31 - 1 and X.shape[1] < 2**31 - 1 else np.int64
     rows = sp.csr_matrix(X.shape, dtype=data.dtype)
     rows.data = np.ascontiguousarray(data)
@@ -182,7 +195,7 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
     if np.isfinite(total):
         return float(np.sqrt(largest)), float(total)
     for lo in range(0, rows.shape[0], 4096):
-        part = rows[lo : lo + 4096]
+        part = to_host(rows[lo : lo + 4096])
         values = part.data if sp.issparse(part) else part
         if not np.isfinite(values).all():
             at = np.argwhere(~np.isfinite(values))[0]
@@ -199,8 +212,7 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 
 # ---------------------------------------------------------------------------- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
-    if hasattr(values, "to_numpy"):
-        values = values.to_numpy()
+    values = to_host(values) if on_device(values) or not hasattr(values, "to_numpy") else values.to_numpy()
     values = np.asarray(values)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

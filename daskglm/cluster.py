@@ -23,6 +23,7 @@ from distributed import Client
 
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
+from daskglm.placing import WHERE_THEY_ARE, Place
 from daskglm.sessions import Failure, close, open_shard, relay
 
 logger = logging.getLogger("daskglm")
@@ -69,6 +70,17 @@ def _tree(addresses: list[str]) -> dict[str, list[str]]:
     return {group[0]: group[1:] for group in groups}
 
 
+def _check_devices(devices: dict[str, str]) -> None:
+    """Raise RuntimeError unless all workers compute on the same kind of device."""
+    kinds = set(devices.values())
+    if len(kinds) > 1:
+        mixed = ", ".join(f"{address}: {device}" for address, device in sorted(devices.items()))
+        raise RuntimeError(
+            f"some workers compute on a GPU and some do not ({mixed}): give device='cpu' or device='cuda', or let all "
+            "partitions be of one kind"
+        )
+
+
 class Cluster:
     """All rows of a data set on the workers of a Dask cluster.
 
@@ -79,6 +91,8 @@ class Cluster:
         One `to_block` per partition.
     pin : bool
         Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
+    where : Place
+        Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
 
     Raises
     ------
@@ -86,8 +100,11 @@ class Cluster:
         Whatever the first faulty partition raised while loading.
     """
 
-    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool) -> None:
-        self.client = client
+    xp: Any = np  # vectors cross the network and the client may have no device
+    solves_balls: bool = False
+
+    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool, where: Place = WHERE_THEY_ARE) -> None:
+        self.client, self.where = client, where
         self.session = uuid.uuid4().hex
         self.rounds = 0
         self.bytes_reduced = 0
@@ -106,7 +123,7 @@ class Cluster:
             raise
 
     @classmethod
-    def from_memory(cls, client: Client, data: Partitions) -> Cluster:
+    def from_memory(cls, client: Client, data: Partitions, where: Place = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
 
         async def send() -> list[Any]:
@@ -117,7 +134,7 @@ class Cluster:
             sent = [client.scatter([part], workers=[a], hash=False) for part, a in zip(parts, addresses, strict=True)]
             return [futures[0] for futures in await asyncio.gather(*sent)]
 
-        engine = cls(client, data.from_futures(on_loop(client, send())), pin=False)
+        engine = cls(client, data.from_futures(on_loop(client, send())), pin=False, where=where)
         engine._lazy = []  # else the rows as they were sent would stay beside the blocks
         return engine
 
@@ -255,12 +272,16 @@ class Cluster:
         while True:
             by_address = await self._locate(keys, deadline)
             number = next(self._numbers)
-            calls = [self._ask({address: held}, open_shard, number, held) for address, held in by_address.items()]
+            calls = [
+                self._ask({address: held}, open_shard, number, held, self.where) for address, held in by_address.items()
+            ]
             replies = await asyncio.gather(*calls)
             opened: dict[str, Any] = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
             if all(isinstance(reply, tuple) for reply in opened.values()):
                 break
             for reply in opened.values():
+                if isinstance(reply, Failure):
+                    raise reply.error
                 if isinstance(reply, Exception) and not isinstance(reply, OSError):
                     raise reply
             if time.monotonic() > deadline:
@@ -268,8 +289,9 @@ class Cluster:
             await asyncio.sleep(0.05)
         facts = Facts()
         rows: dict[str, tuple[int, int]] = {}
+        _check_devices({address: opened[address][2] for address in by_address})
         for address in by_address:
-            part, sizes = opened[address]
+            part, sizes, _ = opened[address]
             facts = facts.merge(part)
             rows.update(zip(by_address[address], sizes, strict=True))
         return dict.fromkeys(by_address, number), by_address, facts, rows

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.duals import losses
+from daskglm.kernels import to_host
 from daskglm.losses import smoothed_hinge
 from daskglm.messages import (
     Committed,
@@ -70,9 +71,7 @@ class Dual:
         self.before: int | None = None
         self.step = (1.0, 0.0)
         self.w: np.ndarray | None = w if w.any() else None
-        self.v = np.zeros(d + 1)
-        self.previous = np.zeros(d + 1)
-        self.change = np.zeros(d + 1)
+        self.v, self.previous, self.change = (objective.xp.zeros(d + 1) for _ in range(3))
         if self.w is not None:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
 
@@ -99,7 +98,7 @@ class Dual:
         """Objective at the start. Cost: nothing from zero for a loss of classes, else 1 pass."""
         objective = self.objective
         if self.w is not None or not objective.loss.classifies:
-            return objective.at(np.zeros(objective.size) if self.w is None else self.w).value
+            return objective.at(objective.xp.zeros(objective.size) if self.w is None else self.w).value
         one = np.ones(1)
         return float(objective.scale * objective.total_weight * losses(objective.loss.code, one, 0 * one, one))
 
@@ -142,12 +141,14 @@ class Dual:
         """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0 passes, 1 round."""
         totals = self.objective.ask(DualLine(self._state(), coefficients))
         C = self.objective.scale
-        directions = np.stack([self.change, self.previous])
-        at = self.v + coefficients @ directions
+        xp = self.objective.xp
+        directions = xp.stack([self.change, self.previous])
+        at = self.v + xp.asarray(coefficients) @ directions
         pull = self.offset / self.bias if self.bias else 0.0
-        values = C * totals["values"] + 0.5 * np.einsum("md,md->m", at, at) + pull * at[:, -1]
-        slopes = C * totals["slopes"] + at @ directions.T + pull * directions[:, -1]
-        return values, slopes, C * totals["hessians"] + directions @ directions.T
+        squares, inner = to_host((at * at).sum(axis=1)), to_host(at @ directions.T)
+        values = C * totals["values"] + 0.5 * squares + pull * to_host(at[:, -1])
+        slopes = C * totals["slopes"] + inner + pull * to_host(directions[:, -1])
+        return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
 
     # ------------------------------------------------------------------ proximal steps
     def smoothed(self, level: int) -> Objective:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from daskglm.blocks import Block
 from daskglm.messages import Facts, Problem, Request, Totals
+from daskglm.placing import WHERE_THEY_ARE, Place
 from daskglm.respond import Shard
 
 
@@ -15,8 +16,12 @@ class Engine(Protocol):
     """All rows of a data set, wherever they are, as one verb.
 
     `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the engine was made.
+    `xp` is the namespace (NumPy or CuPy) of vectors in requests and replies; `solves_balls` tells whether `InBall` is
+    answered.
     """
 
+    xp: Any
+    solves_balls: bool
     facts: Facts
     rounds: int
     bytes_reduced: int
@@ -41,10 +46,13 @@ class Local:
     blocks : sequence of Block
     threads : int, optional
         Default: the processors this process may run on.
+    where : Place
+        Whether the rows go to a GPU; default: they are used where they are.
     """
 
-    def __init__(self, blocks: Sequence[Block], threads: int | None = None) -> None:
-        self.shard = Shard(blocks, threads or available_threads())
+    def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Place = WHERE_THEY_ARE) -> None:
+        self.shard = Shard(blocks, threads or available_threads(), where=where)
+        self.xp, self.solves_balls = self.shard.home.xp, self.shard.solves_balls
         self.facts = self.shard.facts
         self.workers = 1
         self.rounds = 0

@@ -11,6 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
 from daskglm.inputs import feature_names
+from daskglm.kernels import on_device, to_host
 from daskglm.predict import in_kind
 from daskglm.report import Report
 from daskglm.training import Settings, Trained, awaitable_on, train
@@ -66,7 +67,7 @@ class LinearModel(BaseEstimator):
 
     def _values(self, X: Any, finish: Any, like: np.ndarray, names: Any = None) -> Any:
         check_is_fitted(self)
-        if hasattr(X, "map_partitions") or hasattr(X, "map_blocks"):
+        if hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
             if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
                 _check_feature_names(self, X._meta, reset=False)
             if X.ndim != 2 or X.shape[1] != self.n_features_in_:
@@ -159,6 +160,8 @@ class LogisticRegression(_Classifier):
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     solver_options : dict, optional
         Further arguments of the solver: `step` and `epsilon` of "gd".
+    device, device_memory_limit
+        See `daskglm.fit`.
 
     Attributes
     ----------
@@ -196,6 +199,8 @@ class LogisticRegression(_Classifier):
         random_state: Any = None,
         progress: bool | None = None,
         solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
@@ -207,6 +212,8 @@ class LogisticRegression(_Classifier):
         self.random_state = random_state
         self.progress = progress
         self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are normalised."""
@@ -250,6 +257,8 @@ class LinearSVC(_Classifier):
         random_state: Any = None,
         progress: bool | None = None,
         solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
     ) -> None:
         self.loss = loss
         self.C = C
@@ -262,6 +271,8 @@ class LinearSVC(_Classifier):
         self.random_state = random_state
         self.progress = progress
         self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -291,6 +302,8 @@ class Ridge(RegressorMixin, LinearModel):
         random_state: Any = None,
         progress: bool | None = None,
         solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
@@ -301,6 +314,8 @@ class Ridge(RegressorMixin, LinearModel):
         self.random_state = random_state
         self.progress = progress
         self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit to numbers; arguments, result and errors as for classifiers."""
@@ -329,10 +344,10 @@ class Ridge(RegressorMixin, LinearModel):
 def _in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Labels and weights of data in memory, as scikit-learn would take them."""
     if not (isinstance(y, str) or _is_lazy(y)):
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(to_host(y), warn=True)
     if sample_weight is not None and not (isinstance(sample_weight, str) or _is_lazy(sample_weight)):
         X = X if hasattr(X, "shape") else np.asarray(X)
-        sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        sample_weight = _check_sample_weight(to_host(sample_weight), X, dtype=np.float64)
     return X, y, sample_weight
 
 

@@ -35,12 +35,15 @@ def fit(
     progress: bool | None = None,
     random_state: Any = None,
     solver_options: Any = None,
+    device: str | None = None,
+    device_memory_limit: int | str | None = None,
 ) -> Any:
     """Fit a linear model: minimise 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
 
     Parameters
     ----------
     X : (n, d) NumPy array, SciPy sparse matrix, pandas DataFrame, dask array or dataframe, or list of delayed blocks
+        CuPy arrays and CSR matrices and cuDF frames, in memory or as dask chunks, are computed on their GPU.
         float32 stays float32 in memory; results are float64. Dask chunks may be dense or CSR.
     y : (n,) matching container, or the name of a column of X
         Labels of any two or more values, numbers for "squared".
@@ -74,6 +77,12 @@ def fit(
         Seed of the order in which "sdca" visits rows; None: from NumPy's global state.
     solver_options : dict, optional
         Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
+    device : {"cuda", "cpu"}, optional
+        Where to compute: "cuda" moves host rows once to the GPU of the process or worker they are in, "cpu" takes rows
+        off it. Default: where the rows are. Vectors of one number a row are then of X's dtype.
+    device_memory_limit : int or str, optional
+        Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host memory at every pass.
+        Default: nine tenths of what is free.
 
     Returns
     -------
@@ -84,6 +93,8 @@ def fit(
     ------
     ValueError
         For arguments out of range (before any work is scheduled) and for bad data, with their place.
+    RuntimeError
+        For `device="cuda"` without CuPy, driver or device, and for clusters where only some workers have one.
 
     Warns
     -----
@@ -109,6 +120,8 @@ def fit(
         "progress": progress,
         "random_state": random_state,
         "solver_options": solver_options,
+        "device": device,
+        "device_memory_limit": device_memory_limit,
     }
     if LOSSES[loss].classifies:
         params["class_weight"] = class_weight

@@ -56,6 +56,22 @@ class HessianVector:
 
 
 @dataclass(frozen=True)
+class InBall:
+    """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the rows' device.
+
+    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. Reply: step and residual,
+    on_border (see `linear.BallStep`). 1 pass per product. Only for engines with `solves_balls`.
+    """
+
+    at: tuple[int, np.ndarray]
+    gradient: np.ndarray
+    M: np.ndarray
+    radius: float
+    scale: float
+    penalised: np.ndarray
+
+
+@dataclass(frozen=True)
 class OnHull:
     """Loss on affine combinations of evaluated points and the constant margin. 0 passes.
 
@@ -189,7 +205,7 @@ class DualShape:
 
 
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue
-Request = Evaluate | HessianVector | OnHull | DualRequest
+Request = Evaluate | HessianVector | InBall | OnHull | DualRequest
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from daskglm.engine import Engine
+from daskglm.kernels import to_host
 from daskglm.losses import Loss
-from daskglm.messages import Evaluate, HessianVector, OnHull, Problem, Request, Totals
+from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Totals
 
 tokens = itertools.count()
 
@@ -83,9 +85,12 @@ class Objective:
         self.total_weight = engine.facts.weight if weight is None else weight
         self.span = span
         self.passes = 0.0
-        self._penalised = np.ones(self.size)
+        self.xp = engine.xp
+        self._penalised = self.xp.ones(self.size)
         self._penalised[self.n_features :] = 0.0
         self._penalised *= self.penalty
+        self._intercept_only = self.xp.zeros(self.size)
+        self._intercept_only[self.n_features :] = 1.0
 
     # ------------------------------------------------------------------ points
     def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False) -> Point:
@@ -95,9 +100,8 @@ class Objective:
         pw = self._penalised * w
         hessian = None
         if gram:
-            upper = np.triu(totals["gram"])
-            hessian = self.scale * (upper + np.triu(upper, 1).T)
-            hessian[np.diag_indices_from(hessian)] += self._penalised
+            upper = self.xp.triu(totals["gram"])
+            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(self._penalised)
         return Point(
             self,
             w,
@@ -113,6 +117,10 @@ class Objective:
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self._penalised * v
 
+    def in_ball(self, point: Point, M: Any, radius: float) -> Totals:
+        """See `messages.InBall`. Cost: 1 pass per product, 1 round."""
+        return self.ask(InBall((point.token, point.w), point.gradient, M, radius, self.scale, self._penalised))
+
     def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
 
@@ -122,11 +130,8 @@ class Objective:
         """
         coefficients = np.atleast_2d(coefficients)
         totals = self.ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
-        W = np.zeros((len(points) + 1, self.size))
-        W[:-1] = [p.w for p in points]
-        if self.fit_intercept:
-            W[-1, -1] = 1.0
-        inner = (W * self._penalised) @ W.T
+        W = self.xp.stack([*(p.w for p in points), self._intercept_only])
+        inner = to_host((W * self._penalised) @ W.T)
         pc = coefficients @ inner
         values = self.scale * totals["values"] + 0.5 * np.einsum("mk,mk->m", pc, coefficients)
         return values, self.scale * totals["slopes"] + pc, self.scale * totals["hessians"] + inner

@@ -1,4 +1,4 @@
-"""Decision values in kind: NumPy for data in memory, lazy dask arrays or series for dask collections."""
+"""Decision values in kind: NumPy for data in memory (on a GPU too), lazy dask arrays or series for dask collections."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from daskglm.blocks import Place, float_rows
+from daskglm.kernels import for_rows, home_of, on_device
 
 ROWS = 1 << 16  # rows multiplied at a time, so that a float32 X is never copied whole to float64
 
@@ -21,16 +24,31 @@ def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarr
     ValueError
         Where a value is not finite: X has NaN or infinities.
     """
+    if on_device(X):
+        return _finite(_on_device(float_rows(X, Place()), coef) + intercept)
     X = X.to_numpy(dtype=np.float64, na_value=np.nan) if hasattr(X, "iloc") else X
     X = X if sp.issparse(X) or isinstance(X, np.ndarray) else X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     X = X.tocsr() if sp.issparse(X) else X
     scores = np.empty((X.shape[0], len(coef)))
     for lo in range(0, X.shape[0], ROWS):
         scores[lo : lo + ROWS] = X[lo : lo + ROWS] @ coef.T
-    scores += intercept
+    return _finite(scores + intercept)
+
+
+def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
         raise ValueError("X contains NaN or infinity (inf) in rows to predict")
-    return scores[:, 0] if len(coef) == 1 else scores
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
+    """X coef' of rows on a GPU, multiplied there and brought back."""
+    home, (kernels, rows) = home_of(X), for_rows(X)
+    scores, z = np.empty((X.shape[0], len(coef))), home.vector(None, rows)
+    for k, w in enumerate(coef):
+        kernels.margins(rows, *home.coefficients(w, len(w)), 0, len(scores), z)
+        scores[:, k] = z.get()
+    return scores
 
 
 def in_kind(

@@ -7,7 +7,7 @@ rebuilds it, at the price of one more pass over those rows.
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from daskglm.ascent import Ascent, DualMemo
-from daskglm.blocks import Block, kind, merge
-from daskglm.kernels import for_rows, gram_side, margins
+from daskglm.blocks import Block
+from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
-from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, OnHull, Problem, Request, Totals, add
+from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
+from daskglm.placing import WHERE_THEY_ARE, Place, place
 
 KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
-TINY_VALUES = 4096  # stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
-TINY_RUN = 64
+NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
 
 Piece = tuple[int, int, int]  # block, first row, one past the last
@@ -34,14 +34,27 @@ class Memo:
 
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem
+        self.home = home_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
-        self.address = (self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data
-        self.margins: dict[int, np.ndarray] = {}
-        self.curvature = np.empty(len(block.y))
+        self.margins: dict[int, Any] = {}
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
-        self.targets, self.weight = targets(block, problem)
+        # targets of a regression may differ by less than float32 rows would tell apart
+        self.vector = functools.partial(self.home.vector, rows=self.rows, exact=block.labels is None)
+        y, weight = targets(block, problem)
+        self.targets = self.vector(y)
+        self.weight = self.vector(weight) if len(weight) else weight
         self.y = self.targets
+
+    @functools.cached_property
+    def curvature(self) -> Any:
+        """Where curvatures go; made when first needed, since a Gram may come without them."""
+        return self.vector(None)
+
+    @property
+    def address(self) -> int:
+        """Where the rows lie in host memory."""
+        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
 
     def serves(self, problem: Problem) -> bool:
         """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
@@ -59,20 +72,19 @@ class Memo:
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
             full = len(self.margins) >= KEPT_MARGINS and spare is not None
-            self.margins[token] = self.margins.pop(spare) if full and spare is not None else np.empty(len(self.y))
+            self.margins[token] = self.margins.pop(spare) if full and spare is not None else self.vector(None)
 
 
 def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem."""
-    none = np.empty(0)
     if block.labels is None:
-        return block.y, none if block.weight is None else block.weight
+        return block.y, NOTHING if block.weight is None else block.weight
     signs = np.array([1.0 if label == problem.positive else -1.0 for label in block.labels])
-    y = signs[block.y] if len(block.y) else none
+    y = signs[block.y] if len(block.y) else NOTHING
     factors = dict(problem.class_weight)
     by_label = np.array([factors.get(label, 1.0) for label in block.labels])
     if (by_label == 1.0).all():
-        return y, none if block.weight is None else block.weight
+        return y, NOTHING if block.weight is None else block.weight
     return y, by_label[block.y] * (1.0 if block.weight is None else block.weight)
 
 
@@ -89,21 +101,37 @@ class Shard:
         Memos by name of block, shared between shards that hold the same block.
     names : sequence of str, optional
         Names of the blocks, keys of `memos`.
+    where : Place
+        Whether the rows go to a GPU; default: they stay where they are.
     """
 
     def __init__(
-        self, blocks: Sequence[Block], threads: int, memos: dict[Any, Memo] | None = None, names: Sequence[Any] = ()
+        self,
+        blocks: Sequence[Block],
+        threads: int,
+        memos: dict[Any, Memo] | None = None,
+        names: Sequence[Any] = (),
+        where: Place = WHERE_THEY_ARE,
     ) -> None:
         named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
-        self.names, self.blocks = _without_tiny(named)
+        self.names, self.blocks = place(named, where)
+        self.home = home_of(self.blocks[0].X) if self.blocks else host
         self.memos = {} if memos is None else memos
-        self.threads = threads
+        self.threads = threads if self.home is host else 1
         self.facts = Facts()
         for block in blocks:
             self.facts = self.facts.merge(block.facts)
-        self.pieces = _deal(self.blocks, threads)
-        self.pool = ThreadPoolExecutor(threads) if len(self.pieces) > 1 else None
-        self.ascent = Ascent([block.facts for block in self.blocks], self.facts.n_features or 0, threads, self._each)
+        self.pieces = _deal(self.blocks, self.threads)
+        self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
+        self.ascent = Ascent(
+            [block.facts for block in self.blocks], self.facts.n_features or 0, self.threads, self._each
+        )
+        self.ball: Any = None
+
+    @property
+    def solves_balls(self) -> bool:
+        """Whether `InBall` is answered: where all rows are in the memory of one device."""
+        return bool(self.blocks) and all(self.home.is_resident(block.X) for block in self.blocks)
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows of this shard."""
@@ -112,9 +140,21 @@ class Shard:
             return self._evaluate(problem.code, request, memos)
         if isinstance(request, HessianVector):
             return self._hessian_vector(problem.code, request, memos)
+        if isinstance(request, InBall):
+            return self._in_ball(problem.code, request, memos)
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
         return self._hull(problem.code, request, memos)
+
+    def answer_host(self, problem: Problem, request: Request) -> Totals:
+        """The reply with all sums in host memory, for those who may have no device."""
+        totals: Totals = self.home.to_host(self.answer(problem, request))
+        return totals
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the rows are on."""
+        return "cpu" if self.home is host else "cuda"
 
     def close(self) -> None:
         """Forget everything and end the threads."""
@@ -136,58 +176,60 @@ class Shard:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
-    def _coefficients(self, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Split w into features and intercept (zero where w has none)."""
-        d = self.facts.n_features or 0
-        return w[:d], float(w[d]) if len(w) > d else 0.0
-
     def _evaluate(self, code: int, request: Evaluate, memos: list[Memo]) -> Totals:
-        w, b = self._coefficients(request.w)
-        d, size = len(w), len(request.w)
-        for memo in memos:
+        d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
+        w, b = self.home.coefficients(request.w, d)
+        bare = [request.gram and self.home.gram_without_curvature(memo.rows) for memo in memos]
+        for i, memo in enumerate(memos):
             memo.reserve(request.token)
-            memo.curvature_of = request.token
+            memo.curvature_of = None if bare[i] else request.token
         side = gram_side(d) if request.gram else 0
 
         def work(pieces: list[Piece]) -> Totals:
-            gradient, gram = np.zeros(d + 1), np.zeros((side, side))
-            diagonal = np.zeros(d + 1 if request.diagonal else 0)
-            value = 0.0
+            sums, diagonal, gram = zeros(d + 2), zeros(d + 1 if request.diagonal else 0), zeros(side, side)
             for i, lo, hi in pieces:
                 m = memos[i]
-                z = m.margins[request.token]
-                value += m.kernels.evaluate(
-                    code, m.rows, m.y, m.weight, w, b, lo, hi, z, m.curvature, gradient, diagonal, gram
+                curvature = NOTHING if bare[i] else m.curvature
+                m.kernels.evaluate(
+                    code, m.rows, m.y, m.weight, w, b, lo, hi, m.margins[request.token], curvature, sums, diagonal, gram
                 )
-            return {"value": value, "gradient": gradient, "diagonal": diagonal, "gram": gram}
+            return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
         threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
         totals = self._each(work, threads)
-        reply = {"value": totals["value"], "gradient": totals["gradient"][:size], "rows": self.facts.n_rows}
+        sums = totals["sums"]
+        reply = {"value": sums[d + 1], "gradient": sums[:size], "rows": self.facts.n_rows}
         if request.diagonal:
             reply["diagonal"] = totals["diagonal"][:size]
         if request.gram:
-            reply["gram"] = np.ascontiguousarray(totals["gram"][:size, :size])
+            reply["gram"] = self.home.xp.ascontiguousarray(totals["gram"][:size, :size])
         return reply
 
     def _hessian_vector(self, code: int, request: HessianVector, memos: list[Memo]) -> Totals:
-        v, vb = self._coefficients(request.v)
-        read = self._recall([request.at], memos)
-        token = request.at[0]
+        d = self.facts.n_features or 0
+        v, b = self.home.coefficients(request.v, d)
+        read = self._bring_curvature(code, request.at, memos)
 
         def work(pieces: list[Piece]) -> Totals:
-            out = np.zeros(len(v) + 1)
+            out = self.home.zeros(d + 1)
             for i, lo, hi in pieces:
                 m = memos[i]
-                if m.curvature_of != token:
-                    margins.curvatures(code, m.y, m.weight, m.margins[token], lo, hi, m.curvature)
-                m.kernels.hessian_vector(m.rows, m.curvature, v, vb, lo, hi, out)
+                m.kernels.hessian_vector(m.rows, m.curvature, v, b, lo, hi, out)
             return {"product": out}
 
         product = self._each(work)["product"]
-        for memo in memos:
-            memo.curvature_of = token
         return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
+
+    def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
+        d, size = self.facts.n_features or 0, len(request.gradient)
+        read = self._bring_curvature(code, request.at, memos)
+        if self.ball is None or not self.ball.serves(size, memos):
+            self.ball = self.home.Ball(size, d, memos)
+        step, residual, on_border, products = self.ball.solve(
+            request.gradient, request.M, request.radius, request.scale, request.penalised
+        )
+        rows = products * self.facts.n_rows + read
+        return {"step": step.copy(), "residual": residual.copy(), "on_border": on_border, "rows": rows}
 
     def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:
         read = self._recall(request.points, memos)
@@ -199,16 +241,37 @@ class Shard:
             for i, lo, hi in pieces:
                 memo = memos[i]
                 Z = tuple(memo.margins[token] for token in tokens)
-                margins.hull(code, memo.y, memo.weight, Z, request.coefficients, lo, hi, values, slopes, hessians)
+                self.home.margins.hull(
+                    code, memo.y, memo.weight, Z, request.coefficients, lo, hi, values, slopes, hessians
+                )
             return {"values": values, "slopes": slopes, "hessians": hessians}
 
         return {**self._each(work), "rows": read}
+
+    def _bring_curvature(self, code: int, at: tuple[int, Any], memos: list[Memo]) -> int:
+        """Make sure that all blocks hold the curvatures of a point; return how many rows had to be read for it."""
+        token, read = at[0], 0
+        behind = {i for i, memo in enumerate(memos) if memo.curvature_of != token}
+        if behind:
+            read = self._recall([at], memos)
+
+            def work(pieces: list[Piece]) -> Totals:
+                for i, lo, hi in pieces:
+                    if i in behind:
+                        m = memos[i]
+                        self.home.margins.curvatures(code, m.y, m.weight, m.margins[token], lo, hi, m.curvature)
+                return {}
+
+            self._each(work)
+            for i in behind:
+                memos[i].curvature_of = token
+        return read
 
     def _recall(self, points: Sequence[tuple[int, np.ndarray]], memos: list[Memo]) -> int:
         """Make sure that all blocks hold the margins of all points; return how many rows had to be read for it."""
         read = 0
         for token, at in points:
-            w, b = self._coefficients(at)
+            w, b = self.home.coefficients(at, self.facts.n_features or 0)
             missing = {i for i, memo in enumerate(memos) if token not in memo.margins}
             for i in missing:
                 memos[i].reserve(token, [t for t, _ in points])
@@ -224,18 +287,6 @@ class Shard:
                 self._each(work)
                 read += sum(len(memos[i].y) for i in missing)
         return read
-
-
-def _without_tiny(named: list[tuple[Any, Block]]) -> tuple[list[Any], list[Block]]:
-    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names become tuples."""
-    joined = []
-    for group, run in itertools.groupby(named, lambda pair: pair[1].facts.nonzeros <= TINY_VALUES and kind(pair[1])):
-        members = list(run)
-        size = TINY_RUN if group else 1
-        for part in (members[i : i + size] for i in range(0, len(members), size)):
-            single = len(part) == 1
-            joined.append(part[0] if single else (tuple(n for n, _ in part), merge([block for _, block in part])))
-    return [name for name, _ in joined], [block for _, block in joined]
 
 
 def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:

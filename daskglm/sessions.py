@@ -10,9 +10,11 @@ import asyncio
 import pickle
 import weakref
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from daskglm.messages import Problem, Request, Totals, add
+from daskglm.placing import Place
 from daskglm.respond import Memo, Shard
 
 
@@ -43,8 +45,11 @@ class Session:
 _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
 
 
-async def open_shard(session: str, shard: int, keys: list[str], dask_worker: Any = None) -> Any:
-    """Gather blocks that this worker holds into a shard; return facts, or the keys that are missing."""
+async def open_shard(session: str, shard: int, keys: list[str], where: Place, dask_worker: Any = None) -> Any:
+    """Gather blocks that this worker holds into a shard.
+
+    Returns facts, sizes of blocks and the kind of device; or the keys that are missing; or a Failure.
+    """
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
         return missing
@@ -54,9 +59,14 @@ async def open_shard(session: str, shard: int, keys: list[str], dask_worker: Any
     state = sessions.setdefault(session, Session())
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
+        make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where)
+        try:
+            opened = await asyncio.get_running_loop().run_in_executor(None, make)
+        except Exception as error:
+            return Failure(error)
         state.keys.update(keys)
-        state.shards[shard] = Shard(blocks, dask_worker.state.nthreads, state.memos, keys)
-    return state.shards[shard].facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks]
+        state.shards[shard] = opened
+    return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
 
 
 async def answer(
@@ -69,7 +79,7 @@ async def answer(
         return None
     async with state.lock:  # a request asked twice must not meet itself
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, shard.answer, problem, request)
+            return await asyncio.get_running_loop().run_in_executor(None, shard.answer_host, problem, request)
         except Exception as error:
             return Failure(error)
 

@@ -14,21 +14,25 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from dask.utils import parse_bytes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from daskglm.driver import Callback, Solution, solve
 from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions, partitions
+from daskglm.kernels import gpu, to_host
 from daskglm.losses import LOSSES, Loss
 from daskglm.messages import Facts, Problem
 from daskglm.objective import Objective
+from daskglm.placing import Place
 from daskglm.progress import progress_bar
 from daskglm.report import Report, combine
 from daskglm.solvers import MAX_ITER, SOLVERS, check_options
 from daskglm.solvers.auto import choose
 
 LARGEST_HESSIAN = 8 << 30  # bytes
+DEVICES = (None, "cpu", "cuda")
 
 T = TypeVar("T")
 
@@ -48,6 +52,8 @@ class Settings:
     progress: bool | None = None
     random_state: Any = None
     solver_options: Mapping[str, Any] | None = None
+    device: str | None = None
+    device_memory_limit: int | str | None = None
 
     def check(self) -> Loss:
         """Raise ValueError for values that no fit can use; return the loss."""
@@ -60,6 +66,7 @@ class Settings:
         if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1):
             raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer, or None")
         check_options(self.solver, dict(self.solver_options or {}))
+        self.where()
         loss = LOSSES[self.loss]
         if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
             raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
@@ -73,6 +80,19 @@ class Settings:
         if isinstance(weight, Mapping) and any(not value >= 0 for value in weight.values()):
             raise ValueError(f"class_weight={weight!r} has a weight that is not a number >= 0")
         return loss
+
+    def where(self) -> Place:
+        """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
+        if self.device not in DEVICES:
+            raise ValueError(f"device={self.device!r} is not one of {', '.join(map(repr, DEVICES))}")
+        limit = self.device_memory_limit
+        try:
+            number = None if limit is None else int(parse_bytes(limit))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"device_memory_limit={limit!r} is not a number of bytes, such as '8GB'") from error
+        if number is not None and number <= 0:
+            raise ValueError(f"device_memory_limit={limit!r} must be positive")
+        return Place(self.device, number)
 
 
 @dataclass(frozen=True)
@@ -107,36 +127,38 @@ def train(
     loss = settings.check()
     data = partitions(X, y, sample_weight, classify=loss.classifies)
     began = time.perf_counter()
-    with _client_for(data, client) as running, contextlib.closing(_engine(data, running)) as engine:
+    with _client_for(data, client) as running, contextlib.closing(_engine(data, running, settings.where())) as engine:
         loading = time.perf_counter() - began
         _check_facts(engine.facts, loss)
         classes, problems = _problems(engine.facts, loss, settings)
         solved = []
         for k, (problem, total) in enumerate(problems):
             objective = _objective(engine, problem, total, loss, settings)
-            w = _start(start, k, len(problems), objective)
+            w = engine.xp.asarray(_start(start, k, len(problems), objective))
             solved.append(_solve_one(objective, w, settings, loading))
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
         _warn(report, settings)
     d = engine.facts.n_features or 0
-    W = np.array([solution.point.w for solution, _ in solved])
+    W = np.array([to_host(solution.point.w) for solution, _ in solved])
     intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
     return Trained(W[:, :d], intercept, classes, report)
 
 
 # ---------------------------------------------------------------------------- where to run
-def _engine(data: Partitions, client: Any) -> Engine:
+def _engine(data: Partitions, client: Any, where: Place) -> Engine:
     if client is None:
-        return Local(data.load())
+        if where.device == "cuda":
+            gpu()  # before any loading, if there is no device
+        return Local(data.load(), where=where)
     from distributed import futures_of
 
     from daskglm.cluster import Cluster
 
     if data.arrays is None:
-        return Cluster(client, data.lazy, pin=not futures_of(data.collections))
-    return Cluster.from_memory(client, data)
+        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where)
+    return Cluster.from_memory(client, data, where)
 
 
 @contextlib.contextmanager
@@ -268,7 +290,7 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
 def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading: float) -> tuple[Solution, Report]:
     name, why = (settings.solver, "asked for") if settings.solver != "auto" else choose(objective)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
-    at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if w.any() else None
+    at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None
     _check_size(name, objective.n_features)
     points = SOLVERS[name](objective, w, **_options(name, settings))
     with (

@@ -1,7 +1,10 @@
 """Problems and engines that many tests share."""
 
+import importlib
 import importlib.util
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +75,43 @@ def objective(X, y, coef, intercept, C, loss, weight=None):
         "squared": lambda: 0.5 * (z - y) ** 2,
     }[loss]()
     return 0.5 * coef @ coef + C * (s @ losses)
+
+
+TWIN = Path(__file__).resolve().parent / "twin"
+DEVICE_MODULES = ("cupy", "cupyx", "daskglm.kernels.cuda")
+
+
+def _forget_device_modules():
+    import daskglm.kernels
+
+    for name in [name for name in sys.modules if name.startswith(DEVICE_MODULES)]:
+        del sys.modules[name]
+    daskglm.kernels.__dict__.pop("cuda", None)
+
+
+def _stand_in():
+    """The stand-in for CuPy: device code runs, its CUDA kernels too, compiled by the C++ compiler of this machine."""
+    if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")):
+        pytest.skip("no C++ compiler to compile the CUDA kernels for the CPU with")
+    sys.path.insert(0, str(TWIN))
+    return importlib.import_module("cupy")
+
+
+def _real_gpu():
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed: nothing runs on a GPU here")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        pytest.skip(f"no GPU here ({error})")
+    return cupy
+
+
+@pytest.fixture(params=["twin", pytest.param("device", marks=pytest.mark.gpu)], scope="module")
+def cupy(request):
+    """CuPy: its stand-in on the CPU, and the real one on a GPU (mark `gpu`)."""
+    _forget_device_modules()
+    try:
+        yield _stand_in() if request.param == "twin" else _real_gpu()
+    finally:
+        sys.path[:] = [path for path in sys.path if path != str(TWIN)]
+        _forget_device_modules()

@@ -15,6 +15,15 @@ FLOORS = {
     "report": 0,
     "messages": 1,
     "kernels": 1,
+    "kernels.host": 1,
+    "kernels.cuda": 1,
+    "kernels.cuda.launch": 1,
+    "kernels.cuda.memory": 1,
+    "kernels.cuda.dense": 1,
+    "kernels.cuda.csr": 1,
+    "kernels.cuda.margins": 1,
+    "kernels.cuda.streamed": 1,
+    "kernels.cuda.ball": 1,
     "kernels.dense": 1,
     "kernels.csr": 1,
     "kernels.margins": 1,
@@ -23,6 +32,7 @@ FLOORS = {
     "epochs": 1,
     "ascent": 1,
     "blocks": 1,
+    "placing": 1,
     "respond": 1,
     "sessions": 1,
     "svmlight": 1,
@@ -54,7 +64,15 @@ FLOORS = {
 }
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
-    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("kernels", "kernels.dense"), ("kernels", "kernels.csr"),
+    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
+    ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
+    *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
+        ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
+        (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
+        (".dense", ".margins"), (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
+        (".streamed", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "margins", "memory", "streamed")),
+    )),
+    ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("ascent", "dealing"), ("ascent", "epochs"), ("ascent", "kernels"), ("ascent", "messages"),
     ("ascent", "kernels.dual"), ("respond", "ascent"), ("dual", "objective"),
@@ -66,11 +84,15 @@ WITHIN = {  # edges between modules of one floor
 }  # fmt: skip
 SOLVERS_MAY_IMPORT = {"objective", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
+    "solvers.linear": {"kernels"},  # to know where a Hessian is
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
     "distributed": {"cluster", "training", "cli"},
-    "cupy": {"kernels.cuda"},
+    "cupy": {
+        "kernels.cuda",
+        *(f"kernels.cuda.{name}" for name in ("ball", "csr", "dense", "launch", "margins", "memory", "streamed")),
+    },
     "click": {"cli"},
     "tqdm": {"progress"},
 }

@@ -1,44 +1,74 @@
-"""Kernels by the kind of rows: modules with the same function names, chosen by the type of a block's X."""
+"""Kernels by the kind of rows: modules with the same function names, chosen by the type of a block's X.
+
+`host` and `cuda` are the two homes of rows: namespaces with the same names, of which `cuda` is imported when first
+needed, since it needs CuPy.
+"""
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
+from daskglm.kernels import host
+from daskglm.kernels.host import Pattern
 
-from daskglm.kernels import csr, dense
+__all__ = ["Pattern", "for_rows", "gpu", "gram_side", "home_of", "namespace_of", "on_device", "to_host"]
+
+DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
 
 
-class Pattern(NamedTuple):
-    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the array of values."""
+def on_device(X: Any) -> bool:
+    """Whether X is an array, matrix or frame in the memory of a GPU."""
+    return type(X).__module__.split(".")[0] in DEVICE_PACKAGES or type(X).__module__.startswith("daskglm.kernels.cuda.")
 
-    value: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    shape: tuple[int, int]
 
-    @property
-    def nnz(self) -> int:
-        """Number of stored values."""
-        return len(self.indices)
+def gpu() -> Any:
+    """The home of rows on a GPU.
 
-    @property
-    def dtype(self) -> np.dtype:
-        """Dtype of the value."""
-        return self.value.dtype
+    Raises
+    ------
+    RuntimeError
+        Where CuPy is not installed, or finds no driver or device: says which, and what to do.
+    """
+    try:
+        module = importlib.import_module("daskglm.kernels.cuda")
+        count = module.xp.cuda.runtime.getDeviceCount()
+    except ImportError as error:
+        raise RuntimeError(
+            f"device='cuda' needs CuPy ({error}): install daskglm[cuda13] or daskglm[cuda12], after your CUDA version"
+        ) from error
+    except Exception as error:  # CuPy raises its own kinds for a missing driver and for a missing device
+        raise RuntimeError(
+            f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); check nvidia-smi, or use "
+            "device='cpu'"
+        ) from error
+    if count < 1:
+        raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
+    return module
+
+
+def home_of(X: Any) -> Any:
+    """The home of rows: `host` or `cuda`."""
+    return gpu() if on_device(X) else host
+
+
+def namespace_of(w: Any) -> Any:
+    """NumPy or CuPy, whichever an array is of."""
+    return gpu().xp if on_device(w) else host.xp
+
+
+def to_host(array: Any) -> Any:
+    """An array in this process's memory: itself, or a copy of what is on a device."""
+    if not on_device(array):
+        return array
+    return array.to_numpy() if hasattr(array, "to_numpy") else array.get()
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
     """Return the kernel module for the rows X and X in the form its functions take."""
-    if isinstance(X, np.ndarray):
-        return dense, X
-    if sp.issparse(X) and X.format == "csr":
-        return csr, (X.data, X.indices, X.indptr)
-    if isinstance(X, Pattern):
-        return csr, (X.value, X.indices, X.indptr)
-    raise TypeError(f"no kernels for rows of type {type(X).__name__}")
+    found: tuple[ModuleType, Any] = home_of(X).for_rows(X)
+    return found
 
 
 def gram_side(n_features: int) -> int:

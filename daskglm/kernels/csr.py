@@ -81,9 +81,9 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, gradient, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop); see `dense`."""
-    d = len(gradient) - 1
+    d = len(sums) - 2
     slope = np.empty(TILE_ROWS)
     total = 0.0
     for lo in range(start, stop, TILE_ROWS):
@@ -92,14 +92,14 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, gradient, diag
         _forward(X, w, b, lo, hi, z[lo:hi])
         c = curvature[lo:hi]
         total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[:n], c)
-        _backward(X, slope, lo, n, gradient)
-        gradient[d] += slope[:n].sum()
+        _backward(X, slope, lo, n, sums)
+        sums[d] += slope[:n].sum()
         if len(diagonal) > 0:
             _squares(X, c, lo, n, diagonal)
             diagonal[d] += c.sum()
         if gram.shape[0] > 0:
             _rank_update(X, c, lo, n, d, gram)
-    return total
+    sums[d + 1] += total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -116,12 +116,12 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, gradient, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop), reading X once.
 
-    Margins go to z, curvatures to `curvature` (both (n,)). `gradient` (d + 1,) gets X' slope and the sum of slopes;
-    `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of side `gram_side(d)`, the upper triangle of
-    [X 1]' D [X 1] in its leading d + 1 rows. An empty `diagonal` or `gram` is not wanted. Returns the sum of losses.
+    Margins go to z, curvatures to `curvature` (both (n,)). `sums` (d + 2,) gets X' slope, the sum of slopes and that
+    of losses; `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of side `gram_side(d)`, the upper
+    triangle of [X 1]' D [X 1] in its leading d + 1 rows. An empty `diagonal` or `gram` is not wanted.
     """
     d = X.shape[1]
     side = gram.shape[0]
@@ -137,15 +137,15 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, gradient, diag
         _forward(X, w, b, lo, hi, z[lo:hi])
         c = curvature[lo:hi]
         total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[:n], c)
-        _backward(X, slope, lo, n, gradient)
-        gradient[d] += slope[:n].sum()
+        _backward(X, slope, lo, n, sums)
+        sums[d] += slope[:n].sum()
         if len(diagonal) > 0:
             _squares(X, c, lo, n, diagonal)
             diagonal[d] += c.sum()
         if side > 0:
             _transpose(X, c, lo, n, columns, scaled)
             _rank_update(scaled, columns, n, gram)
-    return total
+    sums[d + 1] += total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -22,7 +22,7 @@ def lbfgs(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]
     """
     point = objective.at(w, diagonal=True)
     assert point.diagonal is not None
-    diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max(initial=0.0)), 1e-300))
+    diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max()), 1e-300))
     pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
     while True:
         yield point

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from daskglm.kernels import gpu, on_device, to_host
 from daskglm.objective import Objective, Point
 
 ARMIJO = 1e-4  # share of the predicted decrease that must be real
+DEVICE_SIDE = 256  # features from which a factorisation is worth the device's latency
 TRIALS = 4  # steps per request when backtracking: each costs n losses
 ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this mean nothing
 
 
-def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def newton_step(hessian: Any, gradient: Any) -> Any:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
     Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm solution from an
-    eigendecomposition, leaving out directions along which the objective is flat.
+    eigendecomposition, leaving out directions along which the objective is flat. On a device where H is there and
+    large enough to be worth it.
     """
+    if not on_device(hessian):
+        return _newton_step(hessian, gradient)
+    if len(gradient) > DEVICE_SIDE:
+        step = gpu().solve_positive(hessian, -gradient)
+        if step is not None:
+            return step
+    return gpu().xp.asarray(_newton_step(to_host(hessian), to_host(gradient)))
+
+
+def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale[scale == 0.0] = 1.0
     scaled = hessian / scale[:, None] / scale[None, :]
@@ -47,6 +60,14 @@ class BallStep(NamedTuple):
     step: np.ndarray
     residual: np.ndarray
     on_border: bool
+
+
+def ball_step(point: Point, M: Any, radius: float) -> BallStep:
+    """`cg_in_ball` for the model of the objective around a point, beside the rows where all are on one device."""
+    if not point.objective.engine.solves_balls:
+        return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
+    found = point.objective.in_ball(point, M, radius)
+    return BallStep(found["step"], found["residual"], bool(found["on_border"]))
 
 
 def cg_in_ball(

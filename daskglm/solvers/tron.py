@@ -9,7 +9,7 @@ import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import cg_in_ball
+from daskglm.solvers.linear import ball_step
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
@@ -29,7 +29,7 @@ def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
     first = True
     yield point
     while True:
-        ball = cg_in_ball(point.hessian_vector, point.gradient, M, radius)
+        ball = ball_step(point, M, radius)
         slope = float(point.gradient @ ball.step)
         predicted = -0.5 * (slope - float(ball.step @ ball.residual))
         trial = objective.at(point.w + ball.step, diagonal=True)

@@ -1,0 +1,128 @@
+"""Rows and vectors on an NVIDIA GPU: CuPy arrays, kernels of our own in CUDA C++, libraries for the rest.
+
+The only package that imports CuPy. It offers what `kernels.host` offers for NumPy, and the way of rows to the device.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import cupy as xp
+import cupyx.scipy.sparse as cusparse
+import numpy as np
+from cupyx.scipy.linalg import solve_triangular
+
+from daskglm.kernels.cuda import csr, dense, margins, streamed
+from daskglm.kernels.cuda.ball import Ball
+from daskglm.kernels.cuda.memory import Upload, available
+
+__all__ = [
+    "Ball", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature", "is_resident",
+    "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
+]  # fmt: skip
+SINGULAR = 1e-7  # pivots of a factor below this: what is flat is left to the eigendecomposition on the host
+
+
+def for_rows(X: Any) -> tuple[ModuleType, Any]:
+    """Return the kernel module for rows on the device and the rows in the form its functions take."""
+    if isinstance(X, dense.Rows):
+        return dense, X
+    if isinstance(X, csr.Rows):
+        return csr, X
+    if isinstance(X, streamed.Rows):
+        return streamed, X
+    if isinstance(X, xp.ndarray):
+        return dense, dense.Rows(X)
+    if isinstance(X, cusparse.csr_matrix):
+        return csr, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
+    raise TypeError(f"no kernels for rows of type {type(X).__name__}")
+
+
+def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Upload) -> Any:
+    """Host rows as rows for the device's kernels.
+
+    Parameters
+    ----------
+    raw : ndarray, or tuple of data, indices and indptr
+        As `host.for_rows` gives them.
+    share : float
+        Part of the rows to keep on the device; if not all, the others are streamed through two buffers of `buffer`
+        bytes.
+    upload : Upload
+        Makes the copies; its `finish` must follow.
+    """
+    n = shape[0] if share >= 1.0 else int(share * shape[0])
+    resident = _resident(raw, n, shape[1], upload) if n else None
+    if resident is not None and n == shape[0]:
+        return resident
+    return streamed.Rows(raw, shape, resident, buffer)
+
+
+def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
+    """The first n rows, on the device."""
+    if not isinstance(raw, tuple):
+        return dense.Rows(upload.copy(raw[:n]))
+    data, indices, indptr = raw
+    pattern, stop = len(data) == 1, int(indptr[n])
+    values = upload.copy(data if pattern else data[:stop])
+    return csr.Rows(values, upload.copy(indices[:stop]), upload.copy(indptr[: n + 1]), (n, d), pattern=pattern)
+
+
+def add_twin(rows: Any, room: int) -> int:
+    """Give sparse rows on the device their CSC twin where `room` bytes allow it; return the bytes it takes."""
+    needed = 3 * rows.nbytes if isinstance(rows, csr.Rows) else 0  # the twin itself, and as much again while it is made
+    if not needed or needed > room or rows.indices.dtype != np.int32:
+        return 0
+    csr.add_twin(rows)
+    return int(rows.nbytes)
+
+
+def gram_without_curvature(rows: Any) -> bool:
+    """Whether a Gram comes without the curvatures being kept: where it is made of a tile in shared memory."""
+    sparse = isinstance(rows, csr.Rows) or (isinstance(rows, streamed.Rows) and rows.sparse)
+    return not sparse and rows.d <= dense.NARROW
+
+
+def is_resident(rows: Any) -> bool:
+    """Whether rows are wholly in the device's memory."""
+    return not isinstance(rows, streamed.Rows)
+
+
+def vector(values: Any, rows: Any, *, exact: bool = True) -> Any:
+    """One number a row, float64 where `exact`, else in the dtype of the rows; `values` None: undefined ones."""
+    dtype = np.dtype(np.float64) if exact else dtype_of(rows)
+    return xp.empty(rows.n, dtype) if values is None else xp.asarray(np.asarray(values, dtype=dtype))
+
+
+def dtype_of(rows: Any) -> Any:
+    """Dtype of the values of rows."""
+    if isinstance(rows, dense.Rows):
+        return rows.X.dtype
+    return rows.dtype if isinstance(rows, streamed.Rows) else rows.data.dtype
+
+
+def zeros(*shape: int) -> Any:
+    """Float64 zeros."""
+    return xp.zeros(shape)
+
+
+def solve_positive(matrix: Any, rhs: Any) -> Any:
+    """Solve a positive definite system on the device, scaled to a unit diagonal; None where it is (nearly) singular."""
+    scale = xp.sqrt(xp.maximum(xp.diag(matrix), 0.0))
+    scale = xp.where(scale == 0.0, 1.0, scale)
+    factor = xp.linalg.cholesky(matrix / scale[:, None] / scale[None, :])
+    if not float(xp.diag(factor).min()) > SINGULAR:  # NaN where the factorisation failed
+        return None
+    half = solve_triangular(factor, rhs / scale, lower=True)
+    return solve_triangular(factor, half, lower=True, trans="T") / scale
+
+
+def coefficients(w: Any, d: int) -> tuple[Any, int]:
+    """W on the device, and whether it ends in an intercept."""
+    return xp.asarray(w), int(len(w) > d)
+
+
+def to_host(totals: dict[str, Any]) -> dict[str, Any]:
+    """Sums as NumPy arrays."""
+    return {key: value.get() if isinstance(value, xp.ndarray) else value for key, value in totals.items()}

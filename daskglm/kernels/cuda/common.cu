@@ -1,0 +1,89 @@
+// What all sources share: the losses as `losses.py` has them, and sums over the threads of a block.
+// REAL is the dtype of the rows, VECTOR that of vectors with one number a row; sums and coefficients are double.
+
+typedef long long int64;
+
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(T, name)                       \
+  extern __shared__ double dynamic_shared_memory[]; \
+  T* name = reinterpret_cast<T*>(dynamic_shared_memory)
+#endif
+
+#define LOGISTIC 0
+#define SQUARED_HINGE 1
+#define SQUARED 2
+#define HINGE 3
+#define SMOOTHED_HINGE 4
+
+#define EVERY_LANE 0xffffffffu
+
+struct Jet {
+  double value, slope, curvature;
+};
+
+__device__ inline double larger(double a, double b) { return a > b ? a : b; }
+__device__ inline double smaller(double a, double b) { return a < b ? a : b; }
+
+// Loss of one row with weight s at margin z. The terms 0 * m let NaN through, as in `losses.tile`.
+__device__ inline Jet loss_at(int code, double y, double z, double s) {
+  Jet jet;
+  double m = y * z;
+  if (code == LOGISTIC) {
+    double e = exp(-fabs(m)), other = 1.0 / (1.0 + e);
+    double p = m > 0.0 ? e * other : other;
+    jet.slope = -s * y * p;
+    jet.curvature = s * e * other * other;
+    jet.value = s * (larger(-m, 0.0) + log1p(e) + 0.0 * m);
+  } else if (code == SQUARED_HINGE) {
+    double lack = larger(1.0 - m, 0.0);
+    jet.slope = -2.0 * s * y * lack;
+    jet.curvature = lack > 0.0 ? 2.0 * s : 0.0;
+    jet.value = s * (lack * lack + 0.0 * m);
+  } else if (code == HINGE) {
+    double lack = larger(1.0 - m, 0.0);
+    jet.slope = lack > 0.0 ? -s * y : 0.0;
+    jet.curvature = 0.0;
+    jet.value = s * (lack + 0.0 * m);
+  } else if (code >= SMOOTHED_HINGE) {
+    double width = exp10((double)(SMOOTHED_HINGE - code)), label = y > 0.0 ? 1.0 : -1.0;
+    double lack = larger(fabs(y) - label * z, 0.0);
+    bool inner = lack <= width;
+    jet.slope = -s * label * smaller(lack / width, 1.0);
+    jet.curvature = inner && lack > 0.0 ? s / width : 0.0;
+    jet.value = s * ((inner ? 0.5 * lack * lack / width : lack - 0.5 * width) + 0.0 * z);
+  } else {
+    double r = z - y;
+    jet.slope = s * r;
+    jet.curvature = s;
+    jet.value = 0.5 * s * r * r;
+  }
+  return jet;
+}
+
+// Sum over groups of `width` neighbouring lanes; the first lane of a group has it.
+__device__ inline double lane_sum(double x, int width) {
+  for (int step = width / 2; step > 0; step /= 2) x += __shfl_down_sync(EVERY_LANE, x, step, width);
+  return x;
+}
+
+// Sum over the threads of a block, a whole number of warps; thread 0 has it. `scratch` holds 32 numbers.
+__device__ inline double block_sum(double x, double* scratch) {
+  x = lane_sum(x, 32);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x < 32) x = lane_sum(threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0.0, 32);
+  return x;
+}
+
+__device__ inline double block_largest(double x, double* scratch) {
+  for (int step = 16; step > 0; step /= 2) x = larger(x, __shfl_down_sync(EVERY_LANE, x, step));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    x = threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0.0;
+    for (int step = 16; step > 0; step /= 2) x = larger(x, __shfl_down_sync(EVERY_LANE, x, step));
+  }
+  return x;
+}

@@ -1,0 +1,195 @@
+"""Device kernels on sparse rows, under the names of the CPU's; see `kernels.dense`, and `cuda.dense` for what differs.
+
+Rows are CSR; a CSC twin beside them makes column sums without atomics where the budget of memory allows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+import numpy as np
+from cupyx.scipy.sparse import csr_matrix
+
+from daskglm.kernels.cuda.dense import GRAM_BYTES, PRODUCT, add_gram
+from daskglm.kernels.cuda.launch import (
+    INDICES,
+    NULL,
+    THREADS,
+    Workspace,
+    add_up,
+    blocks,
+    kernel,
+    numbers,
+    pointer,
+    real,
+)
+
+FORWARD = -2
+SEGMENT = 512  # entries of a column that one group of lanes adds up
+
+
+class Rows:
+    """CSR on the device: values (for a pattern one, of all entries), indices and row starts; perhaps a CSC twin."""
+
+    def __init__(
+        self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int], workspace: Workspace | None = None,
+        *, pattern: bool,
+    ) -> None:  # fmt: skip
+        self.data, self.indices, self.indptr = data, indices, indptr
+        self.n, self.d = shape
+        self.pattern = np.int32(pattern)
+        self.lanes = _lanes(indices.size / max(self.n, 1))
+        self.workspace = workspace or Workspace()
+        self.options = (real(data.dtype), f"-DINDEX={INDICES[indices.dtype]}")
+        self.twin: Twin | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the three arrays."""
+        return int(self.data.nbytes + self.indices.nbytes + self.indptr.nbytes)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The first arguments of the kernels that read rows."""
+        return self.data, self.indices, self.indptr, self.pattern, np.int64(self.n)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows [start, stop), without the twin; entries keep their places in the arrays."""
+        if (start, stop) == (0, self.n):
+            return self
+        return Rows(
+            self.data,
+            self.indices,
+            self.indptr[start : stop + 1],
+            (stop - start, self.d),
+            self.workspace,
+            pattern=bool(self.pattern),
+        )
+
+
+class Twin:
+    """The same values column by column, cut into segments of at most SEGMENT entries."""
+
+    def __init__(self, data: Any, rows: Any, starts: Any, first: Any) -> None:
+        self.data, self.rows, self.starts, self.first = data, rows, starts, first
+        self.segments = len(starts) - 1
+        self.lanes = _lanes(rows.size / max(self.segments, 1))
+
+
+def add_twin(rows: Rows) -> None:
+    """Make the CSC twin of CSR rows, on the device. Columns keep the order of rows."""
+    data = cp.ones(rows.indices.size, rows.data.dtype) if rows.pattern else rows.data
+    csc = csr_matrix((data, rows.indices, rows.indptr), shape=(rows.n, rows.d)).tocsc()
+    begin = csc.indptr.get().astype(np.int64)
+    segments = np.maximum(-(-np.diff(begin) // SEGMENT), 1)
+    first = np.concatenate([[0], np.cumsum(segments)])
+    within = np.arange(first[-1]) - np.repeat(first[:-1], segments)
+    starts = np.append(np.repeat(begin[:-1], segments) + SEGMENT * within, begin[-1])
+    values = rows.data if rows.pattern else csc.data
+    rows.twin = Twin(values, csc.indices, cp.asarray(starts), cp.asarray(first.astype(rows.indices.dtype)))
+
+
+def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
+    """Z = X w + b for the rows [start, stop)."""
+    part = rows.part(start, stop)
+    _forward(part, FORWARD, w, b, None, None, z[start:stop], None, None)
+
+
+def evaluate(
+    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
+    sums: Any, diagonal: Any, gram: Any,
+) -> None:  # fmt: skip
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop)."""
+    part, run, d = rows.part(start, stop), slice(start, stop), rows.d
+    curvature = curvature[run]
+    slope = part.workspace.get("slopes", part.n, z.dtype)
+    weight = weight[run] if weight.size else None
+    partial, grid = _forward(part, code, w, b, y[run], weight, z[run], slope, curvature)
+    add_up(partial, grid, 3, sums[d:])
+    if diagonal.size:
+        add_up(partial[2:], grid, 3, diagonal[d:])
+    _columns(part, slope, 1, sums)
+    if diagonal.size:
+        _columns(part, curvature, 2, diagonal)
+    if gram.size:
+        _gram(part, curvature, gram)
+
+
+def hessian_vector(
+    rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
+) -> None:
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    part, d = rows.part(start, stop), rows.d
+    slope = part.workspace.get("slopes", part.n, curvature.dtype)
+    partial, grid = _forward(part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live)
+    add_up(partial, grid, 3, out[d : d + 1], live=live)
+    _columns(part, slope, 1, out, live)
+
+
+def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
+    """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
+    _columns(rows.part(start, stop), r[start:stop], 1, out)
+    out[rows.d :] += r[start:stop].sum(dtype=np.float64)
+
+
+def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
+    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
+    part = rows.part(start, stop)
+    grid = blocks(part.n, THREADS, 8)
+    partial = part.workspace.get("partial", 2 * grid)
+    out = NULL if norms is None else norms[start:stop]
+    args = (part.data, part.indptr, part.pattern, np.int64(part.n), out, partial)
+    _csr("csr_norms", part, "-DVECTOR=double")((grid,), (THREADS,), args)
+    found = partial[: 2 * grid].get().reshape(-1, 2)
+    return float(found[:, 0].max()), float(found[:, 1].sum())
+
+
+def _forward(
+    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
+) -> tuple[Any, int]:
+    grid = blocks(part.n * part.lanes, THREADS, 8)
+    partial = part.workspace.get("partial", 3 * grid)
+    args = (
+        *part.arrays, np.int32(part.lanes), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y),
+        pointer(weight), pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
+    )  # fmt: skip
+    _csr("csr_forward", part, numbers(curvature if z is None else z))((grid,), (THREADS,), args)
+    return partial, grid
+
+
+def _columns(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
+    """Add X' r (power 1) or X.^2' r (2) to the first d entries of `out`."""
+    twin = part.twin
+    if twin is None:
+        args = (*part.arrays, np.int32(part.lanes), r, np.int32(power), out, pointer(live))
+        _csr("csr_scatter", part, numbers(r))((blocks(part.n * part.lanes, THREADS, 8),), (THREADS,), args)
+        return
+    sums = part.workspace.get("segments", twin.segments)
+    args = (
+        twin.data, twin.rows, part.pattern, twin.starts, np.int64(twin.segments), np.int32(twin.lanes), r,
+        np.int32(power), sums, pointer(live),
+    )  # fmt: skip
+    _csr("csc_segments", part, numbers(r))((blocks(twin.segments * twin.lanes, THREADS, 8),), (THREADS,), args)
+    args = (sums, twin.first, np.int64(part.d), out, np.int32(1), pointer(live))
+    _csr("csc_columns", part, numbers(r))((blocks(part.d * 4, THREADS, 8),), (THREADS,), args)
+
+
+def _gram(part: Rows, curvature: Any, gram: Any) -> None:
+    many = max(1, GRAM_BYTES // ((part.d + 1) * part.data.itemsize))
+    for lo in range(0, part.n, many):
+        run = part.part(lo, min(lo + many, part.n))
+        scaled = part.workspace.get("scaled", run.n * (part.d + 1), part.data.dtype).reshape(run.n, part.d + 1)
+        scaled.fill(0)
+        args = (*run.arrays, np.int32(part.d), curvature[lo : lo + run.n], scaled)
+        _csr("csr_scaled", part, numbers(curvature))((blocks(run.n, THREADS // 32, 16),), (THREADS,), args)
+        add_gram(scaled, gram)
+
+
+def _lanes(each: float) -> int:
+    """Lanes that share so many entries: four to eight entries a lane."""
+    return min(32, max(2, 1 << max(0, int(each / 4).bit_length() - 1)))
+
+
+def _csr(name: str, part: Rows, vector: str) -> Any:
+    return kernel(("csr",), name, *part.options, vector)

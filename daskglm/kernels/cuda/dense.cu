@@ -1,0 +1,74 @@
+// Dense rows of any width, one product at a time, and what the library's matrix product wants for a Gram.
+
+// z = X w + b, times a factor for each row where one is given (null: none). A warp a row.
+extern "C" __global__ void __launch_bounds__(256)
+dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, const VECTOR* factor, VECTOR* z,
+              const int* live) {
+  if (live && !*live) return;
+  const int lane = threadIdx.x % 32;
+  const int64 all = (int64)gridDim.x * (blockDim.x / 32);
+  for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
+    double u = 0.0;
+#pragma unroll 4
+    for (int j = lane; j < d; j += 32) u += (double)X[i * d + j] * w[j];
+    u = lane_sum(u, 32);
+    u += intercept ? w[d] : 0.0;
+    if (lane == 0) z[i] = (VECTOR)(factor ? (double)factor[i] * u : u);
+  }
+}
+
+// X' r, or with power 2 X.^2' r, and the sum of r: row blockIdx.x of partial (d + 1). A thread owns a column.
+extern "C" __global__ void __launch_bounds__(256)
+dense_backward(const REAL* X, long long rows, int d, const VECTOR* r, int power, double* partial, const int* live) {
+  if (live && !*live) return;
+  const int j = blockIdx.y * blockDim.x + threadIdx.x;
+  if (j > d) return;
+  const int64 from = rows * blockIdx.x / gridDim.x, to = rows * (blockIdx.x + 1) / gridDim.x;
+  double sum = 0.0;
+#pragma unroll 4
+  for (int64 i = from; i < to; ++i) {
+    double x = j < d ? (double)X[i * d + j] : 1.0;
+    sum += (double)r[i] * (power == 2 ? x * x : x);
+  }
+  partial[(int64)blockIdx.x * (d + 1) + j] = sum;
+}
+
+// sqrt(D) [X 1], a warp a row.
+extern "C" __global__ void __launch_bounds__(256)
+dense_scaled(const REAL* X, long long rows, int d, const VECTOR* curvature, REAL* out) {
+  const int lane = threadIdx.x % 32;
+  const int64 all = (int64)gridDim.x * (blockDim.x / 32);
+  for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
+    const REAL root = (REAL)sqrt((double)curvature[i]);
+    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = root * (j < d ? X[i * d + j] : (REAL)1);
+  }
+}
+
+// Largest squared row norm and the sum of all of them: a row of partial (2). Not finite if a value or a square is not.
+extern "C" __global__ void __launch_bounds__(256)
+dense_norms(const REAL* X, long long rows, int d, double* norms, double* partial) {
+  __shared__ double scratch[32];
+  const int lane = threadIdx.x % 32;
+  const int64 all = (int64)gridDim.x * (blockDim.x / 32);
+  double most = 0.0, total = 0.0;
+  for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
+    double norm = 0.0;
+#pragma unroll 4
+    for (int j = lane; j < d; j += 32) {
+      double x = (double)X[i * d + j];
+      norm += x * x;
+    }
+    norm = lane_sum(norm, 32);
+    if (lane == 0) {
+      total += norm;
+      most = larger(most, norm);
+      if (norms) norms[i] = norm;
+    }
+  }
+  total = block_sum(total, scratch);
+  most = block_largest(most, scratch);
+  if (threadIdx.x == 0) {
+    partial[2 * blockIdx.x] = most;
+    partial[2 * blockIdx.x + 1] = total;
+  }
+}

@@ -1,0 +1,211 @@
+"""Device kernels on dense rows: every function that touches a dense CuPy X is here, under the names of the CPU's.
+
+See `kernels.dense` for what the functions do. Differences: `b` is a flag, w holding the intercept as its last entry;
+vectors are device arrays, those with one number a row all of one dtype, float32 or float64; nothing is returned,
+since that would wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from daskglm.kernels.cuda import margins as row_kernels
+from daskglm.kernels.cuda.launch import (
+    NULL,
+    THREADS,
+    Workspace,
+    add_up,
+    blocks,
+    kernel,
+    numbers,
+    pointer,
+    processors,
+    real,
+)
+
+NARROW = 63  # features up to which a tile of rows fits in shared memory
+WIDE = {4: 2048, 8: 1024}  # by bytes of a value: features up to which a warp holds a row in its registers
+DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
+NARROW_THREADS, GRAM_THREADS = 128, 256
+NARROW_BLOCKS = 8  # for each multiprocessor
+PRODUCT = -1
+NOTHING = np.empty(0)  # stands for an output that is not wanted
+GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
+DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
+
+
+class Rows:
+    """Dense rows on the device (C order) and the memory their kernels work in."""
+
+    def __init__(self, X: Any, workspace: Workspace | None = None) -> None:
+        self.X = X
+        self.n, self.d = X.shape
+        self.workspace = workspace or Workspace()
+        self.options = (real(X.dtype),)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows [start, stop), sharing X and workspace."""
+        return self if (start, stop) == (0, self.n) else Rows(self.X[start:stop], self.workspace)
+
+
+def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
+    """Z = X w + b for the rows [start, stop)."""
+    _forward(rows.part(start, stop), w, b, z[start:stop])
+
+
+def evaluate(
+    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
+    sums: Any, diagonal: Any, gram: Any,
+) -> None:  # fmt: skip
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop)."""
+    part, run = rows.part(start, stop), slice(start, stop)
+    y, weight, z, curvature = y[run], weight[run] if weight.size else weight, z[run], curvature[run]
+    if part.d <= NARROW:
+        _narrow(part, code, w, b, y, weight, z, curvature, sums, diagonal, gram)
+        if gram.size:
+            return
+    elif part.d <= WIDE[part.X.itemsize]:
+        _wide(part, code, w, b, y, weight, z, curvature, sums, diagonal)
+    else:
+        _two_passes(part, code, w, b, y, weight, z, curvature, sums)
+        if diagonal.size:
+            _backward(part, curvature, 2, diagonal)
+    if gram.size:
+        _gram(part, curvature, gram)
+
+
+def hessian_vector(
+    rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
+) -> None:
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    part, run = rows.part(start, stop), slice(start, stop)
+    if part.d <= NARROW:
+        _narrow(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, NOTHING, live)
+    elif part.d <= WIDE[part.X.itemsize]:
+        _wide(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, live)
+    else:
+        u = part.workspace.get("slopes", part.n, curvature.dtype)
+        _forward(part, v, b, u, curvature[run], live)
+        _backward(part, u, 1, out, live)
+
+
+def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
+    """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
+    _backward(rows.part(start, stop), r[start:stop], 1, out)
+
+
+def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
+    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
+    part = rows.part(start, stop)
+    grid = blocks(part.n, THREADS // 32, 8)
+    partial = part.workspace.get("partial", 2 * grid)
+    args = (part.X, np.int64(part.n), np.int32(part.d), NULL if norms is None else norms[start:stop], partial)
+    _dense("dense_norms", part, "-DVECTOR=double")((grid,), (THREADS,), args)
+    found = partial[: 2 * grid].get().reshape(-1, 2)
+    return float(found[:, 0].max()), float(found[:, 1].sum())
+
+
+def add_gram(scaled: Any, gram: Any) -> None:
+    """Add A'A of scaled rows A (n, d + 1) to `gram`: products in A's dtype, blocks of rows added up in float64."""
+    side = scaled.shape[1]
+    gram[:side, :side] += cp.matmul(scaled.T, scaled)
+
+
+# ---------------------------------------------------------------------------- one read for both products
+def _narrow(
+    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
+    gram: Any, live: Any = None,
+) -> None:  # fmt: skip
+    d, wanted = part.d, gram.size > 0
+    threads = GRAM_THREADS if wanted else NARROW_THREADS
+    grid = blocks(part.n, threads, NARROW_BLOCKS)
+    length = 2 * d + 3 if diagonal.size else d + 2
+    partial = part.workspace.get("partial", grid * length)
+    side = gram.shape[0] if wanted else 0
+    # what lies below the diagonal stays zero
+    grams = part.workspace.get("gram", NARROW_BLOCKS * processors() * side * side, zeroed=True) if wanted else None
+    apart = side + 1 if wanted else d | 1
+    shared = 8 * (d + 1 + 2 * threads + 32) + threads * apart * part.X.itemsize
+    function = kernel(
+        ("visit", "narrow"),
+        "dense_narrow",
+        *part.options,
+        numbers(curvature if z is None else z),
+        f"-DGRAM={int(wanted)}",
+    )
+    if shared > DEFAULT_SHARED:
+        function.max_dynamic_shared_size_bytes = shared
+    args = (
+        part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
+        pointer(curvature), partial, np.int32(diagonal.size > 0), pointer(grams), pointer(live),
+    )  # fmt: skip
+    function((grid,), (threads,), args, shared_mem=shared)
+    add_up(partial, grid, length, sums, live=live)
+    if diagonal.size:
+        add_up(partial[d + 2 :], grid, length, diagonal)
+    if wanted:
+        add_up(grams, grid, side * side, gram.reshape(-1))
+
+
+def _wide(
+    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
+    live: Any = None,
+) -> None:  # fmt: skip
+    d = part.d
+    each = max(4, 1 << (-(-d // 32) - 1).bit_length())
+    fused = diagonal.size > 0 and each <= DIAGONAL_EACH
+    grid = blocks(part.n, THREADS // 32, 2)
+    length = 2 * d + 3 if fused else d + 2
+    partial = part.workspace.get("partial", grid * length)
+    function = kernel(
+        ("visit", "wide"), "dense_wide", *part.options, numbers(curvature), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
+    )
+    args = (
+        part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
+        pointer(curvature), partial, pointer(live),
+    )  # fmt: skip
+    function((grid,), (THREADS,), args, shared_mem=8 * length)
+    add_up(partial, grid, length, sums, live=live)
+    if fused:
+        add_up(partial[d + 2 :], grid, length, diagonal)
+    elif diagonal.size:
+        _backward(part, curvature, 2, diagonal)
+
+
+# ---------------------------------------------------------------------------- two reads
+def _two_passes(part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any) -> None:
+    slope = part.workspace.get("slopes", part.n, z.dtype)
+    margins(part, w, b, 0, part.n, z)
+    row_kernels.losses(code, y, weight, z, slope, curvature, value=sums[part.d + 1 :])
+    _backward(part, slope, 1, sums)
+
+
+def _forward(part: Rows, w: Any, b: int, z: Any, factor: Any = None, live: Any = None) -> None:
+    args = (part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), pointer(factor), z, pointer(live))
+    _dense("dense_forward", part, numbers(z))((blocks(part.n, THREADS // 32, 16),), (THREADS,), args)
+
+
+def _backward(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
+    d = part.d
+    grid = blocks(part.n, 64, 2)
+    partial = part.workspace.get("partial", grid * (d + 1))
+    args = (part.X, np.int64(part.n), np.int32(d), r, np.int32(power), partial, pointer(live))
+    _dense("dense_backward", part, numbers(r))((grid, -(-(d + 1) // THREADS)), (THREADS,), args)
+    add_up(partial, grid, d + 1, out[: d + 1], live=live)
+
+
+def _gram(part: Rows, curvature: Any, gram: Any) -> None:
+    many = max(1, GRAM_BYTES // ((part.d + 1) * part.X.itemsize))
+    for lo in range(0, part.n, many):
+        run = part.part(lo, min(lo + many, part.n))
+        scaled = part.workspace.get("scaled", run.n * (part.d + 1), part.X.dtype).reshape(run.n, part.d + 1)
+        args = (run.X, np.int64(run.n), np.int32(part.d), curvature[lo : lo + run.n], scaled)
+        _dense("dense_scaled", part, numbers(curvature))((blocks(run.n, THREADS // 32, 16),), (THREADS,), args)
+        add_gram(scaled, gram)
+
+
+def _dense(name: str, part: Rows, vector: str) -> Any:
+    return kernel(("dense",), name, *part.options, vector)

@@ -1,0 +1,53 @@
+"""Device kernels on vectors of n margins: they never see X, so calling them is not a pass over the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from daskglm.kernels.cuda.launch import NULL, THREADS, add_up, blocks, kernel, numbers, pointer
+
+MOST_POINTS = 3
+SIDE = MOST_POINTS + 1
+LENGTH = 1 + SIDE + SIDE * SIDE
+
+
+def losses(code: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None) -> None:
+    """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to `value` (1,)."""
+    grid = blocks(len(y), THREADS, 4)
+    partial = cp.empty(3 * grid)
+    args = (np.int64(len(y)), np.int32(code), y, pointer(weight), z, pointer(slope), pointer(curvature), partial)
+    kernel(("rows",), "row_losses", numbers(y))((grid,), (THREADS,), args)
+    if value is not None:
+        add_up(partial[1:], grid, 3, value[:1])
+
+
+def curvatures(code: int, y: Any, weight: Any, z: Any, start: int, stop: int, out: Any) -> None:
+    """Weighted curvatures of the rows [start, stop) at the margins z."""
+    run = slice(start, stop)
+    losses(code, y[run], weight[run] if weight.size else weight, z[run], None, out[run])
+
+
+def hull(
+    code: int, y: Any, weight: Any, Z: Any, coefficients: np.ndarray, start: int, stop: int, values: np.ndarray,
+    slopes: np.ndarray, hessians: np.ndarray,
+) -> None:  # fmt: skip
+    """The loss at margins combined from cached ones, with derivatives; see `kernels.margins`. Waits for the sums.
+
+    Coefficients and outputs are host arrays: they are a few numbers, and what asks for them decides on the host.
+    """
+    run, many, k = slice(start, stop), len(coefficients), len(Z)
+    z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
+    grid = blocks(stop - start, THREADS, 4)
+    partial, sums = cp.empty(grid * many * LENGTH), cp.zeros(many * LENGTH)
+    weight = weight[run] if weight.size else NULL
+    wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
+    args = (np.int64(stop - start), np.int32(code), y[run], weight, *z, np.int32(k), wanted, partial)
+    kernel(("rows",), "hull", numbers(y))((grid, many), (THREADS,), args)
+    add_up(partial, grid, many * LENGTH, sums)
+    found = sums.get().reshape(many, LENGTH)
+    values += found[:, 0]
+    slopes += found[:, 1 : k + 2]
+    hessians += found[:, 1 + SIDE :].reshape(many, SIDE, SIDE)[:, : k + 1, : k + 1]

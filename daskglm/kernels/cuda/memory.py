@@ -1,0 +1,59 @@
+"""Moving rows to the device and back: pinned memory, copies in chunks on a stream of their own, and the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+CHUNK_BYTES = 32 << 20  # of a copy to the device: one chunk is prepared while the last one travels
+
+
+def pinned(shape: Any, dtype: Any) -> np.ndarray:
+    """A NumPy array in page-locked memory, whose copies need no detour."""
+    count = int(np.prod(shape))
+    memory = cp.cuda.alloc_pinned_memory(max(count, 1) * np.dtype(dtype).itemsize)
+    return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+class Upload:
+    """Copies host arrays to the device through two pinned buffers, on a stream of its own."""
+
+    def __init__(self) -> None:
+        self.stream = cp.cuda.Stream(non_blocking=True)
+        self.buffers = [pinned(CHUNK_BYTES, np.uint8) for _ in range(2)]
+        self.free = [self.stream.record() for _ in self.buffers]
+        self.turn = 0
+
+    def copy(self, array: np.ndarray, dtype: Any = None) -> Any:
+        """The array on the device, in C order; returns before it is there: `finish` makes later work wait for it."""
+        dtype = np.dtype(dtype or array.dtype)
+        out = cp.empty(array.shape, dtype)
+        self.stream.wait_event(cp.cuda.get_current_stream().record())  # memory that the pool gives may be in use yet
+        rows = max(1, CHUNK_BYTES // max(dtype.itemsize * int(np.prod(array.shape[1:])), 1))
+        flat = out.reshape(-1)
+        width = int(np.prod(array.shape[1:]))
+        for lo in range(0, len(array), rows):
+            part = array[lo : lo + rows]
+            k = self.turn = (self.turn + 1) % 2
+            self.free[k].synchronize()
+            need = part.size * dtype.itemsize
+            if need > len(self.buffers[k]):  # a single row longer than a chunk
+                self.buffers[k] = pinned(need, np.uint8)
+            staged = self.buffers[k][:need].view(dtype)
+            staged.reshape(part.shape)[...] = part  # conversion and packing overlap with the copy before
+            flat[lo * width : lo * width + part.size].set(staged, stream=self.stream)
+            self.free[k] = self.stream.record()
+        return out
+
+    def finish(self) -> None:
+        """Let all work enqueued from now on wait for the copies, and keep the buffers until they are done."""
+        cp.cuda.get_current_stream().wait_event(self.stream.record())
+        self.stream.synchronize()
+
+
+def available(limit: int | None) -> int:
+    """Bytes that rows may take on the current device: its free memory (nine tenths of it), at most `limit`."""
+    free = int(0.9 * (cp.cuda.runtime.memGetInfo()[0]))
+    return free if limit is None else min(free, limit)

@@ -1,0 +1,168 @@
+"""Rows larger than the memory allowed on the device: part of them stays there, the rest comes chunk by chunk.
+
+The names of `cuda.dense`, over host memory that is page-locked in place. While the kernels work on one chunk the next
+one travels on a stream of its own into the other of two buffers; vectors with one number a row stay on the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from daskglm.kernels.cuda import csr, dense
+from daskglm.kernels.cuda.launch import Workspace
+
+
+class Rows:
+    """Dense or CSR rows of which the first are on the device and the others in host memory.
+
+    Parameters
+    ----------
+    X : ndarray (n, d), or tuple (data, indices, indptr) of host arrays
+    shape : (n, d)
+    resident : dense.Rows or csr.Rows, optional
+        The first rows.
+    chunk_bytes : int
+        Of each of the two buffers.
+    """
+
+    def __init__(self, X: Any, shape: tuple[int, int], resident: Any, chunk_bytes: int) -> None:
+        self.X, (self.n, self.d), self.resident = X, shape, resident
+        self.sparse = isinstance(X, tuple)
+        self.pattern = self.sparse and len(X[0]) == 1
+        self.workspace = Workspace()
+        first = resident.n if resident is not None else 0
+        self.cuts = self._cut(first, chunk_bytes)
+        self.parts = [part for part in ((X[0], X[1]) if self.sparse else (X.reshape(-1),)) if len(part) > 1]
+        for part in self.parts:
+            _lock(part, self)
+        sizes = [max(self._run(part, lo, hi)[1] for lo, hi in itertools.pairwise(self.cuts)) for part in self.parts]
+        self.buffers = [
+            [cp.empty(size, part.dtype) for part, size in zip(self.parts, sizes, strict=True)] for _ in range(2)
+        ]
+        if self.sparse:
+            self.indptr = cp.asarray(X[2][first:])
+            self.value = cp.asarray(X[0]) if self.pattern else None
+        self.copies = cp.cuda.Stream(non_blocking=True)
+        self.free = [self.copies.record() for _ in range(2)]
+        self.bytes_copied = 0
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the values."""
+        return self.X[0].dtype if self.sparse else self.X.dtype
+
+    def _cut(self, first: int, chunk_bytes: int) -> np.ndarray:
+        """Row numbers that cut what is not resident into chunks."""
+        if not self.sparse:
+            many = max(1, chunk_bytes // (self.d * self.X.itemsize))
+            return np.append(np.arange(first, self.n, many), self.n)
+        data, indices, indptr = self.X
+        a_value = indices.itemsize + (0 if self.pattern else data.itemsize)
+        goals = np.arange(int(indptr[first]), int(indptr[-1]), max(1, chunk_bytes // a_value))
+        return np.unique(np.concatenate([[first], np.searchsorted(indptr, goals[1:]), [self.n]]))
+
+    def _run(self, part: np.ndarray, lo: int, hi: int) -> tuple[int, int]:
+        """First value and number of values that the rows [lo, hi) have in an array."""
+        if self.sparse:
+            return int(self.X[2][lo]), int(self.X[2][hi]) - int(self.X[2][lo])
+        return lo * self.d, (hi - lo) * self.d
+
+    def chunks(self) -> Iterator[tuple[int, int, Any]]:
+        """All rows as (first, stop, rows on the device), the next chunk on its way while the caller uses one."""
+        runs = list(itertools.pairwise(self.cuts.tolist()))
+        arrived = [self._send(0, *runs[0])]
+        if self.resident is not None:
+            yield 0, self.resident.n, self.resident
+        current = cp.cuda.get_current_stream()
+        for k, (lo, hi) in enumerate(runs):
+            if k + 1 < len(runs):
+                arrived.append(self._send(k + 1, *runs[k + 1]))
+            current.wait_event(arrived[k])
+            yield lo, hi, self._rows(k, lo, hi)
+            self.free[k % 2] = current.record()
+
+    def _send(self, k: int, lo: int, hi: int) -> Any:
+        """Enqueue the copy of a chunk into its buffers, once their last use is over."""
+        self.copies.wait_event(self.free[k % 2])
+        for part, buffer in zip(self.parts, self.buffers[k % 2], strict=True):
+            start, count = self._run(part, lo, hi)
+            if count:
+                buffer[:count].set(part[start : start + count], stream=self.copies)
+            self.bytes_copied += count * part.itemsize
+        return self.copies.record()
+
+    def _rows(self, k: int, lo: int, hi: int) -> Any:
+        buffers = self.buffers[k % 2]
+        if not self.sparse:
+            return dense.Rows(buffers[0][: (hi - lo) * self.d].reshape(hi - lo, self.d), self.workspace)
+        start, count = self._run(self.parts[-1], lo, hi)
+        first = self.n - len(self.indptr) + 1
+        indptr = self.indptr[lo - first : hi - first + 1] - self.indptr.dtype.type(start)
+        indices = buffers[-1][:count]
+        data = self.value if self.pattern else buffers[0][:count]
+        return csr.Rows(data, indices, indptr, (hi - lo, self.d), self.workspace, pattern=self.pattern)
+
+
+def _lock(part: np.ndarray, owner: Any) -> None:
+    """Page-lock host memory in place for as long as `owner` lives; copies from what cannot be locked are slower."""
+    address = part.ctypes.data
+    with contextlib.suppress(cp.cuda.runtime.CUDARuntimeError):
+        cp.cuda.runtime.hostRegister(address, part.nbytes, 0)
+        weakref.finalize(owner, _unlock, address, part)
+
+
+def _unlock(address: int, part: np.ndarray) -> None:
+    with contextlib.suppress(cp.cuda.runtime.CUDARuntimeError):
+        cp.cuda.runtime.hostUnregister(address)
+
+
+def _kernels(rows: Rows) -> Any:
+    return csr if rows.sparse else dense
+
+
+def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
+    """Z = X w + b for all rows."""
+    for lo, hi, part in rows.chunks():
+        _kernels(rows).margins(part, w, b, 0, hi - lo, z[lo:hi])
+
+
+def evaluate(
+    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
+    sums: Any, diagonal: Any, gram: Any,
+) -> None:  # fmt: skip
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see `kernels.dense`."""
+    for lo, hi, part in rows.chunks():
+        _kernels(rows).evaluate(
+            code, part, y[lo:hi], weight[lo:hi] if weight.size else weight, w, b, 0, hi - lo, z[lo:hi],
+            curvature[lo:hi], sums, diagonal, gram,
+        )  # fmt: skip
+
+
+def hessian_vector(
+    rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
+) -> None:
+    """Add [X 1]' D (X v + b) over all rows to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    for lo, hi, part in rows.chunks():
+        _kernels(rows).hessian_vector(part, curvature[lo:hi], v, b, 0, hi - lo, out, live)
+
+
+def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
+    """Add [X 1]' r over all rows to `out` (d + 1,)."""
+    for lo, hi, part in rows.chunks():
+        _kernels(rows).backward(part, r[lo:hi], 0, hi - lo, out)
+
+
+def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
+    """Largest squared row norm and their sum; the norms themselves into `norms`. Waits."""
+    found = [
+        _kernels(rows).squared_norms(part, 0, hi - lo, None if norms is None else norms[lo:hi])
+        for lo, hi, part in rows.chunks()
+    ]
+    return max(largest for largest, _ in found), sum(total for _, total in found)

@@ -1,0 +1,88 @@
+"""Rows and vectors in this process's memory: NumPy, SciPy CSR and numba kernels."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.kernels import csr, dense, margins
+
+__all__ = [
+    "Pattern",
+    "coefficients",
+    "for_rows",
+    "gram_without_curvature",
+    "is_resident",
+    "margins",
+    "to_host",
+    "vector",
+    "xp",
+    "zeros",
+]
+
+xp = np
+
+
+class Pattern(NamedTuple):
+    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the array of values."""
+
+    value: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        return len(self.indices)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the value."""
+        return self.value.dtype
+
+
+def for_rows(X: Any) -> tuple[ModuleType, Any]:
+    """Return the kernel module for the rows X and X in the form its functions take."""
+    if isinstance(X, np.ndarray):
+        return dense, X
+    if sp.issparse(X) and X.format == "csr":
+        return csr, (X.data, X.indices, X.indptr)
+    if isinstance(X, Pattern):
+        return csr, (X.value, X.indices, X.indptr)
+    raise TypeError(f"no kernels for rows of type {type(X).__name__}")
+
+
+def vector(values: Any, rows: Any, *, exact: bool = True) -> np.ndarray:
+    """One float64 number a row; `values` None: undefined ones."""
+    if values is not None:
+        return np.asarray(values)
+    return np.empty(len(rows) if isinstance(rows, np.ndarray) else len(rows[2]) - 1)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """Float64 zeros."""
+    return np.zeros(shape)
+
+
+def coefficients(w: np.ndarray, d: int) -> tuple[np.ndarray, float]:
+    """Coefficients of features, and the intercept (zero where w has none)."""
+    return w[:d], float(w[d]) if len(w) > d else 0.0
+
+
+def gram_without_curvature(rows: Any) -> bool:
+    """Whether a Gram comes without the curvatures being kept: no, they are an output of the same sweep."""
+    return False
+
+
+def is_resident(X: Any) -> bool:
+    """Whether rows are in a device's memory."""
+    return False
+
+
+def to_host(totals: dict[str, Any]) -> dict[str, Any]:
+    """Sums as NumPy arrays, which they are."""
+    return totals

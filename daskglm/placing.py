@@ -1,0 +1,91 @@
+"""Where a worker's rows go before anyone asks: tiny blocks are joined, and those for a GPU are moved there.
+
+What fits in the memory allowed on the device stays there; the rest stays in host memory and is streamed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daskglm.blocks import Block, kind, merge
+from daskglm.kernels import for_rows, gpu, on_device, to_host
+
+TINY_VALUES = 4096  # stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
+TINY_ON_DEVICE = 1 << 23  # the same for rows that go to a device, where a launch costs as much as reading megabytes
+TINY_RUN = 64
+BUFFER_SHARE = 8  # part of the memory allowed that each of the two streaming buffers may take, at most
+LARGEST_BUFFER = 256 << 20
+VECTORS = 6  # numbers a row that a solve keeps beside X: targets, weights, curvatures and three margins
+
+
+@dataclass(frozen=True)
+class Place:
+    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes allowed there."""
+
+    device: str | None = None
+    limit: int | None = None
+
+    def is_cuda(self, blocks: Sequence[Block]) -> bool:
+        """Whether these blocks are to be on a GPU."""
+        return self.device == "cuda" or (self.device is None and any(on_device(block.X) for block in blocks))
+
+
+WHERE_THEY_ARE = Place()
+
+
+def place(named: list[tuple[Any, Block]], where: Place) -> tuple[list[Any], list[Block]]:
+    """Join tiny neighbours and move rows; names of joined blocks become tuples."""
+    blocks = [block for _, block in named]
+    if not where.is_cuda(blocks):
+        named = [(name, block._replace(X=to_host(block.X))) for name, block in named]
+        return _without_tiny(named, TINY_VALUES)
+    names, blocks = _without_tiny(named, TINY_ON_DEVICE)
+    return names, _to_device(blocks, where.limit)
+
+
+def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any], list[Block]]:
+    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names become tuples."""
+    joined = []
+    for group, run in itertools.groupby(
+        named, lambda pair: pair[1].facts.nonzeros <= tiny and not on_device(pair[1].X) and kind(pair[1])
+    ):
+        members = list(run)
+        size = TINY_RUN if group else 1
+        for part in (members[i : i + size] for i in range(0, len(members), size)):
+            single = len(part) == 1
+            joined.append(part[0] if single else (tuple(n for n, _ in part), merge([block for _, block in part])))
+    return [name for name, _ in joined], [block for _, block in joined]
+
+
+def _to_device(blocks: list[Block], limit: int | None) -> list[Block]:
+    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond."""
+    home = gpu()
+    budget = home.available(limit)
+    vectors = sum(
+        VECTORS * block.facts.n_rows * (8 if block.labels is None else block.X.dtype.itemsize) for block in blocks
+    )
+    already = sum(block.facts.nbytes for block in blocks if on_device(block.X))
+    to_move = sum(block.facts.nbytes for block in blocks) - already
+    room = budget - vectors - already
+    if to_move <= room:
+        buffer = 0
+    else:
+        buffer = max(min(LARGEST_BUFFER, budget // BUFFER_SHARE), 1)
+        room -= 2 * buffer
+    upload, placed = home.Upload(), []
+    for block in blocks:
+        if on_device(block.X):
+            rows = home.for_rows(block.X)[1]
+        else:
+            raw = for_rows(block.X)[1]
+            share = 1.0 if block.facts.nbytes <= room else max(room, 0) / block.facts.nbytes
+            rows = home.move(raw, block.X.shape, share, buffer, upload)
+            room -= int(share * block.facts.nbytes)
+        placed.append(block._replace(X=rows))
+    upload.finish()
+    for block in placed:  # column copies of sparse rows, as long as there is memory for them
+        room -= home.add_twin(block.X, room)
+    return placed

@@ -1,0 +1,144 @@
+// Runs CUDA C++ kernels on a CPU, for tests: the sources of the package are compiled by a C++ compiler against this.
+//
+// Every CUDA thread is a fiber of one thread of the machine. Fibers run in a random order, which changes at every
+// barrier, so that a missing barrier shows as a wrong result; a barrier that not all threads reach ends the program.
+// Blocks run one after another, in random order too. Nothing here tells of speed, memory coherence or real races of
+// atomics with plain accesses.
+#pragma once
+#include <cmath>
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <ucontext.h>
+#include <vector>
+
+struct dim3 { unsigned x = 1, y = 1, z = 1; };
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+static const int warpSize = 32;
+
+#define __global__
+#define __device__ static
+#define __forceinline__ inline
+#define __restrict__ __restrict
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __CUDA_ON_CPU__ 1
+
+namespace twin {
+enum Wait { RUN, WARP, BLOCK, DONE };
+struct Fiber { ucontext_t context; jmp_buf at; std::vector<char> stack; bool begun; Wait wait; };
+static std::vector<Fiber> fibers;
+static unsigned self, count;
+static ucontext_t home_context;
+static jmp_buf home;
+static std::function<void()> body;
+static std::vector<double> dynamic_shared;
+static uint64_t slots[2048];
+static std::mt19937 random_bits(0);
+
+static void start() { body(); fibers[self].wait = DONE; _longjmp(home, 1); }
+
+static void enter(unsigned i) {
+  self = i;
+  threadIdx = dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+  if (_setjmp(home)) return;
+  Fiber& f = fibers[i];
+  if (f.begun) _longjmp(f.at, 1);
+  f.begun = true;
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack.data();
+  f.context.uc_stack.ss_size = f.stack.size();
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, start, 0);
+  setcontext(&f.context);
+}
+
+static void pause(Wait what) {
+  unsigned i = self;
+  fibers[i].wait = what;
+  if (!_setjmp(fibers[i].at)) _longjmp(home, 1);
+}
+
+static void run_block() {
+  for (auto& f : fibers) { f.begun = false; f.wait = RUN; }
+  std::vector<unsigned> order(count);
+  for (unsigned i = 0; i < count; ++i) order[i] = i;
+  for (;;) {
+    for (unsigned i = count; i > 1; --i) std::swap(order[i - 1], order[random_bits() % i]);
+    bool ran = false, alive = false;
+    for (unsigned i : order) if (fibers[i].wait == RUN) { enter(i); ran = true; }
+    bool all = true;
+    for (unsigned w = 0; w < count; w += 32) {
+      bool warp = true, some = false;
+      for (unsigned i = w; i < count && i < w + 32; ++i) {
+        Wait s = fibers[i].wait;
+        if (s != DONE) alive = true;
+        if (s != DONE && s != BLOCK) all = false;
+        if (s != DONE && s != WARP) warp = false;
+        if (s == WARP) some = true;
+      }
+      if (warp && some) {
+        for (unsigned i = w; i < count && i < w + 32; ++i) if (fibers[i].wait == WARP) fibers[i].wait = RUN;
+        ran = true;
+      }
+    }
+    if (!alive) return;
+    if (all) { for (auto& f : fibers) if (f.wait == BLOCK) f.wait = RUN; ran = true; }
+    if (!ran) { std::fprintf(stderr, "threads of a block wait at different barriers\n"); std::abort(); }
+  }
+}
+
+template <class F> void launch(const unsigned* grid, const unsigned* block, size_t shared, F&& f) {
+  gridDim = dim3{grid[0], grid[1], grid[2]};
+  blockDim = dim3{block[0], block[1], block[2]};
+  count = blockDim.x * blockDim.y * blockDim.z;
+  if (count == 0 || count > 1024) { std::fprintf(stderr, "a block of %u threads\n", count); std::abort(); }
+  fibers.resize(count);
+  for (auto& fiber : fibers) fiber.stack.resize(32768);
+  body = f;
+  std::vector<unsigned> blocks(gridDim.x * gridDim.y * gridDim.z);
+  for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = i;
+  for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_bits() % i]);
+  for (unsigned b : blocks) {
+    blockIdx = dim3{b % gridDim.x, b / gridDim.x % gridDim.y, b / (gridDim.x * gridDim.y)};
+    dynamic_shared.assign(shared / 8 + 1, std::nan("shared memory that was never written"));
+    run_block();
+  }
+}
+
+template <class T> uint64_t bits(T v) { uint64_t b = 0; std::memcpy(&b, &v, sizeof v); return b; }
+template <class T> T shuffle(T v, unsigned source) {
+  slots[self] = bits(v);
+  pause(WARP);
+  uint64_t b = slots[self / 32 * 32 + source];
+  T result;
+  std::memcpy(&result, &b, sizeof result);
+  pause(WARP);
+  return result;
+}
+}  // namespace twin
+
+#define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(twin::dynamic_shared.data())
+static inline void __syncthreads() { twin::pause(twin::BLOCK); }
+static inline void __syncwarp(unsigned = ~0u) { twin::pause(twin::WARP); }
+static inline void __threadfence() {}
+template <class T> T __shfl_down_sync(unsigned, T v, unsigned delta, int width = 32) {
+  unsigned lane = twin::self % 32;
+  return twin::shuffle(v, lane % width + delta < (unsigned)width ? lane + delta : lane);
+}
+template <class T> T __shfl_xor_sync(unsigned, T v, int mask, int width = 32) {
+  unsigned lane = twin::self % 32, other = lane ^ mask;
+  return twin::shuffle(v, other / width == lane / width ? other : lane);
+}
+template <class T> T __shfl_sync(unsigned, T v, int source, int width = 32) {
+  unsigned lane = twin::self % 32;
+  return twin::shuffle(v, lane / width * width + source % width);
+}
+template <class T> T atomicAdd(T* p, T v) { T old = *p; *p += v; return old; }
+static inline unsigned atomicInc(unsigned* p, unsigned most) { unsigned old = *p; *p = old >= most ? 0 : old + 1; return old; }
+template <class T> T __ldg(const T* p) { return *p; }
+using std::abs;

@@ -1,0 +1,1 @@
+"""Stands in for cupyx in tests; see the `cupy` beside it."""
