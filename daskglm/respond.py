@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.ascent import Ascent, DualMemo
+from daskglm.ascent import Ascent, DualMemo, Side
 from daskglm.blocks import Block
+from daskglm.dual_rows import OnThreads
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
 from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
@@ -123,9 +124,10 @@ class Shard:
             self.facts = self.facts.merge(block.facts)
         self.pieces = _deal(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
-        self.ascent = Ascent(
-            [block.facts for block in self.blocks], self.facts.n_features or 0, self.threads, self._each
-        )
+        d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
+        on_host = self.home is host
+        side: Side = OnThreads(facts, d, self.threads, self._each) if on_host else self.home.OnDevice(facts, d)
+        self.ascent = Ascent(side, d, self.home.zeros)
         self.ball: Any = None
 
     @property

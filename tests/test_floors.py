@@ -24,6 +24,7 @@ FLOORS = {
     "kernels.cuda.margins": 1,
     "kernels.cuda.streamed": 1,
     "kernels.cuda.ball": 1,
+    "kernels.cuda.dual": 1,
     "kernels.dense": 1,
     "kernels.csr": 1,
     "kernels.margins": 1,
@@ -31,6 +32,7 @@ FLOORS = {
     "dealing": 1,
     "epochs": 1,
     "ascent": 1,
+    "dual_rows": 1,
     "blocks": 1,
     "placing": 1,
     "respond": 1,
@@ -70,12 +72,12 @@ WITHIN = {  # edges between modules of one floor
         ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
         (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
         (".dense", ".margins"), (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
-        (".streamed", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "margins", "memory", "streamed")),
+        (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
-    ("epochs", "kernels.dual"), ("ascent", "dealing"), ("ascent", "epochs"), ("ascent", "kernels"), ("ascent", "messages"),
-    ("ascent", "kernels.dual"), ("respond", "ascent"), ("dual", "objective"),
+    ("epochs", "kernels.dual"), ("ascent", "messages"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
+    ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
@@ -91,7 +93,10 @@ ONLY_IN = {
     "distributed": {"cluster", "training", "cli"},
     "cupy": {
         "kernels.cuda",
-        *(f"kernels.cuda.{name}" for name in ("ball", "csr", "dense", "launch", "margins", "memory", "streamed")),
+        *(
+            f"kernels.cuda.{name}"
+            for name in ("ball", "csr", "dense", "dual", "launch", "margins", "memory", "streamed")
+        ),
     },
     "click": {"cli"},
     "tqdm": {"progress"},

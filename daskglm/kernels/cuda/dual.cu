@@ -1,0 +1,197 @@
+// Stochastic dual coordinate ascent on the device, after TPA-SCD (Parnell et al. 2017): a team of threads, which is a
+// block, takes a row; teams that share a replica of the shared vector add to it by atomics, asynchronously.
+// Coordinate steps as in `duals.py`, orders as in `kernels.dual`.
+
+#define TINY 1e-300
+
+#ifdef __CUDA_ON_CPU__
+#define FRESH(place) (*(place))
+#else
+#define FRESH(place) __ldcg(place)  // past the first-level cache, which atomics of other blocks do not reach
+#endif
+
+__device__ inline double logistic_step(double c, double q, double start) {
+  double low = c, high = c + q, m = smaller(larger(start, low), high), last = 1e308;
+  for (int turn = 0; turn < 100; ++turn) {
+    double e = exp(-fabs(m)), r = 1.0 / (1.0 + e), p = m > 0.0 ? e * r : r, slope = e * r * r;
+    double excess = m - q * p - c;
+    if (excess > 0.0) high = m; else low = m;
+    double move = -excess / (1.0 + q * slope);
+    if (fabs(move) <= 0.25 && (move * move <= 0.25 * fabs(m + move - start) || fabs(move) <= 1e-12 * (1.0 + fabs(m))))
+      return p - slope * move;
+    if (high - low <= 1e-15 * (fabs(low) + fabs(high))) return p;
+    if (!(low < m + move && m + move < high) || fabs(move) > 0.5 * last) move = 0.5 * (low + high) - m;
+    last = fabs(move);
+    m += move;
+  }
+  return 1.0 / (1.0 + exp(m));
+}
+
+// The best dual variable of one row, all others fixed; see `duals.step`.
+__device__ inline double best(int code, double y, double z, double a, double q) {
+  if (code == SQUARED) return (y - z + q * a) / (1.0 + q);
+  double c = y * z - q * (y * a), p;
+  if (code == LOGISTIC)
+    p = logistic_step(c, q, y * z);
+  else if (code == SQUARED_HINGE)
+    p = larger(2.0 * (1.0 - c) / (1.0 + 2.0 * q), 0.0);
+  else if (code == SMOOTHED_HINGE)
+    p = smaller(larger((1.0 - c) / (1.0 + q), 0.0), 1.0);
+  else
+    p = smaller(larger((1.0 - c) / larger(q, TINY), 0.0), 1.0);
+  return y * p;
+}
+
+__device__ inline double conjugate(int code, double y, double a) {
+  if (code == LOGISTIC) {
+    double p = y * a, other = 1.0 - p;
+    return p * log(larger(p, TINY)) + other * log(larger(other, TINY));
+  }
+  double square = code == SQUARED_HINGE ? 0.25 : (code == HINGE ? 0.0 : 0.5);
+  return square * a * a - y * a;
+}
+
+__device__ inline int64 shuffled(int64 i, int64 mask, int half, int64 key) {
+  i = ((i + key) * 0x9E3779B1LL) & mask;
+  i ^= i >> half;
+  i = ((i + (key >> 20)) * 0x85EBCA6BLL) & mask;
+  i ^= i >> half;
+  i = ((i + (key >> 40)) * 0xC2B2AE35LL) & mask;
+  return i ^ (i >> half);
+}
+
+__device__ inline int64 place_of(int64 i, int64 count, int64 key) {
+  int bits = 1;
+  while ((1LL << bits) < count) ++bits;
+  const int64 mask = (1LL << bits) - 1;
+  int64 at = shuffled(i, mask, (bits + 1) / 2, key);
+  while (at >= count) at = shuffled(at, mask, (bits + 1) / 2, key);
+  return at;
+}
+
+// One epoch over the rows of a block. gridDim = (teams, partitions); each partition has a replica of v (d + 1). Buckets
+// of rows are visited in the order that `key` stands for: dealt to partitions anew, or with `fixed` each partition its
+// own run of them. Changes enter v multiplied by sigma; `damp` (>= 1) shortens steps for what other teams do meanwhile.
+// indptr null: dense rows in `data`. `seen` null: margins met are not wanted.
+extern "C" __global__ void __launch_bounds__(256)
+dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int d, int code,
+           const VECTOR* y, const VECTOR* weight, double C, const double* norms, double bias, double offset,
+           double* alpha, double* replicas, double* seen, int bucket, long long key, int fixed, double sigma,
+           double damp) {
+  __shared__ double scratch[32];
+  __shared__ double step;
+  const int64 buckets = (rows + bucket - 1) / bucket;
+  const int64 begin = buckets * blockIdx.y / gridDim.y, end = buckets * (blockIdx.y + 1) / gridDim.y;
+  double* v = replicas + (int64)blockIdx.y * (d + 1);
+  for (int64 t = begin + blockIdx.x; t < end; t += gridDim.x) {
+    const int64 place = fixed ? begin + place_of(t - begin, end - begin, key) : place_of(t, buckets, key);
+    const int64 stop = (place + 1) * bucket < rows ? (place + 1) * bucket : rows;
+    for (int64 i = place * bucket; i < stop; ++i) {
+      const double cost = C * (weight ? (double)weight[i] : 1.0);
+      if (cost == 0.0) continue;
+      const int64 from = indptr ? (int64)indptr[i] : i * d, to = indptr ? (int64)indptr[i + 1] : from + d;
+      double z = 0.0;
+      for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
+        z += (double)data[pattern ? 0 : p] * FRESH(v + (indptr ? (int64)indices[p] : p - from));
+      z = block_sum(z, scratch);
+      if (threadIdx.x == 0) {
+        z += bias * FRESH(v + d) + offset;
+        if (seen) seen[i] = z;
+        const double a = alpha[i], better = best(code, y[i], z, a, damp * sigma * cost * (norms[i] + bias * bias));
+        alpha[i] = better;
+        step = sigma * cost * (better - a);
+        if (bias != 0.0 && step != 0.0) atomicAdd(v + d, bias * step);
+      }
+      __syncthreads();
+      const double change = step;
+      if (change != 0.0)
+        for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
+          atomicAdd(v + (indptr ? (int64)indices[p] : p - from), change * (double)data[pattern ? 0 : p]);
+      __syncthreads();
+    }
+  }
+}
+
+// Conjugates before and after, losses and gaps at the margins seen: a row of partial (4).
+extern "C" __global__ void __launch_bounds__(256)
+dual_estimates(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, const double* work,
+               const double* seen, double* partial) {
+  __shared__ double scratch[32];
+  double sum[4] = {0.0, 0.0, 0.0, 0.0};
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+    const double s = weight ? (double)weight[i] : 1.0, z = seen[i], a = alpha[i];
+    const double loss = s == 0.0 ? 0.0 : loss_at(code, y[i], z, s).value, before = s * conjugate(code, y[i], a);
+    sum[0] += before;
+    sum[1] += s * conjugate(code, y[i], work[i]);
+    sum[2] += loss;
+    sum[3] += s == 0.0 ? 0.0 : loss + before + s * a * z;
+  }
+  for (int k = 0; k < 4; ++k) {
+    double total = block_sum(sum[k], scratch);
+    if (threadIdx.x == 0) partial[4 * blockIdx.x + k] = total;
+  }
+}
+
+// Conjugates along alpha + c1 (work - alpha) + c2 previous, for each row (c1, c2) of `coefficients`: value, two
+// slopes, three second derivatives and how many rows lie outside the domain, LENGTH numbers each. See `duals.along`.
+#define LENGTH 7
+
+extern "C" __global__ void __launch_bounds__(256)
+dual_along(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, const double* work,
+           const double* previous, const double* coefficients, double* partial) {
+  __shared__ double scratch[32];
+  const double c1 = coefficients[2 * blockIdx.y], c2 = coefficients[2 * blockIdx.y + 1];
+  const double square = code == SQUARED_HINGE ? 0.25 : (code == HINGE ? 0.0 : 0.5);
+  double sum[LENGTH] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+    const double s = weight ? (double)weight[i] : 1.0, label = y[i];
+    const double d1 = work[i] - alpha[i], d2 = previous ? previous[i] : 0.0, at = alpha[i] + c1 * d1 + c2 * d2;
+    const bool moved = d1 != 0.0 || d2 != 0.0;
+    double p = label * at, value, first, second;
+    if (code == LOGISTIC) {
+      if (moved && (p < 0.0 || p > 1.0)) sum[6] += 1.0;
+      p = smaller(larger(p, TINY), 1.0);
+      const double other = larger(1.0 - p, 1e-17), log_p = log(p), log_other = log(other);
+      value = p * log_p + other * log_other;
+      first = label * (log_p - log_other);
+      second = 1.0 / (p * other);
+    } else {
+      if (code != SQUARED && moved && (p < -1e-15 || (code != SQUARED_HINGE && p > 1.0 + 1e-15))) sum[6] += 1.0;
+      value = square * at * at - label * at;
+      first = 2.0 * square * at - label;
+      second = 2.0 * square;
+    }
+    sum[0] += s * value;
+    sum[1] += s * first * d1;
+    sum[2] += s * first * d2;
+    sum[3] += s * second * d1 * d1;
+    sum[4] += s * second * d1 * d2;
+    sum[5] += s * second * d2 * d2;
+  }
+  for (int k = 0; k < LENGTH; ++k) {
+    double total = block_sum(sum[k], scratch);
+    if (threadIdx.x == 0) partial[((int64)blockIdx.x * gridDim.y + blockIdx.y) * LENGTH + k] = total;
+  }
+}
+
+// Conjugates with the variables of positive and negative rows scaled, and all shifted: one number a block.
+extern "C" __global__ void __launch_bounds__(256)
+dual_value(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, double positive,
+           double negative, double shift, double* partial) {
+  __shared__ double scratch[32];
+  double sum = 0.0;
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x)
+    sum += (weight ? (double)weight[i] : 1.0) *
+           conjugate(code, y[i], (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// Dual variables brought into the domain of the conjugate.
+extern "C" __global__ void __launch_bounds__(256)
+dual_clip(long long rows, int code, const VECTOR* y, double* alpha) {
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+    double p = larger((double)y[i] * alpha[i], 0.0);
+    alpha[i] = (double)y[i] * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
+  }
+}

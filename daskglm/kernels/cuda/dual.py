@@ -1,0 +1,267 @@
+"""What dual requests ask of rows on a device: epochs by teams of threads, and sums over vectors of dual variables.
+
+A team (a block of threads) takes a row after the other; the teams of a partition share a replica of the shared vector
+and work at once, after TPA-SCD (Parnell, Duenner, Atasu, Sifalakis & Pozidis 2017). Replicas are added as on a CPU.
+Teams that work at once do not see each other's steps. Each step is therefore damped by the expected overlap
+1 + (w - 1)(teams - 1) / (n - 1) of Richtarik & Takac 2016, w being how many rows share a feature on average, and a
+round's change is shortened where the dual would fall along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from daskglm.kernels.cuda import csr, dense, streamed
+from daskglm.kernels.cuda import margins as row_kernels
+from daskglm.kernels.cuda.launch import (
+    INDICES,
+    NULL,
+    THREADS,
+    Workspace,
+    add_up,
+    blocks,
+    kernel,
+    numbers,
+    pointer,
+    processors,
+    real,
+)
+from daskglm.messages import Committed, DualLine, DualRound, DualValue, Facts, Plan, Totals
+
+ALONG = 7  # sums of dual_along
+TEAMS = 8  # for each multiprocessor, in all partitions
+PARTITIONS = 32  # at most, unless asked for: each more slows the epochs' progress
+BUCKET = 8
+STEPS = np.array([1.0, 0.7, 0.5, 0.35, 0.25, 0.1, 0.0])  # parts of a round's change that are tried
+
+
+class OnDevice:
+    """Rows of one shard on a device.
+
+    Parameters
+    ----------
+    facts : sequence of Facts
+        Of each block.
+    n_features : int
+    """
+
+    def __init__(self, facts: Sequence[Facts], n_features: int) -> None:
+        self.n_features = n_features
+        self.rows = sum(part.n_rows for part in facts)
+        self.workspace = Workspace()
+        self.overlap: float | None = None
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def wake(self, memos: Sequence[Any]) -> None:
+        """No row ever rests."""
+
+    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+        """One group, and the partitions that a plan divides the rows into."""
+        return 1, self._layout(plan, memos)[0]
+
+    def _layout(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int, float]:
+        """Partitions, teams in each, and the damping of their steps.
+
+        By default as many teams share a replica as about double the curvature of a step, and as many partitions are
+        made as then keep the device busy.
+        """
+        if self.overlap is None:
+            self.overlap = _overlap([m.rows for m in memos], self.n_features)
+        most = TEAMS * processors()
+        others = max(self.rows - 1, 1)
+        alone = 1 + int(others / max(self.overlap - 1.0, 1e-9 * others))
+        if plan.partitioning == "wild":
+            return 1, plan.threads or most, 1.0
+        teams = plan.threads or max(1, min(alone, most, self.rows))
+        partitions = plan.partitions or max(1, min(PARTITIONS, most // teams, self.rows // (BUCKET * teams)))
+        return partitions, teams, 1.0 + (self.overlap - 1.0) * (teams - 1) / others
+
+    # ------------------------------------------------------------------ blocks
+    def norms(self, memos: Sequence[Any]) -> None:
+        """Put the squared norms of rows into their memos."""
+        for m in memos:
+            m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
+
+    def slopes(self, code: int, memo: Any, w: Any) -> Any:
+        """Minus the slopes of a block's losses at w: the dual variables as the primal point has them."""
+        z, slope = memo.vector(None), memo.vector(None)
+        memo.kernels.margins(memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z)
+        row_kernels.losses(code, memo.y, None, z, slope, None)
+        return -slope.astype(np.float64)
+
+    def clip(self, code: int, memo: Any) -> None:
+        """Bring a block's dual variables into the domain of the conjugate."""
+        n = len(memo.y)
+        if memo.problem.code != 2:  # the conjugate of the squared loss is finite everywhere
+            args = (np.int64(n), np.int32(code), memo.y, memo.dual.alpha)
+            _on_vectors("dual_clip", memo)((blocks(n, THREADS, 8),), (THREADS,), args)
+
+    # ------------------------------------------------------------------ sums
+    def totals(self, state: Committed, memos: Sequence[Any], v: Any, side: bool | None, out: Any, anew: bool) -> Totals:
+        """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
+        v, d = cp.asarray(v), self.n_features
+        own, part = cp.zeros(d + 1 if anew else 0), cp.zeros(d + 1 if side is not None else 0)
+        for m, z in zip(memos, out, strict=True):
+            n = len(m.y)
+            m.kernels.margins(m.rows, v[:d], 0, 0, n, z)
+            cost = state.C * (m.weight.astype(np.float64) if len(m.weight) else cp.ones(n))
+            if anew:
+                m.kernels.backward(m.rows, cost * m.dual.alpha, 0, n, own)
+            if side is not None:
+                m.kernels.backward(m.rows, cost * (m.dual.alpha * (m.y > 0) if side else 1.0), 0, n, part)
+        if anew:
+            own[d:] *= state.bias
+        return {"own": own, "side": part}
+
+    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+        """Local epochs from alpha to work."""
+        plan, outer, state = request.plan, request.outer, request.state
+        if plan.shrink:
+            raise ValueError("shrinking=True is not offered on a GPU, where passing over a row saves nothing")
+        partitions, teams, damp = self._layout(plan, memos)
+        inner = request.inner if partitions > 1 else 1.0
+        begin = cp.asarray(request.v)
+        u = begin.copy()
+        joint, apart = 0.0, 0.0
+        for epoch in range(plan.epochs):
+            starts = [m.dual.work.copy() for m in memos]
+            replicas = cp.ascontiguousarray(cp.zeros((partitions, len(u))) + u)
+            rng = np.random.default_rng([*request.seed, epoch])
+            for m in memos:
+                self._epoch(code, m, state, plan, replicas, teams, outer * inner, damp, rng, first=epoch == 0)
+            if partitions == 1:
+                u = replicas[0]
+                continue
+            changes = replicas - u
+            total = changes.sum(axis=0)
+            squares = float((changes * changes).sum()), float(total @ total)
+            joint, apart = joint + squares[1], apart + squares[0]
+            share = min(1.0, inner * squares[0] / squares[1]) if squares[1] > 0.0 else 1.0
+            if share < 1.0:
+                for m, start in zip(memos, starts, strict=True):
+                    m.dual.work[:] = start + share * (m.dual.work - start)
+            u = u + (share / inner) * total
+        change = (u - begin) / outer
+        share = 1.0 if plan.partitioning == "wild" else self._share(code, request, memos, change)
+        if share < 1.0:
+            change = share * change
+            for m in memos:
+                m.dual.work[:] = m.dual.alpha + share * (m.dual.work - m.dual.alpha)
+        squares_outer = float(change @ change) if outer > 1.0 else 0.0
+        return {"change": change, "squares": squares_outer, "inner": np.array([joint, apart])}
+
+    def _epoch(
+        self, code: int, memo: Any, state: Committed, plan: Plan, replicas: Any, teams: int, sigma: float, damp: float,
+        rng: np.random.Generator, *, first: bool,
+    ) -> None:  # fmt: skip
+        """Visit all rows of a block once, chunk by chunk where they are streamed."""
+        dual = memo.dual
+        for lo, hi, rows in _parts(memo.rows):
+            n, sparse = hi - lo, isinstance(rows, csr.Rows)
+            arrays = (
+                (rows.data, rows.indices, rows.indptr, rows.pattern) if sparse else (rows.X, NULL, NULL, np.int32(0))
+            )
+            length = (rows.indices.size / max(n, 1)) if sparse else rows.d
+            threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
+            args = (
+                *arrays, np.int64(n), np.int32(self.n_features), np.int32(code), memo.y[lo:hi],
+                pointer(memo.weight[lo:hi]), np.float64(state.C), dual.norms[lo:hi], np.float64(state.bias),
+                np.float64(state.offset), dual.work[lo:hi], replicas, dual.seen[lo:hi] if first else NULL,
+                np.int32(plan.bucket or BUCKET), np.int64(rng.integers(1 << 62)),
+                np.int32(plan.partitioning == "static"), np.float64(sigma), np.float64(damp),
+            )  # fmt: skip
+            index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
+            dtype = rows.data.dtype if sparse else rows.X.dtype
+            function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(memo.y))
+            function((teams, len(replicas)), (threads,), args)
+
+    def _share(self, code: int, request: DualRound, memos: Sequence[Any], change: Any) -> float:
+        """The part of a change to take: the best of a few by the local model, in which the dual cannot fall at zero.
+
+        The model has the square of the change times sigma' among workers, as its steps have. Cost: 0 passes.
+        """
+        state, v = request.state, cp.asarray(request.v)
+        pull = state.offset / state.bias if state.bias else 0.0
+        tried = np.stack([STEPS, np.zeros_like(STEPS)], axis=1)
+        values = state.C * self.line(code, DualLine(state, tried), memos)["values"]
+        linear = float(v @ change) + pull * float(change[-1])
+        values = values + STEPS * linear + 0.5 * request.outer * STEPS**2 * float(change @ change)
+        return float(STEPS[int(np.argmin(values))])
+
+    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+        """Conjugates of both states, losses and gaps at the margins met on the way."""
+        out = cp.zeros(4)
+        for m in memos:
+            n, dual = len(m.y), m.dual
+            grid = blocks(n, THREADS, 4)
+            partial = self.workspace.get("partial", 4 * grid)
+            args = (np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, dual.seen, partial)
+            _on_vectors("dual_estimates", m)((grid,), (THREADS,), args)
+            add_up(partial, grid, 4, out)
+        return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
+
+    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+        """Conjugates along the last round's change and the previous step."""
+        many = len(request.coefficients)
+        coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
+        out = cp.zeros(many * ALONG)
+        for m in memos:
+            n, dual = len(m.y), m.dual
+            grid = blocks(n, THREADS, 4)
+            partial = self.workspace.get("partial", grid * many * ALONG)
+            args = (
+                np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, pointer(dual.previous),
+                coefficients, partial,
+            )  # fmt: skip
+            _on_vectors("dual_along", m)((grid, many), (THREADS,), args)
+            add_up(partial, grid, many * ALONG, out)
+        found = out.get().reshape(many, ALONG)
+        return {
+            "values": np.where(found[:, 6] > 0, np.inf, found[:, 0]),
+            "slopes": found[:, 1:3],
+            "hessians": found[:, [3, 4, 4, 5]].reshape(many, 2, 2),
+        }
+
+    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+        """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
+        out = cp.zeros(1)
+        for m in memos:
+            n = len(m.y)
+            grid = blocks(n, THREADS, 4)
+            partial = self.workspace.get("partial", grid)
+            args = (
+                np.int64(n), np.int32(code), m.y, pointer(m.weight), m.dual.alpha, np.float64(request.positive),
+                np.float64(request.negative), np.float64(request.shift), partial,
+            )  # fmt: skip
+            _on_vectors("dual_value", m)((grid,), (THREADS,), args)
+            add_up(partial, grid, 1, out)
+        return {"value": float(out[0])}
+
+
+def _parts(rows: Any) -> Any:
+    """Rows that a kernel can take at once, with their places."""
+    return rows.chunks() if isinstance(rows, streamed.Rows) else [(0, rows.n, rows)]
+
+
+def _overlap(many: Sequence[Any], d: int) -> float:
+    """How many rows have a feature, averaged over stored values: n where rows are dense."""
+    rows = sum(part.n for part in many)
+    if any(isinstance(part, dense.Rows) or (isinstance(part, streamed.Rows) and not part.sparse) for part in many):
+        return float(rows)
+    counts = sum(
+        np.bincount(part.X[1], minlength=d) if isinstance(part, streamed.Rows)
+        else cp.bincount(part.indices, minlength=d).get()
+        for part in many
+    )  # fmt: skip
+    squares = np.asarray(counts, dtype=np.float64)
+    return float((squares * squares).sum() / max(squares.sum(), 1.0))
+
+
+def _on_vectors(name: str, memo: Any) -> Any:
+    return kernel(("dual",), name, real(np.float64), "-DINDEX=int", numbers(memo.y))

@@ -1,0 +1,242 @@
+"""Fits on a device: here on the stand-in for CuPy, on a machine with a GPU there too (mark `gpu`)."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daskglm
+from daskglm.blocks import Place, to_block
+from daskglm.dual import Dual
+from daskglm.engine import Local
+from daskglm.kernels import gpu
+from daskglm.losses import LOSSES
+from daskglm.messages import Plan, Problem
+from daskglm.objective import Objective
+from daskglm.placing import Place as Where
+from daskglm.respond import Shard
+from daskglm.solvers.linear import ball_step
+from tests.conftest import make_problem, objective
+
+SMOOTH = ("logistic", "squared_hinge", "squared")
+
+
+def on_device(cupy, X):
+    """What a user of CuPy holds."""
+    if not sp.issparse(X):
+        return cupy.asarray(X)
+    from cupyx.scipy.sparse import csr_matrix
+
+    return csr_matrix(X)
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
+    X, y = make_problem(500, 9, loss=loss, sparse=sparse, dtype=np.float32)
+    weight = np.random.default_rng(0).random(len(y)) + 0.5
+    host = daskglm.fit(X, y, loss=loss, solver="newton", tol=1e-10, sample_weight=weight)
+    moved = daskglm.fit(X, y, loss=loss, solver=solver, tol=1e-6, sample_weight=weight, device="cuda", random_state=0)
+    given = daskglm.fit(
+        on_device(cupy, X), cupy.asarray(y), loss=loss, solver=solver, tol=1e-6, sample_weight=weight, random_state=0
+    )
+    best = objective(X, y, host.coef_, host.intercept_, 1.0, loss, weight)
+    for model in (moved, given):
+        assert model.report_.converged
+        value = objective(X, y, model.coef_, model.intercept_, 1.0, loss, weight)
+        assert value <= best * (1 + 1.1e-6)
+        assert isinstance(model.coef_, np.ndarray)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+def test_the_very_steps_of_the_host(cupy, solver, sparse):
+    X, y = make_problem(400, 12, sparse=sparse)
+    host, device = (daskglm.fit(X, y, solver=solver, tol=1e-9, device=d) for d in ("cpu", "cuda"))
+    assert device.report_.passes == host.report_.passes
+    assert device.report_.n_iter == host.report_.n_iter
+    np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-8, atol=1e-10)
+    values = [[step["objective"] for step in model.report_.history] for model in (host, device)]
+    np.testing.assert_allclose(*values, rtol=1e-11)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"partitions": 3},
+        {"partitioning": "static", "partitions": 2},
+        {"aggregation": "search"},
+        {"local_epochs": 3},
+    ],
+)
+def test_dual_ascent_certifies_its_answer(cupy, loss, options):
+    X, y = make_problem(400, 8, sparse=True)
+    host = daskglm.fit(X, y, loss=loss, solver="sdca", tol=1e-5, random_state=0)
+    device = daskglm.fit(
+        X,
+        y,
+        loss=loss,
+        solver="sdca",
+        tol=1e-4,
+        random_state=0,
+        device="cuda",
+        solver_options=options | {"polish": False},
+    )
+    assert device.report_.converged
+    assert device.report_.relative_gap <= 1e-4
+    values = [objective(X, y, m.coef_, m.intercept_, 1.0, loss) for m in (host, device)]
+    assert abs(values[1] / values[0] - 1) <= 1.2e-4
+
+
+def test_the_dual_never_falls_though_teams_work_at_once(cupy):
+    X, y = make_problem(300, 20, dtype=np.float32)
+
+    block = to_block(X, y, place=Place(), classify=True)
+    engine = Local([block], where=Where("cuda"))
+    loss = LOSSES["logistic"]
+    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=10.0, fit_intercept=False)
+    dual = Dual(problem, engine.xp.zeros(20), Plan(threads=16, partitions=2), seed=3)
+    last = -np.inf
+    for _ in range(8):
+        dual.round(1.0, 2.0)
+        dual.commit(1.0)
+        found = dual.certificate()
+        assert found.dual >= last - 1e-9 * abs(last)
+        assert found.primal >= found.dual - 1e-9 * abs(found.dual)
+        last = found.dual
+
+
+def test_several_classes_and_labels_of_any_kind(cupy):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = np.array(["a", "b", "c"])[np.argmax(X[:, :3] + 0.3 * rng.standard_normal((300, 3)), axis=1)]
+    host, device = (daskglm.fit(X, y, device=d, class_weight="balanced") for d in ("cpu", "cuda"))
+    np.testing.assert_allclose(host.coef_, device.coef_, rtol=1e-4, atol=1e-5)
+    assert (host.predict(X) == device.predict(X)).mean() > 0.99
+    assert (device.predict(on_device(cupy, X)) == device.predict(X)).all()
+    np.testing.assert_allclose(device.predict_proba(on_device(cupy, X)), device.predict_proba(X), rtol=1e-10)
+
+
+def test_bad_values_on_the_device_are_found_with_their_place(cupy):
+    X, y = make_problem(300, 5)
+    X[123, 3] = np.nan
+    for data in (X, sp.csr_matrix(X)):
+        with pytest.raises(ValueError, match=r"NaN.*row 123, column 3"):
+            daskglm.fit(on_device(cupy, data), y)
+    X[123, 3] = 1e160
+    with pytest.raises(ValueError, match="overflow"):
+        daskglm.fit(cupy.asarray(X), y)
+
+
+def test_warm_start_and_no_penalty_and_no_intercept(cupy):
+    X, y = make_problem(400, 6)
+    first = daskglm.fit(X, y, device="cuda", fit_intercept=False, C=0.3)
+    again = daskglm.fit(X, y, device="cuda", fit_intercept=False, C=0.3, warm_start=first)
+    assert again.report_.n_iter <= 1
+    free = daskglm.fit(X, y, device="cuda", C=np.inf, tol=1e-8)
+    host = daskglm.fit(X, y, C=np.inf, tol=1e-8)
+    np.testing.assert_allclose(free.coef_, host.coef_, rtol=1e-5)
+
+
+def test_a_constant_and_a_repeated_column_without_penalty(cupy):
+    X, y = make_problem(300, 4)
+    X = np.column_stack([X, np.ones(300), X[:, 0]])
+    host, device = (daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d) for d in ("cpu", "cuda"))
+    np.testing.assert_allclose(device.report_.objective, host.report_.objective, rtol=1e-8)
+
+
+def test_a_hessian_factorised_on_the_device(cupy, monkeypatch):
+    from daskglm.solvers import linear
+
+    monkeypatch.setattr(linear, "DEVICE_SIDE", 5)
+    X, y = make_problem(400, 9)
+    host, device = (daskglm.fit(X, y, solver="newton", tol=1e-10, device=d) for d in ("cpu", "cuda"))
+    np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-8)
+    X[:, 3] = 0.0  # singular without a penalty: left to the host's eigendecomposition
+    host, device = (daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d) for d in ("cpu", "cuda"))
+    np.testing.assert_allclose(device.report_.objective, host.report_.objective, rtol=1e-8)
+
+
+# ---------------------------------------------------------------------------- memory
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
+@pytest.mark.parametrize("storage", ["dense", "sparse", "pattern"])
+@pytest.mark.parametrize("eager", ["0", "1"])
+def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, storage, eager):
+    monkeypatch.setenv("TWIN_EAGER", eager)
+    X, y = make_problem(3000, 10, sparse=storage != "dense", dtype=np.float32)
+    if storage == "pattern":
+        X.data[:] = 0.25
+    whole = daskglm.fit(X, y, solver=solver, tol=1e-6, random_state=0)
+    nbytes = X.nbytes if storage == "dense" else X.indices.nbytes + X.indptr.nbytes
+    streamed = daskglm.fit(
+        X, y, solver=solver, tol=1e-6, random_state=0, device="cuda", device_memory_limit=3000 * 24 + nbytes // 3
+    )
+    assert streamed.report_.converged
+    values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic") for m in (whole, streamed)]
+    assert abs(values[1] / values[0] - 1) <= 2e-6
+    if solver in ("newton", "tron"):
+        assert streamed.report_.passes == whole.report_.passes
+
+
+def test_what_is_streamed_and_what_stays(cupy):
+
+    X, y = make_problem(3000, 10, dtype=np.float32)
+    block = to_block(X, y, place=Place(), classify=True)
+    vectors = 6 * 4 * 3000
+    shard = Shard([block], 1, where=Where("cuda", vectors + X.nbytes // 2))
+    rows = shard.blocks[0].X
+    assert isinstance(rows, gpu().streamed.Rows)
+    assert 0 < rows.resident.n < 3000
+    assert not shard.solves_balls
+    seen = np.zeros(3000, int)
+    for lo, hi, part in rows.chunks():
+        seen[lo:hi] += 1
+        np.testing.assert_array_equal(part.X.get(), X[lo:hi])
+    assert (seen == 1).all()
+    assert rows.bytes_copied == X[rows.resident.n :].nbytes
+    assert len(rows.cuts) > 3  # several chunks
+    assert isinstance(Shard([block], 1, where=Where("cuda", 1 << 30)).blocks[0].X, gpu().dense.Rows)
+
+
+def test_a_solve_takes_no_memory_an_iteration(cupy):
+    """After the first solve the same one again asks for no more than its totals and coefficients."""
+
+    X, y = make_problem(2000, 30)
+    loss = LOSSES["logistic"]
+    engine = Local([to_block(X, y, place=Place(), classify=True)], where=Where("cuda"))
+    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=True)
+    point = problem.at(engine.xp.zeros(31), diagonal=True)
+    ball_step(point, engine.xp.ones(31), 10.0)
+    pool = cupy.get_default_memory_pool()
+    before = pool.used_bytes()
+    step = ball_step(point, engine.xp.ones(31), 10.0)
+    assert pool.used_bytes() - before <= 2 * 1024  # step and residual, in the pool's pieces of 512 bytes
+    assert float((step.step * step.step).sum()) > 0
+
+
+# ---------------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "gpu"}, "device='gpu' is not one of"),
+        ({"device": "cuda", "device_memory_limit": "much"}, "device_memory_limit='much'"),
+        ({"device": "cuda", "device_memory_limit": 0}, "must be positive"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        daskglm.fit(np.eye(4), [0, 1, 0, 1], **arguments)
+
+
+def test_shrinking_is_not_offered_on_a_device(cupy):
+    X, y = make_problem(100, 3)
+    with pytest.raises(ValueError, match="shrinking"):
+        daskglm.fit(X, y, loss="hinge", device="cuda", solver_options={"shrinking": True}, solver="sdca")
+
+
+def test_rows_on_a_device_can_be_computed_on_the_host(cupy):
+    X, y = make_problem(200, 3)
+    model = daskglm.fit(on_device(cupy, X), cupy.asarray(y), device="cpu")
+    np.testing.assert_allclose(model.coef_, daskglm.fit(X, y).coef_, rtol=1e-10)
