@@ -9,10 +9,14 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/loss
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
-$(VENV)/.done: requirements.lock pyproject.toml
+# CuPy and CUDA's compiler, to compile the CUDA sources where there is no GPU; wheels of them exist for Linux
+CUDA_LOCK := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),requirements-cuda.lock)
+
+$(VENV)/.done: requirements.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "daskglm needs Python 3.11 or newer, for example: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(if $(CUDA_LOCK),$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(CUDA_LOCK))
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 

@@ -81,12 +81,12 @@ TWIN = Path(__file__).resolve().parent / "twin"
 DEVICE_MODULES = ("cupy", "cupyx", "daskglm.kernels.cuda")
 
 
-def _forget_device_modules():
+def _take_device_modules():
+    """Take what is imported of CuPy, and what was made with it, out of the way."""
     import daskglm.kernels
 
-    for name in [name for name in sys.modules if name.startswith(DEVICE_MODULES)]:
-        del sys.modules[name]
     daskglm.kernels.__dict__.pop("cuda", None)
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(DEVICE_MODULES)}
 
 
 def _stand_in():
@@ -109,9 +109,15 @@ def _real_gpu():
 @pytest.fixture(params=["twin", pytest.param("device", marks=pytest.mark.gpu)], scope="module")
 def cupy(request):
     """CuPy: its stand-in on the CPU, and the real one on a GPU (mark `gpu`)."""
-    _forget_device_modules()
+    before = _take_device_modules()
+    real = {name: module for name, module in before.items() if name.startswith("cupy")}
     try:
+        if request.param == "device":  # the real one cannot be imported twice in a process
+            sys.modules.update(real)
         yield _stand_in() if request.param == "twin" else _real_gpu()
     finally:
         sys.path[:] = [path for path in sys.path if path != str(TWIN)]
-        _forget_device_modules()
+        taken = _take_device_modules()
+        sys.modules.update(real or (taken if request.param == "device" else {}))
+        for name in [name for name in sys.modules if name.startswith("daskglm.kernels.cuda")]:
+            del sys.modules[name]

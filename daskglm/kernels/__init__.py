@@ -32,20 +32,20 @@ def gpu() -> Any:
         Where CuPy is not installed, or finds no driver or device: says which, and what to do.
     """
     try:
-        module = importlib.import_module("daskglm.kernels.cuda")
-        count = module.xp.cuda.runtime.getDeviceCount()
+        count = importlib.import_module("cupy").cuda.runtime.getDeviceCount()
+        if count:
+            return importlib.import_module("daskglm.kernels.cuda")
     except ImportError as error:
         raise RuntimeError(
-            f"device='cuda' needs CuPy ({error}): install daskglm[cuda13] or daskglm[cuda12], after your CUDA version"
+            f"device='cuda' needs CuPy and the CUDA libraries ({error}): install daskglm[cuda13] or daskglm[cuda12], "
+            "after your driver's CUDA version"
         ) from error
     except Exception as error:  # CuPy raises its own kinds for a missing driver and for a missing device
         raise RuntimeError(
             f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); check nvidia-smi, or use "
             "device='cpu'"
         ) from error
-    if count < 1:
-        raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
-    return module
+    raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
 
 
 def home_of(X: Any) -> Any:

@@ -35,7 +35,7 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
         return streamed, X
     if isinstance(X, xp.ndarray):
         return dense, dense.Rows(X)
-    if isinstance(X, cusparse.csr_matrix):
+    if cusparse.issparse(X) and X.format == "csr":
         return csr, csr.Rows(X.data, X.indices, X.indptr, X.shape, pattern=False)
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
 
