@@ -24,7 +24,7 @@ from distributed import Client
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Place
-from daskglm.sessions import Failure, close, open_shard, relay
+from daskglm.sessions import Failure, carries_device_memory, close, find_device, open_shard, relay
 
 logger = logging.getLogger("daskglm")
 
@@ -63,9 +63,14 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _tree(addresses: list[str]) -> dict[str, list[str]]:
-    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for few workers."""
+    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for few workers.
+
+    Where workers send each other device memory, a leader for every few: their sums meet on its GPU.
+    """
     ordered = sorted(addresses)
     width = 1 if len(ordered) <= STAR_WORKERS else math.ceil(math.sqrt(len(ordered)))
+    if ordered and carries_device_memory(ordered[0]):
+        width = max(width, min(len(ordered), STAR_WORKERS))
     groups = [ordered[i : i + width] for i in range(0, len(ordered), width)]
     return {group[0]: group[1:] for group in groups}
 
@@ -113,6 +118,8 @@ class Cluster:
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
         self._lazy = list(lazy)
+        if where.device == "cuda":
+            self._sync(self._need_devices())  # before anything is computed
         self._futures = self._submit(lazy, pin)
         self._order = {future.key: i for i, future in enumerate(self._futures)}
         try:
@@ -180,6 +187,19 @@ class Cluster:
             part = list(lazy[lo:hi])
             futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
         return futures
+
+    async def _need_devices(self) -> None:
+        """Raise RuntimeError unless every worker has a GPU."""
+        missing = {address: reason for address, reason in (await self.client.run(find_device)).items() if reason}
+        if not missing:
+            return
+        reason = min(missing.values())
+        if len(missing) == len(await self.client.nthreads()):
+            raise RuntimeError(f"no worker has a GPU: {reason}")
+        raise RuntimeError(
+            f"the cluster is mixed: {len(missing)} workers have no GPU ({', '.join(sorted(missing))}; {reason}) and "
+            "the others have: give device='cpu', or start all workers with one GPU each"
+        )
 
     async def _nthreads(self) -> dict[str, int]:
         return dict(await self.client.nthreads())

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.blocks import Block, Place, to_block
+from daskglm.kernels import to_host
 
 logger = logging.getLogger("daskglm")
 
@@ -198,7 +199,7 @@ def _chunked_like(values: Any, X: Any, name: str) -> list[Any]:
     lengths = X.chunks[0]
     known = not np.isnan(lengths).any()
     if not _is_dask(values):
-        values = np.asarray(values)
+        values = np.asarray(to_host(values))
         if not known:
             raise ValueError(
                 f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from daskglm.kernels import gpu, to_host
 from daskglm.messages import Problem, Request, Totals, add
 from daskglm.placing import Place
 from daskglm.respond import Memo, Shard
+
+DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")  # Dask's ways to send objects, device memory as it is
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,35 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Place, da
     return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
 
 
+async def find_device() -> str:
+    """Why this worker cannot compute on a GPU; empty where it can."""
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, gpu)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
 async def answer(
-    session: str, shards: dict[str, int], problem: Problem, request: Request, dask_worker: Any = None
+    session: str,
+    shards: dict[str, int],
+    problem: Problem,
+    request: Request,
+    on_device: bool = False,
+    dask_worker: Any = None,
 ) -> Any:
-    """Answer a request from the shard that this worker was given; None if it does not know it."""
+    """Answer a request from the shard that this worker was given; None if it does not know it.
+
+    `on_device` leaves sums on the device they were made on.
+    """
     state = _sessions.get(dask_worker, {}).get(session)
     shard = state.shards.get(shards[dask_worker.address]) if state else None
     if state is None or shard is None:
         return None
     async with state.lock:  # a request asked twice must not meet itself
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, shard.answer_host, problem, request)
+            work = shard.answer if on_device else shard.answer_host
+            return await asyncio.get_running_loop().run_in_executor(None, work, problem, request)
         except Exception as error:
             return Failure(error)
 
@@ -99,11 +120,15 @@ async def relay(
     request: Request,
     dask_worker: Any = None,
 ) -> Any:
-    """Answer together with the workers under this one in the tree; return the sum and whose it is, or a Failure."""
+    """Answer together with the workers under this one in the tree; return the sum and whose it is, or a Failure.
+
+    Sums of workers with GPUs are added up on this worker's, if the connections between workers carry device memory.
+    """
     under = tree[dask_worker.address]
-    question = pickle.dumps((session, shards, problem, request)) if under else b""
+    on_device = bool(under) and carries_device_memory(dask_worker.address)
+    question = pickle.dumps((session, shards, problem, request, on_device)) if under else b""
     replies = await asyncio.gather(
-        answer(session, shards, problem, request, dask_worker=dask_worker),
+        answer(session, shards, problem, request, on_device, dask_worker=dask_worker),
         *(_forward(dask_worker, address, question) for address in under),
         return_exceptions=True,
     )
@@ -115,10 +140,23 @@ async def relay(
         for address, reply in zip([dask_worker.address, *under], replies, strict=True)
         if isinstance(reply, dict)
     }
-    return (add(list(parts.values())) if parts else {}), list(parts)
+    total = add(list(parts.values())) if parts else {}
+    return {key: to_host(value) for key, value in total.items()}, list(parts)
+
+
+def carries_device_memory(address: str) -> bool:
+    """Whether connections of this kind move device memory without the host: UCX does, over NVLink or InfiniBand."""
+    return address.startswith("ucx")
 
 
 async def _forward(dask_worker: Any, address: str, question: bytes) -> Any:
     """Ask another worker, over the connection that Dask's workers have among themselves."""
-    reply = await dask_worker.rpc(address).run(function=pickle.dumps(answer), args=question, kwargs=None, wait=True)
+    families = {"serializers": DEVICE_FAMILIES, "deserializers": DEVICE_FAMILIES}
+    reply = await dask_worker.rpc(address).run(
+        function=pickle.dumps(answer),
+        args=question,
+        kwargs=None,
+        wait=True,
+        **(families if carries_device_memory(address) else {}),
+    )
     return reply["result"] if reply["status"] == "OK" else None

@@ -134,7 +134,7 @@ print(json.dumps(public))
     own = {
         "": {"unwrap", "wrap"},
         "ndarray": {"allocate", "used", "check"},
-        "cuda": {"os", "np", "wait_for_default_stream"},
+        "cuda": {"os", "np", "wait_for_default_stream", "allocators"},
         "cuda.Stream": {"enqueue", "run"},
         "linalg": {"np", "unwrap", "wrap"},
     }

@@ -16,12 +16,13 @@ from cupyx.scipy.linalg import solve_triangular
 from daskglm.kernels.cuda import csr, dense, margins, streamed
 from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
-from daskglm.kernels.cuda.memory import Upload, available
+from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 
 __all__ = [
     "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature",
     "is_resident", "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
 ]  # fmt: skip
+adopt_rmm()
 SINGULAR = 1e-7  # pivots of a factor below this: what is flat is left to the eigendecomposition on the host
 
 

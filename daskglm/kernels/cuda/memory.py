@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import cupy as cp
@@ -54,6 +55,17 @@ class Upload:
 
 
 def available(limit: int | None) -> int:
-    """Bytes that rows may take on the current device: its free memory (nine tenths of it), at most `limit`."""
-    free = int(0.9 * (cp.cuda.runtime.memGetInfo()[0]))
-    return free if limit is None else min(free, limit)
+    """Bytes a fit may take on the current device: `limit`, or nine tenths of what is free, in CuPy's pool too."""
+    if limit is not None:
+        return limit
+    return int(0.9 * (cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()))
+
+
+def adopt_rmm() -> None:
+    """Take memory from RMM where this process has set up a pool of it, as dask-cuda's workers may."""
+    rmm = sys.modules.get("rmm")
+    if rmm is None or isinstance(rmm.mr.get_current_device_resource(), rmm.mr.CudaMemoryResource):
+        return
+    from rmm.allocators.cupy import rmm_cupy_allocator
+
+    cp.cuda.set_allocator(rmm_cupy_allocator)

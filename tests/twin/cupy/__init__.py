@@ -27,7 +27,7 @@ def _lift(function):
 for _name in (
     "zeros ones full zeros_like ones_like empty_like arange where sqrt maximum minimum abs sign exp log diag "
     "concatenate append cumsum sum dot isfinite stack triu argsort bincount repeat searchsorted linspace outer "
-    "count_nonzero any all diff floor clip matmul einsum max min argmax argmin"
+    "count_nonzero any all diff floor clip matmul einsum max min argmax argmin take tensordot"
 ).split():
     globals()[_name] = _lift(getattr(_np, _name))
 
@@ -70,6 +70,9 @@ def may_share_memory(a, b):
 class _Pool:
     def used_bytes(self):
         return ndarray.used
+
+    def free_bytes(self):
+        return 0
 
     def free_all_blocks(self):
         pass
