@@ -71,7 +71,7 @@ WITHIN = {  # edges between modules of one floor
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
         ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
         (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
-        (".dense", ".margins"), (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
+        (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),

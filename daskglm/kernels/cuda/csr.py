@@ -11,7 +11,7 @@ import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import GRAM_BYTES, PRODUCT, add_gram
+from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, PRODUCT, add_gram
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
@@ -25,7 +25,6 @@ from daskglm.kernels.cuda.launch import (
     real,
 )
 
-FORWARD = -2
 SEGMENT = 512  # entries of a column that one group of lanes adds up
 
 

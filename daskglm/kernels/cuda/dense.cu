@@ -1,19 +1,46 @@
 // Dense rows of any width, one product at a time, and what the library's matrix product wants for a Gram.
 
-// z = X w + b, times a factor for each row where one is given (null: none). A warp a row.
+#define PRODUCT -1
+#define FORWARD -2
+
+// Margins, a warp a row, and by mode: slopes and curvatures of a loss (>= 0), or slopes = curvature * margin (PRODUCT),
+// or margins only (FORWARD). A row of partial: sums of slopes and of losses (PRODUCT: v'Hv).
 extern "C" __global__ void __launch_bounds__(256)
-dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, const VECTOR* factor, VECTOR* z,
-              const int* live) {
+dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
+              const VECTOR* weight, VECTOR* z, VECTOR* slope, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
+  __shared__ double scratch[32];
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
+  const double b = intercept ? w[d] : 0.0;
+  double slopes = 0.0, value = 0.0;
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
     double u = 0.0;
 #pragma unroll 4
     for (int j = lane; j < d; j += 32) u += (double)X[i * d + j] * w[j];
-    u = lane_sum(u, 32);
-    u += intercept ? w[d] : 0.0;
-    if (lane == 0) z[i] = (VECTOR)(factor ? (double)factor[i] * u : u);
+    u = lane_sum(u, 32) + b;
+    if (lane != 0) continue;
+    if (mode == PRODUCT) {
+      double r = (double)curvature[i] * u;
+      slope[i] = (VECTOR)r;
+      slopes += r;
+      value += r * u;
+    } else {
+      z[i] = (VECTOR)u;
+      if (mode == FORWARD) continue;
+      Jet jet = loss_at(mode, y[i], u, weight ? (double)weight[i] : 1.0);
+      slope[i] = (VECTOR)jet.slope;
+      curvature[i] = (VECTOR)jet.curvature;
+      slopes += jet.slope;
+      value += jet.value;
+    }
+  }
+  if (mode == FORWARD) return;
+  slopes = block_sum(slopes, scratch);
+  value = block_sum(value, scratch);
+  if (threadIdx.x == 0) {
+    partial[2 * blockIdx.x] = slopes;
+    partial[2 * blockIdx.x + 1] = value;
   }
 }
 

@@ -12,7 +12,6 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda import margins as row_kernels
 from daskglm.kernels.cuda.launch import (
     NULL,
     THREADS,
@@ -31,7 +30,7 @@ WIDE = {4: 2048, 8: 1024}  # by bytes of a value: features up to which a warp ho
 DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
 NARROW_THREADS, GRAM_THREADS = 128, 256
 NARROW_BLOCKS = 8  # for each multiprocessor
-PRODUCT = -1
+PRODUCT, FORWARD = -1, -2
 NOTHING = np.empty(0)  # stands for an output that is not wanted
 GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
 DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
@@ -53,7 +52,7 @@ class Rows:
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
-    _forward(rows.part(start, stop), w, b, z[start:stop])
+    _forward(rows.part(start, stop), FORWARD, w, b, None, None, z[start:stop], None, None)
 
 
 def evaluate(
@@ -88,7 +87,7 @@ def hessian_vector(
         _wide(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, live)
     else:
         u = part.workspace.get("slopes", part.n, curvature.dtype)
-        _forward(part, v, b, u, curvature[run], live)
+        _forward(part, PRODUCT, v, b, None, None, None, u, curvature[run], live)
         _backward(part, u, 1, out, live)
 
 
@@ -178,14 +177,22 @@ def _wide(
 # ---------------------------------------------------------------------------- two reads
 def _two_passes(part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any) -> None:
     slope = part.workspace.get("slopes", part.n, z.dtype)
-    margins(part, w, b, 0, part.n, z)
-    row_kernels.losses(code, y, weight, z, slope, curvature, value=sums[part.d + 1 :])
+    partial, grid = _forward(part, code, w, b, y, weight, z, slope, curvature)
+    add_up(partial[1:], grid, 2, sums[part.d + 1 :])
     _backward(part, slope, 1, sums)
 
 
-def _forward(part: Rows, w: Any, b: int, z: Any, factor: Any = None, live: Any = None) -> None:
-    args = (part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), pointer(factor), z, pointer(live))
-    _dense("dense_forward", part, numbers(z))((blocks(part.n, THREADS // 32, 16),), (THREADS,), args)
+def _forward(
+    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
+) -> tuple[Any, int]:
+    grid = blocks(part.n, THREADS // 32, 16)
+    partial = part.workspace.get("rows", 2 * grid)
+    args = (
+        part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight),
+        pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
+    )  # fmt: skip
+    _dense("dense_forward", part, numbers(curvature if z is None else z))((grid,), (THREADS,), args)
+    return partial, grid
 
 
 def _backward(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
