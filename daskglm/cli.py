@@ -90,6 +90,8 @@ def _one_line(error: BaseException) -> str:
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True)
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the cluster of this scheduler.")
 @click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
+@click.option("--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB.")
 @click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="File to save the model to.")
 @_errors_as_lines
@@ -106,7 +108,9 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")
     if not Path(out).absolute().parent.is_dir():  # before the work, not after it
         raise FileNotFoundError(f"{out}: the folder does not exist")
-    params = {name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress")}
+    params = {
+        name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
+    }
     if class_weight:
         params["class_weight"] = class_weight
     if issubclass(ESTIMATORS[loss], LinearSVC):

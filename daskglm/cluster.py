@@ -75,8 +75,8 @@ def _tree(addresses: list[str]) -> dict[str, list[str]]:
     return {group[0]: group[1:] for group in groups}
 
 
-def _check_devices(devices: dict[str, str]) -> None:
-    """Raise RuntimeError unless all workers compute on the same kind of device."""
+def _only_device(devices: dict[str, str]) -> str:
+    """The kind of device that all workers compute on; raises RuntimeError where they differ."""
     kinds = set(devices.values())
     if len(kinds) > 1:
         mixed = ", ".join(f"{address}: {device}" for address, device in sorted(devices.items()))
@@ -84,6 +84,7 @@ def _check_devices(devices: dict[str, str]) -> None:
             f"some workers compute on a GPU and some do not ({mixed}): give device='cpu' or device='cuda', or let all "
             "partitions be of one kind"
         )
+    return min(kinds, default="cpu")
 
 
 class Cluster:
@@ -110,6 +111,7 @@ class Cluster:
 
     def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool, where: Place = WHERE_THEY_ARE) -> None:
         self.client, self.where = client, where
+        self.device = "cpu"
         self.session = uuid.uuid4().hex
         self.rounds = 0
         self.bytes_reduced = 0
@@ -309,7 +311,7 @@ class Cluster:
             await asyncio.sleep(0.05)
         facts = Facts()
         rows: dict[str, tuple[int, int]] = {}
-        _check_devices({address: opened[address][2] for address in by_address})
+        self.device = _only_device({address: opened[address][2] for address in by_address})
         for address in by_address:
             part, sizes, _ = opened[address]
             facts = facts.merge(part)

@@ -16,10 +16,11 @@ class Engine(Protocol):
     """All rows of a data set, wherever they are, as one verb.
 
     `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the engine was made.
-    `xp` is the namespace (NumPy or CuPy) of vectors in requests and replies; `solves_balls` tells whether `InBall` is
-    answered.
+    `device` is "cpu" or "cuda", `xp` the namespace (NumPy or CuPy) of vectors in requests and replies; `solves_balls`
+    tells whether `InBall` is answered.
     """
 
+    device: str
     xp: Any
     solves_balls: bool
     facts: Facts
@@ -52,7 +53,7 @@ class Local:
 
     def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Place = WHERE_THEY_ARE) -> None:
         self.shard = Shard(blocks, threads or available_threads(), where=where)
-        self.xp, self.solves_balls = self.shard.home.xp, self.shard.solves_balls
+        self.device, self.xp, self.solves_balls = self.shard.device, self.shard.home.xp, self.shard.solves_balls
         self.facts = self.shard.facts
         self.workers = 1
         self.rounds = 0

@@ -80,6 +80,8 @@ class Report:
         Wall time of the solve, and `seconds_loading` of the pass that loads and checks the data.
     n_rows, n_features, workers : int
         Size of the problem and of what solved it.
+    device : str
+        "cpu" or "cuda": where the rows were.
     repairs : int
         How often lost blocks were found again.
     history : list of dict
@@ -104,6 +106,7 @@ class Report:
     n_rows: int
     n_features: int
     workers: int
+    device: str = "cpu"
     repairs: int = 0
     history: list[Iteration] = field(default_factory=list, repr=False)
     parts: tuple[Report, ...] = ()
@@ -121,6 +124,8 @@ class Report:
             ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
             ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
         ]
+        if self.device != "cpu":
+            rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
         if self.repairs:
             rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
         if self.parts:
@@ -151,6 +156,7 @@ def combine(parts: list[Report]) -> Report:
         n_rows=first.n_rows,
         n_features=first.n_features,
         workers=first.workers,
+        device=first.device,
         repairs=max(part.repairs for part in parts),
         history=[record for part in parts for record in part.history],
         parts=tuple(parts),

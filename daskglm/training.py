@@ -324,6 +324,7 @@ def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading:
         n_rows=engine.facts.n_rows,
         n_features=objective.n_features,
         workers=engine.workers,
+        device=engine.device,
         repairs=engine.repairs,
         history=solution.history,
     )

@@ -43,6 +43,7 @@ def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
     best = objective(X, y, host.coef_, host.intercept_, 1.0, loss, weight)
     for model in (moved, given):
         assert model.report_.converged
+        assert model.report_.device == "cuda"
         value = objective(X, y, model.coef_, model.intercept_, 1.0, loss, weight)
         assert value <= best * (1 + 1.1e-6)
         assert isinstance(model.coef_, np.ndarray)
