@@ -23,7 +23,7 @@ from distributed import Client
 
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
-from daskglm.placing import WHERE_THEY_ARE, Place
+from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.sessions import Failure, carries_device_memory, close, find_device, open_shard, relay
 
 logger = logging.getLogger("daskglm")
@@ -97,7 +97,7 @@ class Cluster:
         One `to_block` per partition.
     pin : bool
         Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
-    where : Place
+    where : Where
         Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
 
     Raises
@@ -109,7 +109,7 @@ class Cluster:
     xp: Any = np  # vectors cross the network and the client may have no device
     solves_balls: bool = False
 
-    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool, where: Place = WHERE_THEY_ARE) -> None:
+    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool, where: Where = WHERE_THEY_ARE) -> None:
         self.client, self.where = client, where
         self.device = "cpu"
         self.session = uuid.uuid4().hex
@@ -132,7 +132,7 @@ class Cluster:
             raise
 
     @classmethod
-    def from_memory(cls, client: Client, data: Partitions, where: Place = WHERE_THEY_ARE) -> Cluster:
+    def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
 
         async def send() -> list[Any]:

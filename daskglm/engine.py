@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from daskglm.blocks import Block
 from daskglm.messages import Facts, Problem, Request, Totals
-from daskglm.placing import WHERE_THEY_ARE, Place
+from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.respond import Shard
 
 
@@ -47,11 +47,11 @@ class Local:
     blocks : sequence of Block
     threads : int, optional
         Default: the processors this process may run on.
-    where : Place
+    where : Where
         Whether the rows go to a GPU; default: they are used where they are.
     """
 
-    def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Place = WHERE_THEY_ARE) -> None:
+    def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Where = WHERE_THEY_ARE) -> None:
         self.shard = Shard(blocks, threads or available_threads(), where=where)
         self.device, self.xp, self.solves_balls = self.shard.device, self.shard.home.xp, self.shard.solves_balls
         self.facts = self.shard.facts

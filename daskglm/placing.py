@@ -22,7 +22,7 @@ VECTORS = 6  # numbers a row that a solve keeps beside X: targets, weights, curv
 
 
 @dataclass(frozen=True)
-class Place:
+class Where:
     """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes allowed there."""
 
     device: str | None = None
@@ -33,10 +33,10 @@ class Place:
         return self.device == "cuda" or (self.device is None and any(on_device(block.X) for block in blocks))
 
 
-WHERE_THEY_ARE = Place()
+WHERE_THEY_ARE = Where()
 
 
-def place(named: list[tuple[Any, Block]], where: Place) -> tuple[list[Any], list[Block]]:
+def place(named: list[tuple[Any, Block]], where: Where) -> tuple[list[Any], list[Block]]:
     """Join tiny neighbours and move rows; names of joined blocks become tuples."""
     blocks = [block for _, block in named]
     if not where.is_cuda(blocks):

@@ -20,7 +20,7 @@ from daskglm.dual_rows import OnThreads
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
 from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
-from daskglm.placing import WHERE_THEY_ARE, Place, place
+from daskglm.placing import WHERE_THEY_ARE, Where, place
 
 KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
@@ -102,7 +102,7 @@ class Shard:
         Memos by name of block, shared between shards that hold the same block.
     names : sequence of str, optional
         Names of the blocks, keys of `memos`.
-    where : Place
+    where : Where
         Whether the rows go to a GPU; default: they stay where they are.
     """
 
@@ -112,7 +112,7 @@ class Shard:
         threads: int,
         memos: dict[Any, Memo] | None = None,
         names: Sequence[Any] = (),
-        where: Place = WHERE_THEY_ARE,
+        where: Where = WHERE_THEY_ARE,
     ) -> None:
         named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
         self.names, self.blocks = place(named, where)

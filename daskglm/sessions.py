@@ -15,7 +15,7 @@ from typing import Any
 
 from daskglm.kernels import gpu, to_host
 from daskglm.messages import Problem, Request, Totals, add
-from daskglm.placing import Place
+from daskglm.placing import Where
 from daskglm.respond import Memo, Shard
 
 DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")  # Dask's ways to send objects, device memory as it is
@@ -48,7 +48,7 @@ class Session:
 _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
 
 
-async def open_shard(session: str, shard: int, keys: list[str], where: Place, dask_worker: Any = None) -> Any:
+async def open_shard(session: str, shard: int, keys: list[str], where: Where, dask_worker: Any = None) -> Any:
     """Gather blocks that this worker holds into a shard.
 
     Returns facts, sizes of blocks and the kind of device; or the keys that are missing; or a Failure.

@@ -25,7 +25,7 @@ from daskglm.kernels import gpu, to_host
 from daskglm.losses import LOSSES, Loss
 from daskglm.messages import Facts, Problem
 from daskglm.objective import Objective
-from daskglm.placing import Place
+from daskglm.placing import Where
 from daskglm.progress import progress_bar
 from daskglm.report import Report, combine
 from daskglm.solvers import MAX_ITER, SOLVERS, check_options
@@ -81,7 +81,7 @@ class Settings:
             raise ValueError(f"class_weight={weight!r} has a weight that is not a number >= 0")
         return loss
 
-    def where(self) -> Place:
+    def where(self) -> Where:
         """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
         if self.device not in DEVICES:
             raise ValueError(f"device={self.device!r} is not one of {', '.join(map(repr, DEVICES))}")
@@ -92,7 +92,7 @@ class Settings:
             raise ValueError(f"device_memory_limit={limit!r} is not a number of bytes, such as '8GB'") from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        return Place(self.device, number)
+        return Where(self.device, number)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def train(
 
 
 # ---------------------------------------------------------------------------- where to run
-def _engine(data: Partitions, client: Any, where: Place) -> Engine:
+def _engine(data: Partitions, client: Any, where: Where) -> Engine:
     if client is None:
         if where.device == "cuda":
             gpu()  # before any loading, if there is no device

@@ -12,7 +12,7 @@ from daskglm.kernels import gpu
 from daskglm.losses import LOSSES
 from daskglm.messages import Plan, Problem
 from daskglm.objective import Objective
-from daskglm.placing import Place as Where
+from daskglm.placing import Where
 from daskglm.respond import Shard
 from daskglm.solvers.linear import ball_step
 from tests.conftest import make_problem, objective
@@ -91,7 +91,9 @@ def test_dual_ascent_certifies_its_answer(cupy, loss, options):
     assert abs(values[1] / values[0] - 1) <= 1.2e-4
 
 
-def test_the_dual_never_falls_though_teams_work_at_once(cupy):
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threads):
+    monkeypatch.setenv("TWIN_THREADS", threads)
     X, y = make_problem(300, 20, dtype=np.float32)
 
     block = to_block(X, y, place=Place(), classify=True)

@@ -2,9 +2,11 @@
 //
 // Every CUDA thread is a fiber of one thread of the machine. Fibers run in a random order, which changes at every
 // barrier, so that a missing barrier shows as a wrong result; a barrier that not all threads reach ends the program.
-// Blocks run one after another, in random order too. Nothing here tells of speed, memory coherence or real races of
-// atomics with plain accesses.
+// Blocks run in random order, one after another or, with TWIN_THREADS in the environment, on so many threads of the
+// machine at once. Asynchronous copies to shared memory are made when they are waited for. Nothing here tells of speed
+// or of how a GPU orders memory.
 #pragma once
+#include <atomic>
 #include <cmath>
 #include <csetjmp>
 #include <cstdint>
@@ -13,32 +15,43 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <thread>
 #include <ucontext.h>
 #include <vector>
 
 struct dim3 { unsigned x = 1, y = 1, z = 1; };
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
+static thread_local dim3 threadIdx, blockIdx;
+static dim3 blockDim, gridDim;
 static const int warpSize = 32;
 
 #define __global__
 #define __device__ static
 #define __forceinline__ inline
 #define __restrict__ __restrict
-#define __shared__ static
+#define __shared__ static thread_local
 #define __launch_bounds__(...)
 #define __CUDA_ON_CPU__ 1
 
 namespace twin {
 enum Wait { RUN, WARP, BLOCK, DONE };
-struct Fiber { ucontext_t context; jmp_buf at; std::vector<char> stack; bool begun; Wait wait; };
-static std::vector<Fiber> fibers;
-static unsigned self, count;
-static ucontext_t home_context;
-static jmp_buf home;
+struct Copy { void* to; const void* from; size_t size; int group; };
+struct Fiber {
+  ucontext_t context;
+  jmp_buf at;
+  std::vector<char> stack;
+  bool begun;
+  Wait wait;
+  std::vector<Copy> copies;
+  int group;
+};
+static thread_local std::vector<Fiber> fibers;
+static thread_local unsigned self;
+static thread_local jmp_buf home;
+static thread_local std::vector<double> dynamic_shared;
+static thread_local uint64_t slots[1024];
+static thread_local std::mt19937 random_bits(0);
+static unsigned count;
 static std::function<void()> body;
-static std::vector<double> dynamic_shared;
-static uint64_t slots[2048];
-static std::mt19937 random_bits(0);
 
 static void start() { body(); fibers[self].wait = DONE; _longjmp(home, 1); }
 
@@ -64,7 +77,12 @@ static void pause(Wait what) {
 }
 
 static void run_block() {
-  for (auto& f : fibers) { f.begun = false; f.wait = RUN; }
+  for (auto& f : fibers) {
+    f.begun = false;
+    f.wait = RUN;
+    f.copies.clear();
+    f.group = 0;
+  }
   std::vector<unsigned> order(count);
   for (unsigned i = 0; i < count; ++i) order[i] = i;
   for (;;) {
@@ -97,17 +115,40 @@ template <class F> void launch(const unsigned* grid, const unsigned* block, size
   blockDim = dim3{block[0], block[1], block[2]};
   count = blockDim.x * blockDim.y * blockDim.z;
   if (count == 0 || count > 1024) { std::fprintf(stderr, "a block of %u threads\n", count); std::abort(); }
-  fibers.resize(count);
-  for (auto& fiber : fibers) fiber.stack.resize(32768);
   body = f;
   std::vector<unsigned> blocks(gridDim.x * gridDim.y * gridDim.z);
   for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = i;
   for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_bits() % i]);
-  for (unsigned b : blocks) {
-    blockIdx = dim3{b % gridDim.x, b / gridDim.x % gridDim.y, b / (gridDim.x * gridDim.y)};
-    dynamic_shared.assign(shared / 8 + 1, std::nan("shared memory that was never written"));
-    run_block();
-  }
+  std::atomic<unsigned> next(0);
+  auto work = [&] {
+    fibers.resize(count);
+    for (auto& fiber : fibers) fiber.stack.resize(32768);
+    for (unsigned k; (k = next++) < blocks.size();) {
+      unsigned b = blocks[k];
+      blockIdx = dim3{b % gridDim.x, b / gridDim.x % gridDim.y, b / (gridDim.x * gridDim.y)};
+      dynamic_shared.assign(shared / 8 + 1, std::nan("shared memory that was never written"));
+      run_block();
+    }
+  };
+  const char* asked = std::getenv("TWIN_THREADS");
+  unsigned threads = asked ? std::atoi(asked) : 1;
+  if (threads <= 1) return work();
+  std::vector<std::thread> pool;
+  for (unsigned t = 0; t < threads; ++t) pool.emplace_back(work);
+  for (auto& thread : pool) thread.join();
+}
+
+// Asynchronous copies: made when their group is waited for, in the order of groups.
+static inline void copy_async(void* to, const void* from, size_t size) {
+  fibers[self].copies.push_back({to, from, size, fibers[self].group});
+}
+static inline void commit() { ++fibers[self].group; }
+static inline void wait_but(int latest) {
+  Fiber& f = fibers[self];
+  std::vector<Copy> left;
+  for (auto& c : f.copies)
+    if (c.group < f.group - latest) std::memcpy(c.to, c.from, c.size); else left.push_back(c);
+  f.copies.swap(left);
 }
 
 template <class T> uint64_t bits(T v) { uint64_t b = 0; std::memcpy(&b, &v, sizeof v); return b; }
@@ -138,7 +179,17 @@ template <class T> T __shfl_sync(unsigned, T v, int source, int width = 32) {
   unsigned lane = twin::self % 32;
   return twin::shuffle(v, lane / width * width + source % width);
 }
-template <class T> T atomicAdd(T* p, T v) { T old = *p; *p += v; return old; }
-static inline unsigned atomicInc(unsigned* p, unsigned most) { unsigned old = *p; *p = old >= most ? 0 : old + 1; return old; }
+template <class T> T atomicAdd(T* p, T v) {
+  std::atomic_ref<T> at(*p);
+  T old = at.load();
+  while (!at.compare_exchange_weak(old, old + v)) {}
+  return old;
+}
+static inline unsigned atomicInc(unsigned* p, unsigned most) {
+  std::atomic_ref<unsigned> at(*p);
+  unsigned old = at.load();
+  while (!at.compare_exchange_weak(old, old >= most ? 0 : old + 1)) {}
+  return old;
+}
 template <class T> T __ldg(const T* p) { return *p; }
 using std::abs;

@@ -44,7 +44,7 @@ def _compile(code, options):
         CACHE.mkdir(exist_ok=True)
         source, made = CACHE / f"{name}-{os.getpid()}.cpp", CACHE / f"{name}-{os.getpid()}.so"
         source.write_text(text)
-        flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-attributes"]
+        flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", "-U_FORTIFY_SOURCE", "-Wno-attributes"]
         subprocess.run([compiler, *flags, *options, "-o", str(made), str(source)], check=True)
         made.rename(library)
     return ctypes.CDLL(str(library)), signatures
