@@ -30,6 +30,7 @@ static const int warpSize = 32;
 #define __restrict__ __restrict
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
 #define __CUDA_ON_CPU__ 1
 
 namespace twin {

@@ -9,6 +9,19 @@ typedef long long int64;
   T* name = reinterpret_cast<T*>(dynamic_shared_memory)
 #endif
 
+// Copies from global to shared memory that pass by the registers (sm_80 on), in groups that can be waited for.
+#ifdef __CUDA_ON_CPU__
+#define COPY_ASYNC(to, from, bytes) twin::copy_async(to, from, bytes)
+#define COMMIT_COPIES() twin::commit()
+#define WAIT_FOR_COPIES_BUT(latest) twin::wait_but(latest)
+#else
+#define COPY_ASYNC(to, from, bytes)                                                          \
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(                            \
+                   (unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(bytes) : "memory")
+#define COMMIT_COPIES() asm volatile("cp.async.commit_group;" ::: "memory")
+#define WAIT_FOR_COPIES_BUT(latest) asm volatile("cp.async.wait_group %0;" ::"n"(latest) : "memory")
+#endif
+
 #define LOGISTIC 0
 #define SQUARED_HINGE 1
 #define SQUARED 2

@@ -126,8 +126,9 @@ def _narrow(
     side = gram.shape[0] if wanted else 0
     # what lies below the diagonal stays zero
     grams = part.workspace.get("gram", NARROW_BLOCKS * processors() * side * side, zeroed=True) if wanted else None
-    apart = side + 1 if wanted else d | 1
-    shared = 8 * (d + 1 + 2 * threads + 32) + threads * apart * part.X.itemsize
+    chunk, tiles = 16 // part.X.itemsize, 1 if wanted else 2
+    apart = side + 1 if wanted else d + chunk  # at most; see narrow.cu
+    shared = 8 * ((d + 2) // 2 * 2 + 2 * threads + 32) + tiles * threads * apart * part.X.itemsize
     function = kernel(
         ("visit", "narrow"),
         "dense_narrow",

@@ -1,17 +1,46 @@
 // Dense rows of up to 63 features: a tile of rows in shared memory, a thread for each row. With GRAM the upper triangle of
 // [X 1]' D [X 1] comes of the same tile: products in REAL, summed over the tile in REAL and beyond it in double.
 //
-// Shared memory: w (d + 1), slopes and curvatures (one a thread), 32 numbers of scratch, then the tile, whose rows are
-// an odd number of values apart so that the entries of a column lie in different banks.
+// Shared memory: w (d + 1, rounded up to even), slopes and curvatures (one a thread), 32 numbers of scratch, then two
+// tiles: while one is worked on the next is on its way (with GRAM one, whose other blocks have work meanwhile). Rows of
+// a tile are `apart` values apart, so that neighbouring threads' rows lie in different banks: an odd number of values, or
+// of chunks of 16 bytes where rows consist of such.
+
+#define CHUNK (16 / (int)sizeof(REAL))
+
+struct __align__(16) Chunk {
+  REAL value[CHUNK];
+};
+
+// Starts the copy of `count` rows into a tile.
+__device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int apart, bool chunks) {
+  const int width = chunks ? CHUNK : 1, a_row = d / width;
+  const int step_rows = blockDim.x / a_row, step_columns = blockDim.x % a_row;
+  int r = threadIdx.x / a_row, c = threadIdx.x % a_row;
+  for (int k = threadIdx.x; k < count * a_row; k += blockDim.x) {
+    if (chunks)
+      COPY_ASYNC(tile + r * apart + c * CHUNK, from + k * CHUNK, 16);
+    else
+      COPY_ASYNC(tile + r * apart + c, from + k, sizeof(REAL));
+    r += step_rows;
+    c += step_columns;
+    if (c >= a_row) {
+      c -= a_row;
+      ++r;
+    }
+  }
+}
 
 extern "C" __global__ void __launch_bounds__(256)
 dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
              const VECTOR* weight, VECTOR* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
              const int* live) {
   if (live && !*live) return;
-  const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4, apart = GRAM ? 4 * m + 1 : d | 1;
+  const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4;
+  const bool chunks = !GRAM && d % CHUNK == 0 && reinterpret_cast<size_t>(X) % 16 == 0;
+  const int apart = GRAM ? 4 * m + 1 : (chunks ? (d / CHUNK % 2 ? d : d + CHUNK) : d | 1);
   DYNAMIC_SHARED(double, shared);
-  double *coefficients = shared, *slopes = coefficients + d + 1, *curvatures = slopes + threads;
+  double *coefficients = shared, *slopes = coefficients + (d + 2) / 2 * 2, *curvatures = slopes + threads;
   double* scratch = curvatures + threads;
   REAL* tile = reinterpret_cast<REAL*>(scratch + 32);
   for (int j = me; j <= d; j += threads) coefficients[j] = j < d ? w[j] : (intercept ? w[d] : 0.0);
@@ -30,27 +59,38 @@ dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercep
     for (int k = me; k < threads * apart; k += threads) tile[k] = (REAL)0;  // the padding stays zero
   }
 
-  const int step_rows = threads / d, step_columns = threads % d;
-  for (int64 first = (int64)blockIdx.x * threads; first < rows; first += (int64)gridDim.x * threads) {
+  const int64 stride = (int64)gridDim.x * threads;
+  int64 first = (int64)blockIdx.x * threads;
+  if (GRAM) __syncthreads();
+  if (first < rows) fetch(tile, X + first * d, rows - first < threads ? rows - first : threads, d, apart, chunks);
+  COMMIT_COPIES();
+  for (int turn = 0; first < rows; first += stride, ++turn) {
     const int count = (int)(rows - first < threads ? rows - first : threads);
-    __syncthreads();
-    int r = me / d, c = me % d;
-    const REAL* from = X + first * d;
-#pragma unroll 4
-    for (int k = me; k < count * d; k += threads) {
-      tile[r * apart + c] = from[k];
-      r += step_rows;
-      c += step_columns;
-      if (c >= d) {
-        c -= d;
-        ++r;
-      }
-    }
+    const int64 next = first + stride;
+    const int coming = (int)(next >= rows ? 0 : (rows - next < threads ? rows - next : threads));
+#if GRAM
+    WAIT_FOR_COPIES_BUT(0);
+#else
+    REAL* other = reinterpret_cast<REAL*>(scratch + 32) + (turn + 1) % 2 * threads * apart;
+    tile = reinterpret_cast<REAL*>(scratch + 32) + turn % 2 * threads * apart;
+    if (coming) fetch(other, X + next * d, coming, d, apart, chunks);
+    COMMIT_COPIES();
+    WAIT_FOR_COPIES_BUT(1);
+#endif
     __syncthreads();
     Row row = {0.0, 0.0, 0.0};
     if (me < count) {
       double u = coefficients[d];
-      for (int j = 0; j < d; ++j) u += coefficients[j] * (double)tile[me * apart + j];
+      if (chunks) {
+        const Chunk* x = reinterpret_cast<const Chunk*>(tile + me * apart);
+        for (int k = 0; k < d / CHUNK; ++k) {
+          const Chunk part = x[k];
+#pragma unroll
+          for (int j = 0; j < CHUNK; ++j) u += coefficients[k * CHUNK + j] * (double)part.value[j];
+        }
+      } else {
+        for (int j = 0; j < d; ++j) u += coefficients[j] * (double)tile[me * apart + j];
+      }
       row = visit(mode, y, weight, z, curvature, first + me, u);
       if (GRAM) tile[me * apart + d] = (REAL)1;
     }
@@ -78,6 +118,11 @@ dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercep
       }
       for (int k = 0; k < 16; ++k) entries[k] += (double)sums[k];
     }
+    __syncthreads();
+#if GRAM
+    if (coming) fetch(tile, X + next * d, coming, d, apart, chunks);
+    COMMIT_COPIES();
+#endif
   }
 
   const int length = diagonal ? 2 * d + 3 : d + 2;
