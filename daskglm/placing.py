@@ -18,7 +18,7 @@ TINY_ON_DEVICE = 1 << 23  # the same for rows that go to a device, where a launc
 TINY_RUN = 64
 BUFFER_SHARE = 8  # part of the memory allowed that each of the two streaming buffers may take, at most
 LARGEST_BUFFER = 256 << 20
-VECTORS = 6  # numbers a row that a solve keeps beside X: targets, weights, curvatures and three margins
+VECTORS = 5  # numbers a row that a solve keeps beside X: targets, weights, curvatures and two margins
 
 
 @dataclass(frozen=True)

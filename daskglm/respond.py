@@ -22,7 +22,6 @@ from daskglm.losses import SMOOTHED_HINGE
 from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
 from daskglm.placing import WHERE_THEY_ARE, Where, place
 
-KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
 NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
@@ -72,7 +71,7 @@ class Memo:
         """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= KEPT_MARGINS and spare is not None
+            full = len(self.margins) >= self.home.KEPT_MARGINS and spare is not None
             self.margins[token] = self.margins.pop(spare) if full and spare is not None else self.vector(None)
 
 

@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 xp = np
+KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 
 
 class Pattern(NamedTuple):

@@ -22,6 +22,7 @@ __all__ = [
     "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature",
     "is_resident", "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
 ]  # fmt: skip
+KEPT_MARGINS = 2  # vectors of n numbers a block may hold: two ends of a line search; memory is scarcer here
 adopt_rmm()
 SINGULAR = 1e-7  # pivots of a factor below this: what is flat is left to the eigendecomposition on the host
 
