@@ -36,14 +36,21 @@ class Where:
 WHERE_THEY_ARE = Where()
 
 
-def place(named: list[tuple[Any, Block]], where: Where) -> tuple[list[Any], list[Block]]:
-    """Join tiny neighbours and move rows; names of joined blocks become tuples."""
+def place(named: list[tuple[Any, Block]], where: Where, placed: dict[Any, Block]) -> tuple[list[Any], list[Block]]:
+    """Join tiny neighbours and move rows; names of joined blocks become tuples.
+
+    `placed` knows blocks that have been moved already, by name, and takes up those that are now.
+    """
     blocks = [block for _, block in named]
     if not where.is_cuda(blocks):
         named = [(name, block._replace(X=to_host(block.X))) for name, block in named]
         return _without_tiny(named, TINY_VALUES)
     names, blocks = _without_tiny(named, TINY_ON_DEVICE)
-    return names, _to_device(blocks, where.limit)
+    new = [(name, block) for name, block in zip(names, blocks, strict=True) if name not in placed]
+    there = sum(_needed(block) for block in placed.values())
+    moved = _to_device([block for _, block in new], where.limit, there)
+    placed.update(zip([name for name, _ in new], moved, strict=True))
+    return names, [placed[name] for name in names]
 
 
 def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any], list[Block]]:
@@ -60,16 +67,31 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
     return [name for name, _ in joined], [block for _, block in joined]
 
 
-def _to_device(blocks: list[Block], limit: int | None) -> list[Block]:
-    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond."""
+def _vectors(block: Block) -> int:
+    """Bytes of the vectors that a solve keeps beside a block."""
+    return VECTORS * block.facts.n_rows * (8 if block.labels is None else 4)
+
+
+def _needed(block: Block) -> int:
+    return _vectors(block) + block.facts.nbytes
+
+
+def _to_device(blocks: list[Block], limit: int | None, there: int) -> list[Block]:
+    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond.
+
+    `there` is what this fit has there already; with a limit that counts too.
+    """
     home = gpu()
-    budget = home.available(limit)
-    vectors = sum(
-        VECTORS * block.facts.n_rows * (8 if block.labels is None else block.X.dtype.itemsize) for block in blocks
-    )
+    budget = home.available(limit) - (there if limit is not None else 0)
+    vectors = sum(map(_vectors, blocks))
     already = sum(block.facts.nbytes for block in blocks if on_device(block.X))
     to_move = sum(block.facts.nbytes for block in blocks) - already
     room = budget - vectors - already
+    if to_move and room <= 0:
+        raise MemoryError(
+            f"rows of {to_move:,} bytes cannot even be streamed through {budget:,} bytes of device memory, of which "
+            f"vectors with a number for each row take {vectors:,}: raise device_memory_limit, or use more workers"
+        )
     if to_move <= room:
         buffer = 0
     else:

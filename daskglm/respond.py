@@ -103,6 +103,8 @@ class Shard:
         Names of the blocks, keys of `memos`.
     where : Where
         Whether the rows go to a GPU; default: they stay where they are.
+    placed : dict, optional
+        Blocks on a device by name, shared like `memos`.
     """
 
     def __init__(
@@ -112,9 +114,10 @@ class Shard:
         memos: dict[Any, Memo] | None = None,
         names: Sequence[Any] = (),
         where: Where = WHERE_THEY_ARE,
+        placed: dict[Any, Block] | None = None,
     ) -> None:
         named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
-        self.names, self.blocks = place(named, where)
+        self.names, self.blocks = place(named, where, {} if placed is None else placed)
         self.home = home_of(self.blocks[0].X) if self.blocks else host
         self.memos = {} if memos is None else memos
         self.threads = threads if self.home is host else 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from daskglm.blocks import Block
 from daskglm.kernels import gpu, to_host
 from daskglm.messages import Problem, Request, Totals, add
 from daskglm.placing import Where
@@ -30,10 +31,11 @@ class Failure:
 
 @dataclass
 class Session:
-    """What one fit keeps on one worker: shards by number, memos by key of block, and a lock that keeps order."""
+    """What one fit keeps on one worker: shards by number, memos and moved blocks by key, a lock that keeps order."""
 
     shards: dict[int, Shard] = field(default_factory=dict)
     memos: dict[str, Memo] = field(default_factory=dict)
+    placed: dict[Any, Block] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -43,6 +45,7 @@ class Session:
             shard.close()
         self.shards.clear()
         self.memos.clear()
+        self.placed.clear()
 
 
 _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
@@ -62,7 +65,7 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
     state = sessions.setdefault(session, Session())
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
-        make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where)
+        make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed)
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
         except Exception as error:

@@ -204,6 +204,21 @@ def test_what_is_streamed_and_what_stays(cupy):
     assert isinstance(Shard([block], 1, where=Where("cuda", 1 << 30)).blocks[0].X, gpu().dense.Rows)
 
 
+def test_a_limit_below_the_vectors_of_rows_is_an_error(cupy):
+    X, y = make_problem(3000, 10)
+    with pytest.raises(MemoryError, match="raise device_memory_limit"):
+        daskglm.fit(X, y, device="cuda", device_memory_limit=3000 * 8)
+
+
+def test_shards_of_one_fit_share_what_was_moved(cupy):
+    X, y = make_problem(2000, 10)
+    block = to_block(X, y, place=Place(), classify=True)
+    placed, memos = {}, {}
+    first = Shard([block], 1, memos, ["a"], Where("cuda"), placed)
+    again = Shard([block], 1, memos, ["a"], Where("cuda"), placed)
+    assert again.blocks[0].X is first.blocks[0].X
+
+
 def test_a_solve_takes_no_memory_an_iteration(cupy):
     """After the first solve the same one again asks for no more than its totals and coefficients."""
 

@@ -66,7 +66,7 @@ FLOORS = {
 }
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
-    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
+    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
     ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
         ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),

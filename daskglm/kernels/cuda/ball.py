@@ -1,10 +1,17 @@
 """Conjugate gradients in a trust region without the host: `linear.cg_in_ball` with everything on the device.
 
-How it meets the list of Halloran & Rocke 2020 (section 4, (a)-(e)): vectors never leave the device, so nothing of
-length d or n is copied; v'Hv and all other scalars stay there too and decide there (`ball.cu`); a chunk of STEPS
-iterations is captured once as a CUDA graph and launched as one; the host learns of the end from one asynchronous copy
-of five integers into pinned memory, and enqueues the next chunk before it waits for the copy of the last one. A chunk
-that proves to be one too many costs its launch: its kernels see the flag and return.
+How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer latency):
+
+- (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS iterations, captured
+  once as a CUDA graph and launched as one;
+- (b) the transfer follows them on that stream: eight integers, into pinned memory, nothing of length d or n;
+- (c) independent work comes before waiting: the next chunk is enqueued, and should it prove one too many its kernels see
+  the flag LIVE and return at once;
+- (d) the stream is synchronised, by an event, just before the host reads the flags;
+- (e) scalars, v'Hv among them, are not even returned: they are used where they are made (`ball.cu`).
+
+The other way, host to device, `memory.Upload` and `streamed` launch a copy as soon as its data are packed, and what
+needs them waits for an event on the device. Margins, losses, slopes and D come of one kernel (`visit.cu`, `csr.cu`).
 """
 
 from __future__ import annotations

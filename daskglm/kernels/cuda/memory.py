@@ -23,7 +23,7 @@ class Upload:
 
     def __init__(self) -> None:
         self.stream = cp.cuda.Stream(non_blocking=True)
-        self.buffers = [pinned(CHUNK_BYTES, np.uint8) for _ in range(2)]
+        self.buffers = [np.empty(0, np.uint8)] * 2  # page-locking takes time: not before there is something to copy
         self.free = [self.stream.record() for _ in self.buffers]
         self.turn = 0
 
@@ -40,7 +40,7 @@ class Upload:
             k = self.turn = (self.turn + 1) % 2
             self.free[k].synchronize()
             need = part.size * dtype.itemsize
-            if need > len(self.buffers[k]):  # a single row longer than a chunk
+            if need > len(self.buffers[k]):
                 self.buffers[k] = pinned(need, np.uint8)
             staged = self.buffers[k][:need].view(dtype)
             staged.reshape(part.shape)[...] = part  # conversion and packing overlap with the copy before
