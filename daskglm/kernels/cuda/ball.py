@@ -5,8 +5,8 @@ How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer 
 - (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS iterations, captured
   once as a CUDA graph and launched as one;
 - (b) the transfer follows them on that stream: eight integers, into pinned memory, nothing of length d or n;
-- (c) independent work comes before waiting: the next chunk is enqueued, and should it prove one too many its kernels see
-  the flag LIVE and return at once;
+- (c) independent work comes before waiting: the next chunk is enqueued; if it proves one too many its kernels see the
+  flag LIVE and return at once;
 - (d) the stream is synchronised, by an event, just before the host reads the flags;
 - (e) scalars, v'Hv among them, are not even returned: they are used where they are made (`ball.cu`).
 
