@@ -22,12 +22,12 @@ fi
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR="$work/numba"
 status=0
 echo "== tests marked gpu"
-timeout 150 "$python" -m pytest -q -m gpu -p no:cacheprovider -W default tests/test_device_kernels.py tests/test_device.py 2>&1 \
+timeout 120 "$python" -m pytest -q -m gpu -p no:cacheprovider -W default tests/test_device_kernels.py tests/test_device.py 2>&1 \
   | tee "$work/tests.log" || status=1
 if sanitizer=$(command -v compute-sanitizer); then
   for tool in memcheck racecheck; do
     echo "== compute-sanitizer $tool" | tee -a "$work/tests.log"
-    timeout 60 "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" -m benchmarks.gpu.kernels 2>&1 \
+    timeout 45 "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" -m benchmarks.gpu.kernels 2>&1 \
       | tail -n 5 | tee -a "$work/tests.log" || status=1
   done
 else

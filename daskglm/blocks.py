@@ -152,7 +152,9 @@ def _frame_rows(frame: Any, place: Place) -> Any:
         if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"{place}column {name!r} has dtype {dtype}; encode it as numbers before fit")
     if on_device(frame):  # cuDF; missing values become NaN, which the check of values reports
-        return gpu().xp.ascontiguousarray(_as_float(frame.to_cupy(na_value=np.nan), f"{place}X"))
+        exact = all(dtype == np.float32 or (dtype.kind in "biu" and dtype.itemsize <= 2) for dtype in frame.dtypes)
+        floats = frame.astype(np.float32 if exact else np.float64)
+        return gpu().xp.ascontiguousarray(floats.to_cupy(na_value=np.nan))
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.ascontiguousarray(_as_float(frame.to_numpy(), f"{place}X"))

@@ -133,6 +133,61 @@ def test_bad_values_on_the_device_are_found_with_their_place(cupy):
         daskglm.fit(cupy.asarray(X), y)
 
 
+class Frame:
+    """As much of a cuDF frame as is asked of one; cuDF itself cannot be installed without a GPU's driver."""
+
+    __module__ = "cudf.core.dataframe"
+
+    def __init__(self, frame):
+        self.frame, self.iloc, self.dtypes, self.columns = frame, None, frame.dtypes, frame.columns
+        self.shape, self.ndim = frame.shape, 2
+
+    def __getitem__(self, names):
+        part = self.frame[names]
+        return Frame(part) if isinstance(names, list) else Column(part)
+
+    def drop(self, columns):
+        return Frame(self.frame.drop(columns=columns))
+
+    def astype(self, dtype):
+        return Frame(self.frame.astype(dtype))
+
+    def to_cupy(self, na_value=None):
+        import cupy
+
+        return cupy.asarray(self.frame.to_numpy(na_value=na_value))
+
+
+class Column:
+    """A column of it."""
+
+    __module__ = "cudf.core.series"
+
+    def __init__(self, values):
+        self.values, self.shape, self.ndim = values, values.shape, 1
+
+    def __len__(self):
+        return len(self.values)
+
+    def to_numpy(self):
+        return self.values.to_numpy()
+
+
+@pytest.mark.parametrize("wide", [np.float32, np.int64])
+def test_frames_on_the_device(cupy, wide):
+    import pandas as pd
+
+    X, y = make_problem(300, 3, dtype=np.float32)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.arange(300).astype(wide) % 7, label=y)
+    host, device = daskglm.fit(frame, "label", tol=1e-8), daskglm.fit(Frame(frame), "label", tol=1e-8)
+    assert device.report_.device == "cuda"
+    np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-3, atol=1e-5)
+    assert (device.predict(Frame(frame.drop(columns="label"))) == host.predict(frame.drop(columns="label"))).all()
+    frame.loc[7, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"NaN.*row 7, column 'b'"):
+        daskglm.fit(Frame(frame), "label")
+
+
 def test_warm_start_and_no_penalty_and_no_intercept(cupy):
     X, y = make_problem(400, 6)
     first = daskglm.fit(X, y, device="cuda", fit_intercept=False, C=0.3)
