@@ -22,8 +22,8 @@ VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}",) for vector in REALS],
     ("ball",): [()],
     ("dense",): TYPES,
-    ("visit", "narrow"): [(*types, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)],
-    ("visit", "wide"): [
+    ("narrow",): [(*types, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)],
+    ("wide",): [
         (*types, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
         for types in TYPES
         for each, diagonal in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]

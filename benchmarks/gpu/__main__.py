@@ -34,6 +34,12 @@ PACKAGES = (
 @click.option("--tests", type=click.Path(path_type=Path, exists=True), help="Log of the tests, quoted in the report.")
 def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
     """Measure and write; a case that fails is a line of the report, and the exit status tells."""
+    from daskglm.kernels import gpu
+
+    try:
+        gpu()
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from None
     from benchmarks.gpu import cases, peers
 
     start = time.monotonic()

@@ -73,6 +73,36 @@ __device__ inline Jet loss_at(int code, double y, double z, double s) {
   return jet;
 }
 
+// What a kernel that has the margin u of row i makes of it. mode: a loss code (>= 0): margin, slope and curvature are
+// stored (null: not wanted); PRODUCT: slope = curvature * margin is, and the value is v'Hv; FORWARD: the margin is.
+#define PRODUCT -1
+#define FORWARD -2
+
+struct Row {
+  double slope, curvature, value;
+};
+
+template <class Number>
+__device__ inline Row visit(int mode, const Number* y, const Number* weight, Number* z, Number* slope,
+                            Number* curvature, int64 i, double u) {
+  Row row = {0.0, 0.0, 0.0};
+  if (mode == PRODUCT) {
+    row.curvature = (double)curvature[i];
+    row.slope = row.curvature * u;
+    row.value = row.slope * u;
+  } else {
+    z[i] = (Number)u;
+    if (mode == FORWARD) return row;
+    Jet jet = loss_at(mode, (double)y[i], u, weight ? (double)weight[i] : 1.0);
+    if (curvature) curvature[i] = (Number)jet.curvature;
+    row.slope = jet.slope;
+    row.curvature = jet.curvature;
+    row.value = jet.value;
+  }
+  if (slope) slope[i] = (Number)row.slope;
+  return row;
+}
+
 // Sum over groups of `width` neighbouring lanes; the first lane of a group has it.
 __device__ inline double lane_sum(double x, int width) {
   for (int step = width / 2; step > 0; step /= 2) x += __shfl_down_sync(EVERY_LANE, x, step, width);

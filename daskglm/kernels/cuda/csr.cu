@@ -4,11 +4,7 @@
 // Column sums are taken in segments, so that a frequent column does not keep one warp busy for long; their sums are
 // added in order, so that results do not depend on timing. Without the CSC rows are scattered by atomics, which do.
 
-#define PRODUCT -1
-#define FORWARD -2
-
-// Margins, and by mode: slopes and curvatures of a loss (>= 0), or slopes = curvature * margin (PRODUCT), or margins only
-// (FORWARD). A row of partial: sums of slopes, of losses (PRODUCT: v'Hv) and of curvatures.
+// Margins and what `visit` makes of them. A row of partial: sums of slopes, of values and of curvatures.
 extern "C" __global__ void __launch_bounds__(256)
 csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes, int d,
             const double* w, int intercept, int mode, const VECTOR* y, const VECTOR* weight, VECTOR* z, VECTOR* slope,
@@ -34,21 +30,10 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     if (pattern) u *= (double)data[0];
     u += b;
     if (i >= rows || lane != 0) continue;
-    if (mode == PRODUCT) {
-      double r = (double)curvature[i] * u;
-      slope[i] = (VECTOR)r;
-      slopes += r;
-      value += r * u;
-    } else {
-      z[i] = (VECTOR)u;
-      if (mode == FORWARD) continue;
-      Jet jet = loss_at(mode, y[i], u, weight ? (double)weight[i] : 1.0);
-      slope[i] = (VECTOR)jet.slope;
-      curvature[i] = (VECTOR)jet.curvature;
-      slopes += jet.slope;
-      value += jet.value;
-      curvatures += jet.curvature;
-    }
+    Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
+    slopes += row.slope;
+    value += row.value;
+    curvatures += row.curvature;
   }
   if (mode == FORWARD) return;
   slopes = block_sum(slopes, scratch);

@@ -1,10 +1,6 @@
 // Dense rows of any width, one product at a time, and what the library's matrix product wants for a Gram.
 
-#define PRODUCT -1
-#define FORWARD -2
-
-// Margins, a warp a row, and by mode: slopes and curvatures of a loss (>= 0), or slopes = curvature * margin (PRODUCT),
-// or margins only (FORWARD). A row of partial: sums of slopes and of losses (PRODUCT: v'Hv).
+// Margins, a warp a row, and what `visit` makes of them. A row of partial: sums of slopes and of values.
 extern "C" __global__ void __launch_bounds__(256)
 dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
               const VECTOR* weight, VECTOR* z, VECTOR* slope, VECTOR* curvature, double* partial, const int* live) {
@@ -20,20 +16,9 @@ dense_forward(const REAL* X, long long rows, int d, const double* w, int interce
     for (int j = lane; j < d; j += 32) u += (double)X[i * d + j] * w[j];
     u = lane_sum(u, 32) + b;
     if (lane != 0) continue;
-    if (mode == PRODUCT) {
-      double r = (double)curvature[i] * u;
-      slope[i] = (VECTOR)r;
-      slopes += r;
-      value += r * u;
-    } else {
-      z[i] = (VECTOR)u;
-      if (mode == FORWARD) continue;
-      Jet jet = loss_at(mode, y[i], u, weight ? (double)weight[i] : 1.0);
-      slope[i] = (VECTOR)jet.slope;
-      curvature[i] = (VECTOR)jet.curvature;
-      slopes += jet.slope;
-      value += jet.value;
-    }
+    Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
+    slopes += row.slope;
+    value += row.value;
   }
   if (mode == FORWARD) return;
   slopes = block_sum(slopes, scratch);

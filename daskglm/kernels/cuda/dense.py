@@ -130,7 +130,7 @@ def _narrow(
     apart = side + 1 if wanted else d + chunk  # at most; see narrow.cu
     shared = 8 * ((d + 2) // 2 * 2 + 2 * threads + 32) + tiles * threads * apart * part.X.itemsize
     function = kernel(
-        ("visit", "narrow"),
+        ("narrow",),
         "dense_narrow",
         *part.options,
         numbers(curvature if z is None else z),
@@ -161,7 +161,7 @@ def _wide(
     length = 2 * d + 3 if fused else d + 2
     partial = part.workspace.get("partial", grid * length)
     function = kernel(
-        ("visit", "wide"), "dense_wide", *part.options, numbers(curvature), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
+        ("wide",), "dense_wide", *part.options, numbers(curvature), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
     )
     args = (
         part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),

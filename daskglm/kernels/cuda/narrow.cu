@@ -1,6 +1,9 @@
 // Dense rows of up to 63 features: a tile of rows in shared memory, a thread for each row. With GRAM the upper triangle of
 // [X 1]' D [X 1] comes of the same tile: products in REAL, summed over the tile in REAL and beyond it in double.
 //
+// What blocks sum up they leave in rows of `partial`, which `sum_partials` adds in their order, so that results do not
+// depend on timing: [d gradient entries, sum of slopes, value] and, with the diagonal, d + 1 entries more.
+//
 // Shared memory: w (d + 1, rounded up to even), slopes and curvatures (one a thread), 32 numbers of scratch, then two
 // tiles: while one is worked on the next is on its way (with GRAM one, whose other blocks have work meanwhile). Rows of
 // a tile are `apart` values apart, so that neighbouring threads' rows lie in different banks: an odd number of values, or
@@ -91,7 +94,7 @@ dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercep
       } else {
         for (int j = 0; j < d; ++j) u += coefficients[j] * (double)tile[me * apart + j];
       }
-      row = visit(mode, y, weight, z, curvature, first + me, u);
+      row = visit<VECTOR>(mode, y, weight, z, nullptr, curvature, first + me, u);
       if (GRAM) tile[me * apart + d] = (REAL)1;
     }
     slopes[me] = row.slope;

@@ -1,5 +1,7 @@
 // Dense rows of up to 32 * EACH features: a warp holds a row in its registers, EACH values a lane, so that one read
 // serves both products. With DIAGONAL the Hessian's diagonal comes of it too.
+// What blocks sum up they leave in rows of `partial`, which `sum_partials` adds in their order, so that results do not
+// depend on timing: [d gradient entries, sum of slopes, value] and, with the diagonal, d + 1 entries more.
 
 extern "C" __global__ void __launch_bounds__(256)
 dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
@@ -24,7 +26,8 @@ dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept,
     for (int k = 0; k < EACH; ++k)
       if (lane + 32 * k < d) u += (double)held[k] * w[lane + 32 * k];
     for (int step = 16; step > 0; step /= 2) u += __shfl_xor_sync(EVERY_LANE, u, step);
-    Row row = visit(mode, y, weight, z, curvature, i, u + b);  // every lane: the same number to the same place
+    // every lane writes the same numbers to the same places
+    Row row = visit<VECTOR>(mode, y, weight, z, nullptr, curvature, i, u + b);
     value += row.value;
     slope_sum += row.slope;
     curvature_sum += row.curvature;
