@@ -133,6 +133,25 @@ def test_bad_values_on_the_device_are_found_with_their_place(cupy):
         daskglm.fit(cupy.asarray(X), y)
 
 
+@pytest.mark.parametrize("solver", ["newton", "tron", "sdca"])
+def test_many_blocks_of_several_kinds(cupy, solver):
+    """Dask without a cluster: blocks of both dtypes and storages, one of them empty, weights in between."""
+    from dask import delayed
+
+    X, y = make_problem(900, 6, dtype=np.float32)
+    weight = np.random.default_rng(0).random(900)
+    cuts = [0, 200, 200, 430, 600, 900]
+    kinds = [np.asarray, np.asarray, sp.csr_matrix, cupy.asarray, lambda part: part.astype(np.float64)]
+    runs = [slice(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+    blocks = [delayed(kind(X[run])) for kind, run in zip(kinds, runs, strict=True)]
+    labels, weights = [delayed(y[run]) for run in runs], [delayed(weight[run]) for run in runs]
+    options = {"solver": solver, "sample_weight": weights, "tol": 1e-7, "random_state": 0, "device": "cuda"}
+    model = daskglm.fit(blocks, labels, **options)
+    best = daskglm.fit(X, y, sample_weight=weight, tol=1e-10)
+    values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic", weight) for m in (best, model)]
+    assert values[1] <= values[0] * (1 + 2e-7)
+
+
 class Frame:
     """As much of a cuDF frame as is asked of one; cuDF itself cannot be installed without a GPU's driver."""
 

@@ -51,22 +51,24 @@ __device__ inline double conjugate(int code, double y, double a) {
   return square * a * a - y * a;
 }
 
-__device__ inline int64 shuffled(int64 i, int64 mask, int half, int64 key) {
-  i = ((i + key) * 0x9E3779B1LL) & mask;
+typedef unsigned long long bits64;  // overflows as it should
+
+__device__ inline bits64 shuffled(bits64 i, bits64 mask, int half, bits64 key) {
+  i = ((i + key) * 0x9E3779B1ULL) & mask;
   i ^= i >> half;
-  i = ((i + (key >> 20)) * 0x85EBCA6BLL) & mask;
+  i = ((i + (key >> 20)) * 0x85EBCA6BULL) & mask;
   i ^= i >> half;
-  i = ((i + (key >> 40)) * 0xC2B2AE35LL) & mask;
+  i = ((i + (key >> 40)) * 0xC2B2AE35ULL) & mask;
   return i ^ (i >> half);
 }
 
 __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
   int bits = 1;
   while ((1LL << bits) < count) ++bits;
-  const int64 mask = (1LL << bits) - 1;
-  int64 at = shuffled(i, mask, (bits + 1) / 2, key);
-  while (at >= count) at = shuffled(at, mask, (bits + 1) / 2, key);
-  return at;
+  const bits64 mask = (1ULL << bits) - 1;
+  bits64 at = shuffled(i, mask, (bits + 1) / 2, key);
+  while (at >= (bits64)count) at = shuffled(at, mask, (bits + 1) / 2, key);
+  return (int64)at;
 }
 
 // One epoch over the rows of a block. gridDim = (teams, partitions); each partition has a replica of v (d + 1). Buckets
