@@ -18,7 +18,8 @@ TINY_ON_DEVICE = 1 << 23  # the same for rows that go to a device, where a launc
 TINY_RUN = 64
 BUFFER_SHARE = 8  # part of the memory allowed that each of the two streaming buffers may take, at most
 LARGEST_BUFFER = 256 << 20
-VECTORS = 5  # numbers a row that a solve keeps beside X: targets, weights, curvatures and two margins
+VECTORS = 24  # bytes a row that a solve keeps beside X: targets, weights, curvatures and margins
+EXACT_VECTORS = 36  # the same where all of them are float64
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
 
 def _vectors(block: Block) -> int:
     """Bytes of the vectors that a solve keeps beside a block."""
-    return VECTORS * block.facts.n_rows * (8 if block.labels is None else 4)
+    return (EXACT_VECTORS if block.labels is None else VECTORS) * block.facts.n_rows
 
 
 def _needed(block: Block) -> int:

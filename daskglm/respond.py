@@ -37,6 +37,7 @@ class Memo:
         self.home = home_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
         self.margins: dict[int, Any] = {}
+        self.kept = self.home.kept_margins(self.rows)
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
         # targets of a regression may differ by less than float32 rows would tell apart
@@ -71,8 +72,9 @@ class Memo:
         """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= self.home.KEPT_MARGINS and spare is not None
-            self.margins[token] = self.margins.pop(spare) if full and spare is not None else self.vector(None)
+            full = len(self.margins) >= self.kept and spare is not None
+            old = self.margins.pop(spare) if full and spare is not None else None
+            self.margins[token] = self.home.vector(None, self.rows) if old is None else old
 
 
 def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -249,7 +249,7 @@ def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, 
     whole = daskglm.fit(X, y, solver=solver, tol=1e-6, random_state=0)
     nbytes = X.nbytes if storage == "dense" else X.indices.nbytes + X.indptr.nbytes
     streamed = daskglm.fit(
-        X, y, solver=solver, tol=1e-6, random_state=0, device="cuda", device_memory_limit=1200 * 20 + nbytes // 3
+        X, y, solver=solver, tol=1e-6, random_state=0, device="cuda", device_memory_limit=1200 * 24 + nbytes // 3
     )
     assert streamed.report_.converged
     values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic") for m in (whole, streamed)]
@@ -262,7 +262,7 @@ def test_what_is_streamed_and_what_stays(cupy):
 
     X, y = make_problem(3000, 10, dtype=np.float32)
     block = to_block(X, y, place=Place(), classify=True)
-    vectors = 5 * 4 * 3000
+    vectors = 24 * 3000
     shard = Shard([block], 1, where=Where("cuda", vectors + X.nbytes // 2))
     rows = shard.blocks[0].X
     assert isinstance(rows, gpu().streamed.Rows)

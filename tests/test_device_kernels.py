@@ -65,7 +65,7 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
             diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
             host.evaluate(code, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram)
             host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
-            margins, curvatures = (home.vector(None, device_rows, exact=exact) for _ in range(2))
+            margins, curvatures = home.vector(None, device_rows), home.vector(None, device_rows, exact=exact)
             vectors = [home.vector(part, device_rows, exact=exact) if len(part) else part for part in (y, given_weight)]
             for wanted in {"diagonal", "gram" if side else "diagonal"}:
                 out, D = home.zeros(d + 2), home.zeros(d + 1 if wanted == "diagonal" else 0)

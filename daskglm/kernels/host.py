@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 xp = np
-KEPT_MARGINS = 3  # vectors of n numbers a block may hold: two ends of a line search and one to spare
 
 
 class Pattern(NamedTuple):
@@ -72,6 +71,11 @@ def zeros(*shape: int) -> np.ndarray:
 def coefficients(w: np.ndarray, d: int) -> tuple[np.ndarray, float]:
     """Coefficients of features, and the intercept (zero where w has none)."""
     return w[:d], float(w[d]) if len(w) > d else 0.0
+
+
+def kept_margins(rows: Any) -> int:
+    """Vectors of margins that a block may hold: two ends of a line search and one to spare."""
+    return 3
 
 
 def gram_without_curvature(rows: Any) -> bool:

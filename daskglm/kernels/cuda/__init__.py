@@ -20,9 +20,9 @@ from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 
 __all__ = [
     "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature",
-    "is_resident", "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
+    "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
 ]  # fmt: skip
-KEPT_MARGINS = 2  # vectors of n numbers a block may hold: two ends of a line search; memory is scarcer here
+VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
 adopt_rmm()
 SINGULAR = 1e-7  # pivots of a factor below this: what is flat is left to the eigendecomposition on the host
 
@@ -79,6 +79,15 @@ def add_twin(rows: Any, room: int) -> int:
         return 0
     csr.add_twin(rows)
     return int(rows.nbytes)
+
+
+def kept_margins(rows: Any) -> int:
+    """Vectors of margins (8 bytes a row) that a block may hold, targets and curvatures having their place.
+
+    One will do: a point's margins that are wanted again are computed again, at the cost of a pass.
+    """
+    row = VECTORS_SHARE * rows.nbytes / max(rows.n, 1) - 2 * np.dtype(dtype_of(rows)).itemsize
+    return int(min(max(row // 8, 1), 3))
 
 
 def gram_without_curvature(rows: Any) -> bool:

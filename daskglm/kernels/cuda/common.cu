@@ -1,5 +1,5 @@
 // What all sources share: the losses as `losses.py` has them, and sums over the threads of a block.
-// REAL is the dtype of the rows, VECTOR that of vectors with one number a row; sums and coefficients are double.
+// REAL is the dtype of the rows, VECTOR that of targets, weights and curvatures; all else is double.
 
 typedef long long int64;
 
@@ -83,7 +83,7 @@ struct Row {
 };
 
 template <class Number>
-__device__ inline Row visit(int mode, const Number* y, const Number* weight, Number* z, Number* slope,
+__device__ inline Row visit(int mode, const Number* y, const Number* weight, double* z, double* slope,
                             Number* curvature, int64 i, double u) {
   Row row = {0.0, 0.0, 0.0};
   if (mode == PRODUCT) {
@@ -91,7 +91,7 @@ __device__ inline Row visit(int mode, const Number* y, const Number* weight, Num
     row.slope = row.curvature * u;
     row.value = row.slope * u;
   } else {
-    z[i] = (Number)u;
+    z[i] = u;
     if (mode == FORWARD) return row;
     Jet jet = loss_at(mode, (double)y[i], u, weight ? (double)weight[i] : 1.0);
     if (curvature) curvature[i] = (Number)jet.curvature;
@@ -99,7 +99,7 @@ __device__ inline Row visit(int mode, const Number* y, const Number* weight, Num
     row.curvature = jet.curvature;
     row.value = jet.value;
   }
-  if (slope) slope[i] = (Number)row.slope;
+  if (slope) slope[i] = row.slope;
   return row;
 }
 

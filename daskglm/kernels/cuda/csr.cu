@@ -7,7 +7,7 @@
 // Margins and what `visit` makes of them. A row of partial: sums of slopes, of values and of curvatures.
 extern "C" __global__ void __launch_bounds__(256)
 csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes, int d,
-            const double* w, int intercept, int mode, const VECTOR* y, const VECTOR* weight, VECTOR* z, VECTOR* slope,
+            const double* w, int intercept, int mode, const VECTOR* y, const VECTOR* weight, double* z, double* slope,
             VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];

@@ -102,7 +102,7 @@ def evaluate(
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop)."""
     part, run, d = rows.part(start, stop), slice(start, stop), rows.d
     curvature = curvature[run]
-    slope = part.workspace.get("slopes", part.n, z.dtype)
+    slope = part.workspace.get("slopes", part.n)
     weight = weight[run] if weight.size else None
     partial, grid = _forward(part, code, w, b, y[run], weight, z[run], slope, curvature)
     add_up(partial, grid, 3, sums[d:])
@@ -120,7 +120,7 @@ def hessian_vector(
 ) -> None:
     """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag `live` is zero."""
     part, d = rows.part(start, stop), rows.d
-    slope = part.workspace.get("slopes", part.n, curvature.dtype)
+    slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live)
     add_up(partial, grid, 3, out[d : d + 1], live=live)
     _columns(part, slope, 1, out, live)
@@ -153,7 +153,7 @@ def _forward(
         *part.arrays, np.int32(part.lanes), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y),
         pointer(weight), pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
     )  # fmt: skip
-    _csr("csr_forward", part, numbers(curvature if z is None else z))((grid,), (THREADS,), args)
+    _csr("csr_forward", part, numbers(curvature, y))((grid,), (THREADS,), args)
     return partial, grid
 
 

@@ -3,7 +3,7 @@
 // Margins, a warp a row, and what `visit` makes of them. A row of partial: sums of slopes and of values.
 extern "C" __global__ void __launch_bounds__(256)
 dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-              const VECTOR* weight, VECTOR* z, VECTOR* slope, VECTOR* curvature, double* partial, const int* live) {
+              const VECTOR* weight, double* z, double* slope, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];
   const int lane = threadIdx.x % 32;

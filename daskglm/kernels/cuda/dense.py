@@ -1,8 +1,8 @@
 """Device kernels on dense rows: every function that touches a dense CuPy X is here, under the names of the CPU's.
 
 See `kernels.dense` for what the functions do. Differences: `b` is a flag, w holding the intercept as its last entry;
-vectors are device arrays, those with one number a row all of one dtype, float32 or float64; nothing is returned,
-since that would wait.
+vectors are device arrays, all float64 but targets, weights and curvatures, which are of one dtype, float32 or
+float64; nothing is returned, since that would wait.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class Rows:
         self.workspace = workspace or Workspace()
         self.options = (real(X.dtype),)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of X."""
+        return int(self.X.nbytes)
+
     def part(self, start: int, stop: int) -> Rows:
         """The rows [start, stop), sharing X and workspace."""
         return self if (start, stop) == (0, self.n) else Rows(self.X[start:stop], self.workspace)
@@ -86,7 +91,7 @@ def hessian_vector(
     elif part.d <= WIDE[part.X.itemsize]:
         _wide(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, live)
     else:
-        u = part.workspace.get("slopes", part.n, curvature.dtype)
+        u = part.workspace.get("slopes", part.n)
         _forward(part, PRODUCT, v, b, None, None, None, u, curvature[run], live)
         _backward(part, u, 1, out, live)
 
@@ -133,7 +138,7 @@ def _narrow(
         ("narrow",),
         "dense_narrow",
         *part.options,
-        numbers(curvature if z is None else z),
+        numbers(curvature, y),
         f"-DGRAM={int(wanted)}",
     )
     if shared > DEFAULT_SHARED:
@@ -161,7 +166,7 @@ def _wide(
     length = 2 * d + 3 if fused else d + 2
     partial = part.workspace.get("partial", grid * length)
     function = kernel(
-        ("wide",), "dense_wide", *part.options, numbers(curvature), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
+        ("wide",), "dense_wide", *part.options, numbers(curvature, y), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
     )
     args = (
         part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
@@ -177,7 +182,7 @@ def _wide(
 
 # ---------------------------------------------------------------------------- two reads
 def _two_passes(part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any) -> None:
-    slope = part.workspace.get("slopes", part.n, z.dtype)
+    slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, code, w, b, y, weight, z, slope, curvature)
     add_up(partial[1:], grid, 2, sums[part.d + 1 :])
     _backward(part, slope, 1, sums)
@@ -192,7 +197,7 @@ def _forward(
         part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight),
         pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
     )  # fmt: skip
-    _dense("dense_forward", part, numbers(curvature if z is None else z))((grid,), (THREADS,), args)
+    _dense("dense_forward", part, numbers(curvature, y))((grid,), (THREADS,), args)
     return partial, grid
 
 

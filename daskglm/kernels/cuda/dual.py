@@ -90,10 +90,10 @@ class OnDevice:
 
     def slopes(self, code: int, memo: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w: the dual variables as the primal point has them."""
-        z, slope = memo.vector(None), memo.vector(None)
+        z, slope = cp.empty(len(memo.y)), cp.empty(len(memo.y))
         memo.kernels.margins(memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z)
         row_kernels.losses(code, memo.y, None, z, slope, None)
-        return -slope.astype(np.float64)
+        return -slope
 
     def clip(self, code: int, memo: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""

@@ -34,9 +34,13 @@ def real(dtype: Any) -> str:
     return f"-DREAL={REALS[np.dtype(dtype)]}"
 
 
-def numbers(array: Any) -> str:
-    """The compiler option that makes VECTOR, the type of numbers a row, the dtype of this array."""
-    return f"-DVECTOR={REALS[array.dtype]}"
+def numbers(*arrays: Any) -> str:
+    """The compiler option that makes VECTOR, the type of targets, weights and curvatures, that of the first array.
+
+    Arrays that are None or empty do not count; without any it is double.
+    """
+    given = [array for array in arrays if array is not None and array.size]
+    return f"-DVECTOR={REALS[given[0].dtype] if given else 'double'}"
 
 
 @functools.cache

@@ -1,5 +1,5 @@
-// Dense rows of up to 63 features: a tile of rows in shared memory, a thread for each row. With GRAM the upper triangle of
-// [X 1]' D [X 1] comes of the same tile: products in REAL, summed over the tile in REAL and beyond it in double.
+// Dense rows of up to 63 features: a tile of rows in shared memory, a thread for each row. With GRAM the upper triangle
+// of [X 1]' D [X 1] comes of the same tile: products in REAL, summed over the tile in REAL and beyond it in double.
 //
 // What blocks sum up they leave in rows of `partial`, which `sum_partials` adds in their order, so that results do not
 // depend on timing: [d gradient entries, sum of slopes, value] and, with the diagonal, d + 1 entries more.
@@ -36,7 +36,7 @@ __device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int
 
 extern "C" __global__ void __launch_bounds__(256)
 dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-             const VECTOR* weight, VECTOR* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
+             const VECTOR* weight, double* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
              const int* live) {
   if (live && !*live) return;
   const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4;

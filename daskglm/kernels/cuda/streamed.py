@@ -58,6 +58,11 @@ class Rows:
         """Dtype of the values."""
         return self.X[0].dtype if self.sparse else self.X.dtype
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows, wherever they are."""
+        return int(sum(part.nbytes for part in self.parts))
+
     def _cut(self, first: int, chunk_bytes: int) -> np.ndarray:
         """Row numbers that cut what is not resident into chunks."""
         if not self.sparse:

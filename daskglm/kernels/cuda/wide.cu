@@ -5,7 +5,7 @@
 
 extern "C" __global__ void __launch_bounds__(256)
 dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-           const VECTOR* weight, VECTOR* z, VECTOR* curvature, double* partial, const int* live) {
+           const VECTOR* weight, double* z, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   const int64 warp = (int64)blockIdx.x * warps + threadIdx.x / 32, all = (int64)gridDim.x * warps;
