@@ -110,6 +110,7 @@ def test_persisted_data_stay_where_they_are(client):
 def test_twenty_fits_leave_nothing_behind(client):
     daskglm.fit(*rows())
     assert settle(client) == 0
+    client.run(sessions_left)  # workers import this module, and pytest with it, which takes 45 MB
     memory = client.run(lambda: __import__("psutil").Process().memory_info().rss)
     for i in range(20):
         if i % 5 == 0:
@@ -120,7 +121,7 @@ def test_twenty_fits_leave_nothing_behind(client):
     assert settle(client) == 0
     assert set(client.run(sessions_left).values()) == {0}
     after = client.run(lambda: __import__("psutil").Process().memory_info().rss)
-    assert max(after[a] - memory[a] for a in after) < 40e6
+    assert max(after[a] - memory[a] for a in after) < 20e6
 
 
 def test_a_failed_load_leaves_nothing_behind(client):
