@@ -79,7 +79,7 @@ def fit(
         Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
     device : {"cuda", "cpu"}, optional
         Where to compute: "cuda" moves host rows once to the GPU of the process or worker they are in, "cpu" takes rows
-        off it. Default: where the rows are. Vectors of one number a row are then of X's dtype.
+        off it. Default: where the rows are.
     device_memory_limit : int or str, optional
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host memory at every pass.
         Default: nine tenths of what is free.
