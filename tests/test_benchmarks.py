@@ -1,7 +1,10 @@
 """The benchmarks' own parts: generator, judge, rivals, runner, report. No times are compared here."""
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -329,3 +332,24 @@ def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     path = tables.write("hpc", {"data": "d", "rows": 1, "columns": 2, "date": "", "repeats": 1, "machine": "m", "versions": ""},
                         [{"name": "a", "seconds": 1.0}, {"name": "b", "not run": "why"}], tmp_path)  # fmt: skip
     assert "| b |  | why |" in path.read_text()
+
+
+GPU_CASES = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from benchmarks.gpu import cases
+print(json.dumps({name: getattr(cases, name)(True) for name in ("bandwidth", "passes", "streaming")}))
+"""
+
+
+@pytest.mark.slow
+def test_gpu_measurements_run_on_the_stand_in():
+    """Their figures mean nothing here; that they come out at all, and that streamed fits agree, does."""
+    from tests.conftest import TWIN
+
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run([sys.executable, "-c", GPU_CASES, str(TWIN)], capture_output=True, text=True, cwd=root)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {line["set"] for line in found["passes"]} == {"higgs", "rcv1", "epsilon"}
+    assert found["streaming"][0]["relative difference of objectives"] < 1e-6

@@ -18,7 +18,7 @@ from daskglm.kernels import gpu, gram_side
 
 Line = dict[str, Any]
 SIZES = {"higgs": 11_000_000, "rcv1": 20_242, "epsilon": 400_000}
-QUICK = {"higgs": 3_000, "rcv1": 200, "epsilon": 60}
+QUICK = {"higgs": 1_000, "rcv1": 100, "epsilon": 40}
 LIBLINEAR_EPS = 0.01  # of -s 0
 
 
@@ -39,7 +39,7 @@ def bandwidth(quick: bool) -> list[Line]:
     def copy() -> None:
         b[...] = a
 
-    timed = by_events(copy)
+    timed = by_events(copy, quick)
     return [{"bytes": 8 * size, "seconds": timed.seconds, "GB/s": 8 * size / timed.seconds / 1e9}]
 
 
@@ -51,7 +51,7 @@ def passes(quick: bool) -> list[Line]:
         kernels, rows = rows_of(X)
         home, (n, d) = gpu(), X.shape
         nbytes = X.nbytes if isinstance(X, np.ndarray) else rows.nbytes
-        labels, z, c = (home.vector(values, rows, exact=False) for values in (y, None, None))
+        labels, z, c = home.vector(y, rows, exact=False), home.vector(None, rows), home.vector(None, rows, exact=False)
         w, none, out = cp.zeros(d), np.empty(0), cp.zeros(d + 2)
         side = gram_side(d)
         kinds = {"gradient": (none, none), "with diagonal": (cp.zeros(d + 1), none)}
@@ -61,10 +61,10 @@ def passes(quick: bool) -> list[Line]:
             evaluate = functools.partial(
                 kernels.evaluate, 0, rows, labels, none, w, 0, 0, n, z, c, out, diagonal, gram
             )  # fmt: skip
-            timed = by_events(evaluate)
+            timed = by_events(evaluate, quick)
             lines.append({"set": name, "rows": n, "columns": d, "kind": kind, "seconds": timed.seconds})
             lines[-1]["GB/s of X"] = nbytes / timed.seconds / 1e9
-        timed = by_events(functools.partial(kernels.hessian_vector, rows, c, w, 0, 0, n, out[: d + 1]))
+        timed = by_events(functools.partial(kernels.hessian_vector, rows, c, w, 0, 0, n, out[: d + 1]), quick)
         lines.append({"set": name, "rows": n, "columns": d, "kind": "Hessian-vector", "seconds": timed.seconds})
         lines[-1]["GB/s of X"] = nbytes / timed.seconds / 1e9
     return lines
@@ -209,7 +209,8 @@ def streaming(quick: bool) -> list[Line]:
     )  # fmt: skip
     upload = gpu().Upload()
     rows = gpu().move(np.ascontiguousarray(X), X.shape, 0.0, 64 << 20, upload)
-    labels, z, c = (gpu().vector(values, rows, exact=False) for values in (y, None, None))
+    labels, c = (gpu().vector(values, rows, exact=False) for values in (y, None))
+    z = gpu().vector(None, rows)
     none, out, w = np.empty(0), cp.zeros(X.shape[1] + 2), cp.zeros(X.shape[1])
 
     def a_pass() -> None:
@@ -220,7 +221,7 @@ def streaming(quick: bool) -> list[Line]:
             pass
 
     kernels, on = rows_of(X)
-    compute = by_events(lambda: kernels.evaluate(0, on, labels, none, w, 0, 0, len(y), z, c, out, none, none))
+    compute = by_events(lambda: kernels.evaluate(0, on, labels, none, w, 0, 0, len(y), z, c, out, none, none), quick)
     a_pass()
     copies = min(wall(copy_only)[1] for _ in range(3))
     both = min(wall(a_pass)[1] for _ in range(3))

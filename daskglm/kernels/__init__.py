@@ -13,7 +13,7 @@ from typing import Any
 from daskglm.kernels import host
 from daskglm.kernels.host import Pattern
 
-__all__ = ["Pattern", "for_rows", "gpu", "gram_side", "home_of", "namespace_of", "on_device", "to_host"]
+__all__ = ["Pattern", "for_rows", "gpu", "gram_side", "home_of", "on_device", "to_host"]
 
 DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
 
@@ -51,11 +51,6 @@ def gpu() -> Any:
 def home_of(X: Any) -> Any:
     """The home of rows: `host` or `cuda`."""
     return gpu() if on_device(X) else host
-
-
-def namespace_of(w: Any) -> Any:
-    """NumPy or CuPy, whichever an array is of."""
-    return gpu().xp if on_device(w) else host.xp
 
 
 def to_host(array: Any) -> Any:
