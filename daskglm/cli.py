@@ -1,4 +1,4 @@
-"""The command line: `daskglm fit`, `daskglm predict`, `daskglm info`."""
+"""The command line: `daskglm fit`, `daskglm predict`, `daskglm info`; `daskglm cluster` is in `launch.commands`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.estimators import LinearSVC
 from daskglm.fit import ESTIMATORS
+from daskglm.launch.commands import cluster as _cluster
 from daskglm.solvers import SOLVERS
 
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
@@ -33,12 +33,28 @@ def _version() -> str:
     return daskglm.__version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _OneLineErrors(click.Group):
+    """Errors of data, files and clusters end as one line and exit code 1; -v shows where they come from."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(context)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if context.obj:
+                traceback.print_exc()
+            click.echo(f"error: {_one_line(error)}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="daskglm")
 @click.option("-v", "--verbose", count=True, help="Log what happens (-vv: debug), and show tracebacks of errors.")
 @click.pass_context
 def main(context: click.Context, verbose: int) -> None:
-    """Fit generalised linear models on Dask, predict with them, and look at them.
+    """Fit generalised linear models on Dask, predict with them, look at them; start clusters to fit on.
 
     Exit codes: 0 done, 1 bad data or files, 2 bad usage, 3 saved but not converged.
     """
@@ -46,24 +62,6 @@ def main(context: click.Context, verbose: int) -> None:
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("daskglm").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
     context.obj = verbose
-
-
-def _errors_as_lines(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors of data and files into one line and exit code 1; -v shows where they come from."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Exception as error:  # of data, files or the cluster: all of them end up as one line
-            if click.get_current_context().obj:
-                traceback.print_exc()
-            click.echo(f"error: {_one_line(error)}", err=True)
-            sys.exit(1)
-
-    return run
 
 
 def _one_line(error: BaseException) -> str:
@@ -88,19 +86,21 @@ def _one_line(error: BaseException) -> str:
 @click.option("--n-features", type=click.IntRange(min=1), help="Columns of svmlight data; default: found by a pass.")
 @click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True)
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the cluster of this scheduler.")
+@click.option("--scheduler", metavar="ADDRESS", envvar="DASK_SCHEDULER_ADDRESS", help="Run on its cluster.")
+@click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Of that cluster.")
 @click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
 @click.option("--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB.")
 @click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="File to save the model to.")
-@_errors_as_lines
 def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
     """Fit a model to TRAIN (svmlight, CSV or Parquet; a file, glob or folder) and save it."""
     from daskglm.saving import save
 
     if options["scheduler"] and options["workers"]:
         raise click.UsageError("--scheduler and --workers exclude each other.")
+    if options["tls_dir"] and not options["scheduler"]:
+        raise click.UsageError("--tls-dir is for --scheduler.")
     if class_weight and loss == "squared":
         raise click.UsageError("--class-weight has no meaning for --loss squared.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
@@ -117,7 +117,10 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
         params["loss"] = loss
     model = ESTIMATORS[loss](fit_intercept=not no_intercept, **params)
     kind = _format(train, options["kind"])
-    with _client(options["scheduler"], options["workers"]), warnings.catch_warnings(record=True) as caught:
+    with (
+        _client(options["scheduler"], options["workers"], options["tls_dir"]),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always", ConvergenceWarning)
         if kind == "svmlight":
             from daskglm.svmlight import read_svmlight
@@ -146,7 +149,6 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
 @click.option("--label", help="Column with the target, to score against; no feature.")
 @click.option("--format", "kind", type=click.Choice(_FORMATS), default="auto", help="Default: by extension.")
 @click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
-@_errors_as_lines
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
     """Predict with MODEL for each row of DATA, one line a row, holding one partition at a time."""
     from daskglm.saving import load
@@ -176,7 +178,6 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
 
 @main.command()
 @click.argument("model", type=click.Path())
-@_errors_as_lines
 def info(model: str) -> None:
     """Show what MODEL is and how its fit went."""
     from daskglm.saving import load
@@ -197,13 +198,19 @@ def info(model: str) -> None:
     click.echo(repr(fitted.report_))
 
 
+main.add_command(_cluster)
+
+
 # ---------------------------------------------------------------------------- where to run
 @contextlib.contextmanager
-def _client(scheduler: str | None, workers: int | None) -> Iterator[None]:
+def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) -> Iterator[None]:
     if scheduler:
+        import dask
         from distributed import Client
 
-        with Client(scheduler):
+        from daskglm.launch import tls
+
+        with dask.config.set(tls.settings(tls_dir)), Client(scheduler):
             yield
     elif workers:
         from distributed import Client, LocalCluster

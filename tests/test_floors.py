@@ -60,6 +60,13 @@ FLOORS = {
     "estimators": 6,
     "fit": 7,
     "saving": 7,
+    "launch": 6,
+    "launch.machine": 6,
+    "launch.tls": 6,
+    "launch.processes": 6,
+    "launch.ssh": 6,
+    "launch.ready": 6,
+    "launch.commands": 7,
     "cli": 8,
     "__main__": 9,
     "": 8,  # the package itself
@@ -75,7 +82,7 @@ WITHIN = {  # edges between modules of one floor
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
-    ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
+    ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("ascent", "messages"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
@@ -90,7 +97,7 @@ COMPOSES = {
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
-    "distributed": {"cluster", "training", "cli"},
+    "distributed": {"cluster", "training", "cli", "launch.ready", "launch.commands"},
     "cupy": {
         "kernels.cuda",
         *(
@@ -98,7 +105,7 @@ ONLY_IN = {
             for name in ("ball", "csr", "dense", "dual", "launch", "margins", "memory", "streamed")
         ),
     },
-    "click": {"cli"},
+    "click": {"cli", "launch.commands"},
     "tqdm": {"progress"},
 }
 

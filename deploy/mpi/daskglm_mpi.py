@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""A cluster under mpirun, by dask-mpi: rank 0 is the scheduler, rank 1 runs the command, the others are workers.
+
+    .venv/bin/pip install mpi4py dask-mpi
+    mpirun -n 4 .venv/bin/python deploy/mpi/daskglm_mpi.py [options] -- COMMAND...
+
+Start one rank per NUMA node and two more, and let mpirun bind: Open MPI --map-by numa --bind-to numa, MPICH
+-bind-to numa. COMMAND finds the scheduler in DASK_SCHEDULER_ADDRESS, as `daskglm fit` and `Client()` do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from daskglm.launch import machine, tls
+from daskglm.launch.ready import wait_until_ready
+from daskglm.topology import read_topology
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--interface", help="Network to use, such as ib0.")
+@click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Encrypt all links.")
+@click.option("--threads", type=click.IntRange(min=1), help="Of a worker; default: cores that mpirun binds a rank to.")
+@click.option("--memory", default="auto", show_default=True, help="Of a worker, such as 8GB.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def main(
+    interface: str | None,
+    tls_dir: Path | None,
+    threads: int | None,
+    memory: str,
+    timeout: float,
+    command: Sequence[str],
+) -> None:
+    """Run COMMAND on a cluster of MPI's ranks."""
+    os.environ.update(machine.environment() | tls.environment(tls_dir))
+    import dask.config  # reads the environment, so it comes after
+
+    dask.config.refresh()
+    from dask_mpi import initialize
+    from mpi4py import MPI
+
+    ranks = MPI.COMM_WORLD.Get_size()
+    if ranks < 3:
+        raise click.UsageError(f"{ranks} rank(s): one is the scheduler, one runs the command; start at least 3.")
+    cores = sum(len(node.cores) for node in read_topology().nodes)
+    initialize(
+        interface=interface,
+        nthreads=threads or cores,
+        memory_limit=memory,
+        protocol="tls" if tls_dir else "tcp",
+        dashboard=False,
+        nanny=True,
+        exit=True,
+    )
+    from distributed import Client  # only rank 1 comes here
+
+    with Client() as client:
+        address = client.scheduler.address
+        click.echo(wait_until_ready(address, ranks - 2, timeout, folder=tls_dir), err=True)
+        code = subprocess.run(command, env={**os.environ, "DASK_SCHEDULER_ADDRESS": address}, check=False).returncode
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
