@@ -8,7 +8,7 @@
 # hypothesis. Wheels of what is missing there (dask, distributed, dask-cuda, ...) are taken from the folder WHEELS
 # (default: .whl) if it exists; nothing is fetched.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 out=${1:-benchmarks/results/gpu}
 python=${PYTHON:-python3}
 wheels=${WHEELS:-.whl}

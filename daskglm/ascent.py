@@ -12,11 +12,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from daskglm import chunks
+from daskglm.kernels import to_host
 from daskglm.messages import (
     Committed,
     DualLine,
+    DualLoad,
     DualRequest,
     DualRound,
+    DualSave,
     DualShape,
     DualTotals,
     DualValue,
@@ -123,6 +127,8 @@ class Ascent:
         if isinstance(request, DualShape):
             groups, partitions = self.side.shape(request.plan, memos)
             return {"groups": groups, "partitions": partitions, "rows": 0}
+        if isinstance(request, DualLoad):
+            return self._load(request, memos)
         read = self._bring(code, request.state, memos)
         if isinstance(request, DualRound):
             totals = self._round(code, request, memos)
@@ -130,6 +136,10 @@ class Ascent:
             totals = self.side.line(code, request, memos)
         elif isinstance(request, DualTotals):
             totals = self._totals(request, memos)
+        elif isinstance(request, DualSave):
+            for m in memos:
+                chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
+            totals = {}
         else:
             totals = self.side.value(code, request, memos)
         totals["rows"] = totals.get("rows", 0) + read
@@ -181,6 +191,18 @@ class Ascent:
         return self.side.totals(state, memos, zero, None, out, True)["own"]
 
     # ------------------------------------------------------------------ requests
+    def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
+        for m in memos:
+            m.dual = DualMemo(len(m.y), self.zeros)
+            m.dual.restart(m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number)
+        self.side.norms(memos)
+        self.side.wake(memos)
+        zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]
+        self.own = self.side.totals(request.state, memos, zero, None, out, True)["own"]
+        self.previous = self.change = self.zeros(len(self.own))
+        self.number = request.state.number
+        return {"own": self.own, "rows": self.side.rows}
+
     def _round(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
         for m in memos:
             m.dual.work[:] = m.dual.alpha

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from daskglm.chunks import Span
 from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
 from daskglm.messages import Facts
 
@@ -20,13 +21,17 @@ LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: th
 
 
 class Block(NamedTuple):
-    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y)."""
+    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y).
+
+    `spans` tell which rows of the user's data these are: see `chunks`.
+    """
 
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
     labels: tuple[Any, ...] | None
     facts: Facts
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,10 @@ class Place:
 
     def __str__(self) -> str:
         return "" if self.partition is None else f"partition {self.partition}, "
+
+    def span(self, n: int) -> Span:
+        """Which rows the n of this partition are."""
+        return (-1 if self.partition is None else self.partition), self.first_row, n
 
     def row(self, i: int) -> str:
         """Name row i of this partition."""
@@ -94,7 +103,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         sparse=not dense,
         classes=_counts(labels, targets, weights) if labels is not None else (),
     )
-    return Block(rows, targets, weights, labels, facts)
+    return Block(rows, targets, weights, labels, facts, (place.span(n),))
 
 
 def _arrays(rows: Any) -> tuple[Any, Any, Any]:
@@ -118,7 +127,8 @@ def merge(blocks: Sequence[Block]) -> Block:
     X = _without_values(sp.vstack(rows, format="csr")) if facts.sparse else np.concatenate(rows)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks])
-    return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts)
+    spans = tuple(span for block in blocks for span in block.spans)
+    return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts, spans)
 
 
 def _with_values(X: Any) -> Any:

@@ -20,7 +20,9 @@ from daskglm.losses import smoothed_hinge
 from daskglm.messages import (
     Committed,
     DualLine,
+    DualLoad,
     DualRound,
+    DualSave,
     DualShape,
     DualTotals,
     DualValue,
@@ -58,9 +60,18 @@ class Dual:
     plan : Plan
     seed : int
         Of the random orders; the same seed, plan and placement give the same bits.
+    saved : tuple of (dict, str), optional
+        What `state` gave and the folder that `save` wrote to: start from those dual variables instead.
     """
 
-    def __init__(self, objective: Objective, w: np.ndarray, plan: Plan, seed: int) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        w: np.ndarray,
+        plan: Plan,
+        seed: int,
+        saved: tuple[dict[str, Any], str] | None = None,
+    ) -> None:
         self.objective, self.plan, self.seed, self.keep = objective, plan, seed, False
         facts, d = objective.engine.facts, objective.n_features
         spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))
@@ -72,8 +83,22 @@ class Dual:
         self.step = (1.0, 0.0)
         self.w: np.ndarray | None = w if w.any() else None
         self.v, self.previous, self.change = (objective.xp.zeros(d + 1) for _ in range(3))
-        if self.w is not None:
+        if saved is not None:
+            state, folder = saved
+            self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
+            self.read_at = self.rounds
+            self.v = self.objective.ask(DualLoad(self._state(), folder))["own"]
+            self.w = self.primal_point()
+        elif self.w is not None:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
+
+    def state(self) -> dict[str, Any]:
+        """What `saved` wants besides the dual variables themselves."""
+        return {"rounds": self.rounds, "offset": self.offset}
+
+    def save(self, folder: str) -> None:
+        """Have every worker write the dual variables of its rows to a folder that all of them see. Cost: 1 round."""
+        self.objective.ask(DualSave(self._state(), folder))
 
     def _state(self) -> Committed:
         return Committed(

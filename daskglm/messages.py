@@ -204,7 +204,23 @@ class DualShape:
     plan: Plan
 
 
-DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue
+@dataclass(frozen=True)
+class DualSave:
+    """Write the dual variables of the committed state to files in a folder. 0 passes."""
+
+    state: Committed
+    folder: str
+
+
+@dataclass(frozen=True)
+class DualLoad:
+    """Read the dual variables that are to be the committed state. Reply: own = X' C alpha (d + 1,). 1 pass."""
+
+    state: Committed
+    folder: str
+
+
+DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = Evaluate | HessianVector | InBall | OnHull | DualRequest
 
 

@@ -28,6 +28,8 @@ class Point:
 
     A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`, where there is one,
     says that both are estimates and gives the point with the true ones. `by` names the solver where two took turns.
+    `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on from here; `save_rows`,
+    where there is one, writes what the solve keeps beside the rows to a folder.
     """
 
     objective: Objective
@@ -40,6 +42,8 @@ class Point:
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     by: str = ""
+    resume: Callable[[], dict[str, Any]] = dict
+    save_rows: Callable[[str], None] | None = None
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""

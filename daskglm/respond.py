@@ -34,6 +34,7 @@ class Memo:
 
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem
+        self.spans = block.spans
         self.home = home_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
         self.margins: dict[int, Any] = {}

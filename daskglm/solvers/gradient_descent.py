@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +18,12 @@ WINDOW = 10  # values a non-monotone step may rise above: the last so many
 
 
 def gradient_descent(
-    objective: Objective, w: np.ndarray, *, step: float | str = "auto", epsilon: float | None = None
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    step: float | str = "auto",
+    epsilon: float | None = None,
+    state: dict[str, Any] | None = None,
 ) -> Generator[Point, None, Reason]:
     """Plain gradient descent on the mean objective.
 
@@ -27,6 +35,8 @@ def gradient_descent(
         exactly. "auto": Barzilai-Borwein steps, safeguarded by a non-monotone Armijo rule on cached margins.
     epsilon : float, optional
         With a constant step: stop as they do, after the step taken where the mean gradient's norm is <= epsilon.
+    state : dict, optional
+        Of a solve to go on from.
 
     Notes
     -----
@@ -35,7 +45,7 @@ def gradient_descent(
     """
     point = objective.at(w)
     if step == "auto":
-        return (yield from _barzilai_borwein(objective, point))
+        return (yield from _barzilai_borwein(objective, point, **(state or {})))
     total = objective.scale * objective.total_weight
     while True:
         yield point
@@ -47,18 +57,20 @@ def gradient_descent(
             return Reason.SMALL_MEAN_GRADIENT
 
 
-def _barzilai_borwein(objective: Objective, point: Point) -> Generator[Point, None, Reason]:
+def _barzilai_borwein(
+    objective: Objective, point: Point, t: float = 0.0, odd: bool = False, before: Sequence[float] = ()
+) -> Generator[Point, None, Reason]:
     """Alternate the two Barzilai-Borwein steps; the first step is one over a bound on the curvature."""
     radius = objective.engine.facts.largest_row_norm
     curvature = objective.penalty + objective.scale * objective.loss.smoothness * objective.total_weight * (
         radius * radius + objective.fit_intercept
     )
-    t = 1.0 / max(curvature, np.finfo(float).tiny)
-    values: deque[float] = deque(maxlen=WINDOW)
-    odd = False
+    t = t or 1.0 / max(curvature, np.finfo(float).tiny)
+    values: deque[float] = deque(before, maxlen=WINDOW)
     while True:
+        kept = {"t": t, "odd": odd, "before": list(values)}
         values.append(point.value)
-        yield point
+        yield replace(point, resume=partial(dict, state=kept))
         trial = objective.at(point.w - t * point.gradient)
         accepted = backtrack(objective, point, trial, reference=max(values))
         if accepted is None:

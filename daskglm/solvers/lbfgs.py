@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +16,37 @@ from daskglm.solvers.linear import backtrack
 MEMORY = 10
 
 
-def lbfgs(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
+def lbfgs(
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    steps: np.ndarray | None = None,
+    changes: np.ndarray | None = None,
+    diagonal: np.ndarray | None = None,
+) -> Generator[Point, None, Reason]:
     """Two-loop L-BFGS started from the inverse diagonal of the Hessian at the first point.
 
     Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search is on cached
-    margins. Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
+    margins. `steps` and `changes` of the gradient, (pairs, d) each, and `diagonal` are those of a solve to go on from.
+    Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
     """
-    point = objective.at(w, diagonal=True)
-    assert point.diagonal is not None
-    diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max()), 1e-300))
+    point = objective.at(w, diagonal=diagonal is None)
     pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
+    if diagonal is None or steps is None or changes is None:
+        assert point.diagonal is not None
+        diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max()), 1e-300))
+    else:
+        diagonal = objective.xp.asarray(diagonal)
+        for s, change in zip(map(objective.xp.asarray, steps), map(objective.xp.asarray, changes), strict=True):
+            pairs.append((s, change, float(s @ change)))
+
+    def state() -> dict[str, Any]:
+        kept = ([pair[k] for pair in pairs] for k in (0, 1))
+        rows = [objective.xp.stack(each) if each else objective.xp.zeros((0, len(w))) for each in kept]
+        return {"steps": rows[0], "changes": rows[1], "diagonal": diagonal}
+
     while True:
-        yield point
+        yield replace(point, resume=state)
         step = -_inverse_times(pairs, diagonal, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 from daskglm.dual import Dual
@@ -35,7 +36,7 @@ def proximal_points(dual: Dual, point: Point, solver: Callable[..., Any]) -> Gen
         w = inner.w
         dual.adopt(smoothed, w)
         found = dual.certified_point(w)
-        yield found
+        yield replace(found, resume=lambda: {"state": {**dual.state(), "sigma": None}}, save_rows=dual.save)
         assert found.gap is not None
         idle = idle + 1 if found.gap >= gap else 0
         gap = min(gap, found.gap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def sdca(
     shrinking: bool = False,
     random_state: int = 0,
     dual: Dual | None = None,
+    state: dict[str, Any] | None = None,
 ) -> Generator[Point, None, Reason]:
     """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between workers.
 
@@ -65,6 +67,8 @@ def sdca(
         Seed of the random orders.
     dual : Dual, optional
         The dual variables to work on; default: new ones that start from w.
+    state : dict, optional
+        Of a solve to go on from, whose dual variables `dual` has.
 
     Notes
     -----
@@ -76,8 +80,17 @@ def sdca(
     dual = dual or Dual(objective, w, plan, random_state)
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
-    point = Point(objective, w, dual.start_value(), NO_GRADIENT, -1, gap=math.inf, by="sdca")
-    yield point
+    if state is None:
+        point = Point(objective, w, dual.start_value(), NO_GRADIENT, -1, gap=math.inf, by="sdca")
+    else:
+        if state["sigma"] is not None:
+            sigma.restore(**state["sigma"])
+        point = dual.certified_point()
+
+    def now() -> dict[str, Any]:
+        return {"state": {**dual.state(), "sigma": sigma.state()}}
+
+    yield replace(point, resume=now, save_rows=dual.save)
     while True:
         totals = dual.round(sigma.outer, sigma.inner)
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
@@ -89,7 +102,7 @@ def sdca(
             assert point.certify is not None
             point = point.certify()
             watch.learn(point)
-        yield point
+        yield replace(point, resume=now, save_rows=dual.save)
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()
         if stop == "model-change" and np.linalg.norm(point.w - last.w) <= tol * np.linalg.norm(point.w):
@@ -128,6 +141,16 @@ class _Sigma:
         self.outer, self.inner = self.most
         self.search = False
         if aggregation == "search":
+            self.begin_search()
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` wants."""
+        return {"outer": self.outer, "inner": self.inner, "search": self.search}
+
+    def restore(self, outer: float, inner: float, search: bool) -> None:
+        """Go on as another solve left off, perhaps among fewer groups."""
+        self.outer, self.inner = min(outer, self.most[0]), min(inner, self.most[1])
+        if search:
             self.begin_search()
 
     def begin_search(self) -> None:

@@ -27,7 +27,14 @@ LARGEST_GRAM = 1000
 
 
 def sdca_then_newton(
-    objective: Objective, w: np.ndarray, *, tol: float = 1e-6, polish: bool | None = None, **options: Any
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    tol: float = 1e-6,
+    polish: bool | None = None,
+    state: dict[str, Any] | None = None,
+    folder: str | None = None,
+    **options: Any,
 ) -> Generator[Point, None, Reason]:
     """Dual coordinate ascent, finished by Newton's method where that is cheaper than the epochs still to come.
 
@@ -37,6 +44,8 @@ def sdca_then_newton(
         Whether the second stage may come: Newton's method (TRON for many features) on the primal, for the hinge on
         proximal points of its dual. Default: where the stop rule is the gap and, for a smooth loss, tol < 1e-5. It
         comes when the epochs left, by the rate of the last five, cost more than some Newton steps.
+    state, folder
+        Of a solve to go on from, and the files of its dual variables.
     **options
         Of `sdca`.
     """
@@ -46,14 +55,17 @@ def sdca_then_newton(
     if not smooth and objective.xp is not np:  # proximal targets differ by less than a device's float32 rows hold
         allowed = False
     gaps: list[float] = []
-    dual = Dual(objective, w, plan_of(options), options.get("random_state", 0))
-    ascent = sdca(objective, w, tol=tol, dual=dual, **options)
+    saved = None if state is None or folder is None else (state, folder)
+    dual = Dual(objective, w, plan_of(options), options.get("random_state", 0), saved)
+    if state is not None and saved is None:  # what was saved is a point of the second stage
+        return (yield from _second(objective, dual, None, w, math.inf)) or Reason.NO_PROGRESS
+    ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     while True:
         try:
             point = next(ascent)
         except StopIteration as end:
             if allowed and end.value is Reason.NO_PROGRESS:
-                return (yield from _second(objective, dual, point, math.inf)) or Reason.NO_PROGRESS
+                return (yield from _second(objective, dual, point, point.w, math.inf)) or Reason.NO_PROGRESS
             return end.value
         yield point
         if point.gap is not None and math.isfinite(point.gap):
@@ -61,25 +73,26 @@ def sdca_then_newton(
         left = _epochs_left(gaps, tol)
         if allowed and left > _polish_epochs(objective, smooth=smooth):
             passes = min(max(PATIENCE * left, LEAST_PASSES), MOST_PASSES if smooth else MOST_OF_HINGE)
-            reason = yield from _second(objective, dual, point, passes)
+            reason = yield from _second(objective, dual, point, point.w, passes)
             if smooth and reason is not None:
                 return reason
             allowed = False  # it took more than the epochs it was to save: the ascent goes on from where it was
 
 
-def _second(objective: Objective, dual: Dual, point: Point, passes: float) -> Generator[Point, None, Reason | None]:
+def _second(
+    objective: Objective, dual: Dual, point: Point | None, w: np.ndarray, passes: float
+) -> Generator[Point, None, Reason | None]:
     """Newton's method from a point of the ascent; None where it is not done after so many passes."""
     start = objective.passes
     name, solver = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
-    if math.isfinite(objective.loss.smoothness):
-        steps = solver(objective, point.w)
-    else:
-        steps = proximal_points(dual, point, solver)
+    smooth = math.isfinite(objective.loss.smoothness)
+    steps = solver(objective, w) if smooth or point is None else proximal_points(dual, point, solver)
     while objective.passes - start <= passes:
         try:
-            yield replace(next(steps), by=name)
+            found = replace(next(steps), by=name)
         except StopIteration as end:
             return end.value
+        yield replace(found, resume=lambda: {"state": {}}) if smooth else found
     return None
 
 

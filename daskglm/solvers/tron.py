@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,17 +18,18 @@ MIXTURE = 0.01  # share of the Hessian's diagonal in the preconditioner, the res
 TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
 
 
-def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
+def tron(objective: Objective, w: np.ndarray, *, radius: float | None = None) -> Generator[Point, None, Reason]:
     """Trust-region Newton with diagonally preconditioned conjugate gradients.
 
     The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of LIBLINEAR 2.30 (the
-    algorithm of Halloran & Rocke 2020). Cost: 1 pass and 1 round per CG product, 1 of each per trial point.
+    algorithm of Halloran & Rocke 2020). `radius` is that of a solve to go on from. Cost: 1 pass and 1 round per CG
+    product, 1 of each per trial point.
     """
     point = objective.at(w, diagonal=True)
     M = _preconditioner(point)
-    radius = math.sqrt(float(point.gradient @ (M * point.gradient)))
-    first = True
-    yield point
+    first = radius is None
+    radius = math.sqrt(float(point.gradient @ (M * point.gradient))) if radius is None else radius
+    yield _resumable(point, radius)
     while True:
         ball = ball_step(point, M, radius)
         slope = float(point.gradient @ ball.step)
@@ -43,9 +45,13 @@ def tron(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
             M = _preconditioner(point)
-            yield point
+            yield _resumable(point, radius)
         elif predicted <= 0 or radius == 0.0:
             return Reason.NO_PROGRESS
+
+
+def _resumable(point: Point, radius: float) -> Point:
+    return replace(point, resume=lambda: {"radius": radius})
 
 
 def _preconditioner(point: Point) -> np.ndarray:

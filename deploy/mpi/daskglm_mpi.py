@@ -24,14 +24,14 @@ from daskglm.topology import read_topology
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--interface", help="Network to use, such as ib0.")
+@click.option("--interface", default="lo", show_default=True, help="Network to use, such as ib0; lo: this host only.")
 @click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Encrypt all links.")
 @click.option("--threads", type=click.IntRange(min=1), help="Of a worker; default: cores that mpirun binds a rank to.")
 @click.option("--memory", default="auto", show_default=True, help="Of a worker, such as 8GB.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def main(
-    interface: str | None,
+    interface: str,
     tls_dir: Path | None,
     threads: int | None,
     memory: str,
@@ -40,9 +40,9 @@ def main(
 ) -> None:
     """Run COMMAND on a cluster of MPI's ranks."""
     os.environ.update(machine.environment() | tls.environment(tls_dir))
-    import dask.config  # reads the environment, so it comes after
+    import dask.config
 
-    dask.config.refresh()
+    dask.config.refresh()  # reads the environment again
     from dask_mpi import initialize
     from mpi4py import MPI
 
@@ -56,8 +56,9 @@ def main(
         memory_limit=memory,
         protocol="tls" if tls_dir else "tcp",
         dashboard=False,
-        nanny=True,
-        exit=True,
+        dashboard_address="127.0.0.1:0",
+        worker_class="distributed.Nanny",
+        worker_options={"dashboard_address": "127.0.0.1:0"},
     )
     from distributed import Client  # only rank 1 comes here
 

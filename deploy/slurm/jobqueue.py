@@ -19,7 +19,7 @@ from daskglm.launch import machine
 from daskglm.launch.ready import wait_until_ready
 
 
-def cluster(cores: int, memory: str, interface: str | None, **more: Any) -> Any:
+def cluster(cores: int, memory: str, interface: str | None, here: str | None = None, **more: Any) -> Any:
     """A SLURMCluster whose workers are set up as those of `daskglm cluster workers`."""
     from dask_jobqueue import SLURMCluster
 
@@ -32,7 +32,7 @@ def cluster(cores: int, memory: str, interface: str | None, **more: Any) -> Any:
         python=sys.executable,
         job_script_prologue=given,
         worker_extra_args=machine.LOOPBACK_ONLY,
-        scheduler_options={"interface": interface, "dashboard_address": "127.0.0.1:0"},
+        scheduler_options={"interface": here or interface, "dashboard_address": "127.0.0.1:0"},
         **more,
     )
 
@@ -42,6 +42,7 @@ def cluster(cores: int, memory: str, interface: str | None, **more: Any) -> Any:
 @click.option("--cores", type=click.IntRange(min=1), required=True, help="Of a job.")
 @click.option("--memory", required=True, help="Of a job, such as 128GB.")
 @click.option("--interface", help="Network to use, such as ib0.")
+@click.option("--scheduler-interface", "here", help="That of this machine, where it has another name.")
 @click.option("--queue", help="Partition of SLURM.")
 @click.option("--walltime", default="01:00:00", show_default=True)
 @click.option("--extra", multiple=True, help="Further #SBATCH line, such as --exclusive; repeatable.")
