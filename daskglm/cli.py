@@ -91,6 +91,10 @@ def _one_line(error: BaseException) -> str:
 @click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
 @click.option("--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB.")
+@click.option("--checkpoint", metavar="FOLDER", help="Keep the state of the solve there, to go on from.")
+@click.option("--checkpoint-every", metavar="N|TIME", default="60s", show_default=True, help="Iterations or time.")
+@click.option("--resume", metavar="FOLDER", help="A checkpoint to go on from.")
+@click.option("--out-of-core", is_flag=True, help="Read the data at every pass, instead of keeping them in memory.")
 @click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="File to save the model to.")
 def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
@@ -131,7 +135,9 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
             X = _read_frame(train, kind)
             y = options["label"] or X.columns[-1]
             X = _as_dtype(X, y, options["dtype"])
-        model.fit(X, y)
+        every = options["checkpoint_every"]
+        kept = {"checkpoint": options["checkpoint"], "checkpoint_every": int(every) if every.isdigit() else every}
+        model._fit(X, y, None, resume=options["resume"], out_of_core=options["out_of_core"], **kept)
     save(model, out)
     click.echo(repr(model.report_))
     for warning in caught:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from daskglm.checkpoints import Keeper
 from daskglm.objective import Objective, Point
 from daskglm.report import Iteration, Reason
 
@@ -123,6 +124,7 @@ def solve(
     max_iter: int,
     start_gradient_norm: float | None = None,
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> Solution:
     """Take points from a solver until one is good enough.
 
@@ -140,9 +142,12 @@ def solve(
         |gradient at w = 0|; default: that of the first point.
     callback : callable, optional
         Gets each `Iteration`; a true answer stops the solve.
+    keeper : Keeper, optional
+        Writes checkpoints: those that are due before the callback is called, and the last point.
     """
     record, stall, certificate = _Record(objective), _Stall(), _Certificate(objective, tol)
     best: Point | None = None
+    met: Point | None = None  # as its solver made it, without a settled intercept
     reason: Reason | None = None
     while reason is None:
         try:
@@ -151,11 +156,14 @@ def solve(
         except StopIteration as end:
             reason = end.value
             break
+        met = point
         point, gap = certificate.of(point)
         norm = float(np.linalg.norm(point.gradient))
         if start_gradient_norm is None or math.isnan(start_gradient_norm):
             start_gradient_norm = norm
         iteration = record.add(point, gap)
+        if keeper is not None:
+            keeper.after(met, iteration["iteration"])
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
@@ -173,6 +181,8 @@ def solve(
         if best is None or later or not point.value > best.value or (reason is not None and reason.converged):
             best = point
     assert best is not None
+    if keeper is not None and met is not None and math.isfinite(met.value):
+        keeper.after(met, len(record.history) - 1, last=True)
     best = best.certify() if best.certify is not None else best
     return Solution(
         best,

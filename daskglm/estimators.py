@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
+from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names
 from daskglm.kernels import on_device, to_host
 from daskglm.predict import in_kind
 from daskglm.report import Report
-from daskglm.training import Settings, Trained, awaitable_on, train
+from daskglm.training import Settings, Trained, train
 
 
 class LinearModel(BaseEstimator):

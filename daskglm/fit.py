@@ -37,6 +37,10 @@ def fit(
     solver_options: Any = None,
     device: str | None = None,
     device_memory_limit: int | str | None = None,
+    checkpoint: Any = None,
+    checkpoint_every: int | str = "60s",
+    resume: Any = None,
+    out_of_core: bool = False,
 ) -> Any:
     """Fit a linear model: minimise 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
 
@@ -83,6 +87,16 @@ def fit(
     device_memory_limit : int or str, optional
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host memory at every pass.
         Default: nine tenths of what is free.
+    checkpoint : path or fsspec URL, optional
+        Folder to keep the state of the solve in, replaced as it goes on and left there at the end. On a cluster with
+        "sdca" all workers must see it. Cost: 1 pass more, to tell the data from others.
+    checkpoint_every : int or str, default "60s"
+        Iterations, or time, between two states.
+    resume : path or fsspec URL, optional
+        A checkpoint of these data to go on from, perhaps on other workers. "sdca" wants dask data in the same
+        partitions.
+    out_of_core : bool, default False
+        Read dask collections and delayed blocks from their source at every pass, instead of keeping them in memory.
 
     Returns
     -------
@@ -95,6 +109,10 @@ def fit(
         For arguments out of range (before any work is scheduled) and for bad data, with their place.
     RuntimeError
         For `device="cuda"` without CuPy, driver or device, and for clusters where only some workers have one.
+    MemoryError
+        Where the data are larger than the memory of the workers, or of this machine, together.
+    ClusterLost, DataLost
+        Where the scheduler is gone, or rows that cannot be read again (both RuntimeError, in `daskglm.cluster`).
 
     Warns
     -----
@@ -131,4 +149,7 @@ def fit(
     model = ESTIMATORS[loss](**params)
     if isinstance(model, LinearSVC):
         model.set_params(loss=loss)
-    return model._fit(X, y, sample_weight, start=start, client=client, callback=callback)
+    more = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+    return model._fit(
+        X, y, sample_weight, start=start, client=client, callback=callback, out_of_core=out_of_core, **more
+    )

@@ -84,6 +84,8 @@ class Report:
         "cpu" or "cuda": where the rows were.
     repairs : int
         How often lost blocks were found again.
+    resumed : int
+        Iterations that were made before, by the fit whose checkpoint this one went on from.
     history : list of dict
         One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
     parts : tuple of Report
@@ -108,6 +110,7 @@ class Report:
     workers: int
     device: str = "cpu"
     repairs: int = 0
+    resumed: int = 0
     history: list[Iteration] = field(default_factory=list, repr=False)
     parts: tuple[Report, ...] = ()
 
@@ -128,6 +131,8 @@ class Report:
             rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
         if self.repairs:
             rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
+        if self.resumed:
+            rows.append(("resumed", f"from a checkpoint, after {self.resumed} iterations"))
         if self.parts:
             rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
         width = max(len(name) for name, _ in rows)
@@ -158,6 +163,7 @@ def combine(parts: list[Report]) -> Report:
         workers=first.workers,
         device=first.device,
         repairs=max(part.repairs for part in parts),
+        resumed=max(part.resumed for part in parts),
         history=[record for part in parts for record in part.history],
         parts=tuple(parts),
     )

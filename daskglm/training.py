@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import math
-import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +16,12 @@ from dask.utils import parse_bytes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from daskglm.checkpoints import Keeper, Saved, every, identity, load, prepare
 from daskglm.driver import Callback, Solution, solve
 from daskglm.engine import Engine, Local
-from daskglm.inputs import Partitions, partitions
-from daskglm.kernels import gpu, to_host
+from daskglm.engines import client_for, make_engine
+from daskglm.inputs import partitions
+from daskglm.kernels import to_host
 from daskglm.losses import LOSSES, Loss
 from daskglm.messages import Facts, Problem
 from daskglm.objective import Objective
@@ -54,6 +54,10 @@ class Settings:
     solver_options: Mapping[str, Any] | None = None
     device: str | None = None
     device_memory_limit: int | str | None = None
+    checkpoint: Any = None
+    checkpoint_every: int | str = "60s"
+    resume: Any = None
+    out_of_core: bool = False
 
     def check(self) -> Loss:
         """Raise ValueError for values that no fit can use; return the loss."""
@@ -67,6 +71,7 @@ class Settings:
             raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer, or None")
         check_options(self.solver, dict(self.solver_options or {}))
         self.where()
+        every(self.checkpoint_every)
         loss = LOSSES[self.loss]
         if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
             raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
@@ -125,17 +130,24 @@ def train(
         Where a solve ended without meeting `tol`, with the precision reached.
     """
     loss = settings.check()
+    saved = _saved(settings, start)
+    folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
     began = time.perf_counter()
-    with _client_for(data, client) as running, contextlib.closing(_engine(data, running, settings.where())) as engine:
+    where = settings.where()
+    with client_for(data, client) as running, contextlib.closing(make_engine(data, running, where)) as engine:
         loading = time.perf_counter() - began
         _check_facts(engine.facts, loss)
         classes, problems = _problems(engine.facts, loss, settings)
-        solved = []
+        solved: list[tuple[Solution, Report]] = []
+        keeper: Keeper | None = None
         for k, (problem, total) in enumerate(problems):
             objective = _objective(engine, problem, total, loss, settings)
-            w = engine.xp.asarray(_start(start, k, len(problems), objective))
-            solved.append(_solve_one(objective, w, settings, loading))
+            if k == 0 and (saved is not None or folder is not None):
+                keeper = _keeper(objective, settings, saved, folder)
+            fresh = _Begin(_start(start, k, len(problems), objective))
+            begin = fresh if saved is None else _resumed(saved, k, fresh)
+            solved.append(_solve_one(objective, begin, settings, loading, k, keeper))
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
@@ -144,65 +156,6 @@ def train(
     W = np.array([to_host(solution.point.w) for solution, _ in solved])
     intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
     return Trained(W[:, :d], intercept, classes, report)
-
-
-# ---------------------------------------------------------------------------- where to run
-def _engine(data: Partitions, client: Any, where: Where) -> Engine:
-    if client is None:
-        if where.device == "cuda":
-            gpu()  # before any loading, if there is no device
-        return Local(data.load(), where=where)
-    from distributed import futures_of
-
-    from daskglm.cluster import Cluster
-
-    if data.arrays is None:
-        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where)
-    return Cluster.from_memory(client, data, where)
-
-
-@contextlib.contextmanager
-def _client_for(data: Partitions, client: Any) -> Iterator[Any]:
-    """The client to run on, or None for this process.
-
-    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to load in).
-    """
-    if "distributed" not in sys.modules:  # then nobody can have made a client
-        yield None
-        return
-    import distributed
-
-    if client is None and data.arrays is None:
-        with contextlib.suppress(ValueError):
-            client = distributed.get_client()
-    if client is not None and _in_task():
-        with distributed.worker_client() as inner:
-            yield inner
-    else:
-        yield client
-
-
-def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
-    """Do the work now, or in a thread of its own where the client it will use is asynchronous.
-
-    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
-    """
-    if client is None and lazy and "distributed" in sys.modules:
-        from distributed import get_client
-
-        with contextlib.suppress(ValueError):
-            client = get_client()
-    return asyncio.to_thread(work) if client is not None and client.asynchronous else work()
-
-
-def _in_task() -> bool:
-    from distributed import get_worker
-
-    try:
-        get_worker()
-    except ValueError:
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------------- problems
@@ -269,6 +222,49 @@ def _objective(
     )
 
 
+# ---------------------------------------------------------------------------- checkpoints
+@dataclass(frozen=True)
+class _Begin:
+    """Where a solve begins: w, and for one that goes on from a checkpoint what its solver wants besides."""
+
+    w: np.ndarray
+    state: Mapping[str, Any] = field(default_factory=dict)
+    solver: str | None = None
+    before: int = 0
+
+
+def _saved(settings: Settings, start: Any) -> Saved | None:
+    """The checkpoint to go on from, before anything else is read."""
+    if settings.resume is None:
+        return None
+    if start is not None:
+        raise ValueError("resume and warm_start both say where to start: give one of them")
+    saved = load(settings.resume)
+    if settings.solver not in ("auto", saved.solver):
+        raise ValueError(
+            f"the checkpoint {saved.path} is of solver={saved.solver!r}, this fit asks for {settings.solver!r}; to "
+            "start from its coefficients use warm_start"
+        )
+    return saved
+
+
+def _keeper(objective: Objective, settings: Settings, saved: Saved | None, folder: str | None) -> Keeper | None:
+    """Check that a checkpoint is of these data, and prepare to write others."""
+    named = {"loss": settings.loss, "C": float(settings.C), "fit_intercept": bool(settings.fit_intercept)}
+    found = identity(objective, named)
+    if saved is not None:
+        found.check(saved.identity, saved.path)
+    return None if folder is None else Keeper(folder, every(settings.checkpoint_every), found)
+
+
+def _resumed(saved: Saved, k: int, fresh: _Begin) -> _Begin:
+    if k < saved.problem:
+        return _Begin(saved.finished[k], solver=saved.solver)
+    if k > saved.problem:
+        return replace(fresh, solver=saved.solver)
+    return _Begin(saved.w, saved.state, saved.solver, saved.iteration)
+
+
 # ---------------------------------------------------------------------------- one solve
 def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarray:
     w = np.zeros(objective.size)
@@ -287,12 +283,19 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     return w
 
 
-def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading: float) -> tuple[Solution, Report]:
+def _solve_one(
+    objective: Objective, begin: _Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
+) -> tuple[Solution, Report]:
     name, why = (settings.solver, "asked for") if settings.solver != "auto" else choose(objective)
+    if begin.solver is not None:
+        name, why = begin.solver, "that of the checkpoint"
+    w = objective.xp.asarray(begin.w)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
     at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None
     _check_size(name, objective.n_features)
-    points = SOLVERS[name](objective, w, **_options(name, settings))
+    points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
+    if keeper is not None:
+        keeper.begin(name, number, begin.before)
     with (
         progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
         _quiet_blas(name, objective.engine),
@@ -304,7 +307,10 @@ def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading:
             max_iter=max_iter,
             start_gradient_norm=at_zero,
             callback=callback,
+            keeper=keeper,
         )
+    if keeper is not None:
+        keeper.finished.append(to_host(solution.point.w))
     engine = objective.engine
     stages = dict.fromkeys(record["solver"] or name for record in solution.history)
     report = Report(
@@ -326,6 +332,7 @@ def _solve_one(objective: Objective, w: np.ndarray, settings: Settings, loading:
         workers=engine.workers,
         device=engine.device,
         repairs=engine.repairs,
+        resumed=begin.before,
         history=solution.history,
     )
     return solution, report

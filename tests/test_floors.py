@@ -44,6 +44,7 @@ FLOORS = {
     "cluster": 2,
     "objective": 3,
     "dual": 3,
+    "checkpoints": 4,
     "driver": 4,
     "progress": 4,
     "solvers": 4,
@@ -56,6 +57,7 @@ FLOORS = {
     "solvers.staged": 4,
     "solvers.proximal": 4,
     "solvers.tron": 4,
+    "engines": 4,
     "training": 5,
     "predict": 5,
     "estimators": 6,
@@ -84,7 +86,7 @@ WITHIN = {  # edges between modules of one floor
     )),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
-    ("epochs", "kernels.dual"), ("ascent", "messages"), ("ascent", "kernels"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
+    ("epochs", "kernels.dual"), ("ascent", "messages"), ("ascent", "kernels"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
@@ -98,7 +100,7 @@ COMPOSES = {
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
-    "distributed": {"cluster", "training", "cli", "launch.ready", "launch.commands"},
+    "distributed": {"cluster", "engines", "cli", "launch.ready", "launch.commands"},
     "cupy": {
         "kernels.cuda",
         *(

@@ -1,0 +1,75 @@
+"""Which engine a fit runs on: this process, or the workers of the client that is meant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+from daskglm.engine import Engine, Local
+from daskglm.inputs import Partitions
+from daskglm.kernels import gpu
+from daskglm.placing import Where
+
+T = TypeVar("T")
+
+
+def make_engine(data: Partitions, client: Any, where: Where) -> Engine:
+    """The engine that holds the data: on the workers of a client, or without one in this process."""
+    if client is None:
+        if where.device == "cuda":
+            gpu()  # before any loading, if there is no device
+        return Local(data.load(), where=where)
+    from distributed import futures_of
+
+    from daskglm.cluster import Cluster
+
+    if data.arrays is None:
+        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where)
+    return Cluster.from_memory(client, data, where)
+
+
+@contextlib.contextmanager
+def client_for(data: Partitions, client: Any) -> Iterator[Any]:
+    """The client to run on, or None for this process.
+
+    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to load in).
+    """
+    if "distributed" not in sys.modules:  # then nobody can have made a client
+        yield None
+        return
+    import distributed
+
+    if client is None and data.arrays is None:
+        with contextlib.suppress(ValueError):
+            client = distributed.get_client()
+    if client is not None and _in_task():
+        with distributed.worker_client() as inner:
+            yield inner
+    else:
+        yield client
+
+
+def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
+    """Do the work now, or in a thread of its own where the client it will use is asynchronous.
+
+    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
+    """
+    if client is None and lazy and "distributed" in sys.modules:
+        from distributed import get_client
+
+        with contextlib.suppress(ValueError):
+            client = get_client()
+    return asyncio.to_thread(work) if client is not None and client.asynchronous else work()
+
+
+def _in_task() -> bool:
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
