@@ -24,6 +24,7 @@ from distributed import Client
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Where
+from daskglm.room import check_room, sample_of
 from daskglm.sessions import Failure, carries_device_memory, close, find_device, open_shard, relay
 
 logger = logging.getLogger("daskglm")
@@ -44,6 +45,11 @@ def _unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
     """On the scheduler: keys it has forgotten, or given up."""
     tasks = dask_scheduler.tasks
     return [key for key in keys if key not in tasks or tasks[key].state in ("erred", "forgotten")]
+
+
+def _limits(dask_scheduler: Any = None) -> list[int]:
+    """On the scheduler: how much memory each worker may take."""
+    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
 
 
 def _stuck(dask_scheduler: Any = None) -> bool:
@@ -99,9 +105,13 @@ class Cluster:
         Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
     where : Where
         Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
+    nbytes : int, optional
+        That the rows will take; default: estimated when some partitions have been loaded.
 
     Raises
     ------
+    MemoryError
+        Where the rows are larger than the memory of all workers.
     Exception
         Whatever the first faulty partition raised while loading.
     """
@@ -109,7 +119,15 @@ class Cluster:
     xp: Any = np  # vectors cross the network and the client may have no device
     solves_balls: bool = False
 
-    def __init__(self, client: Client, lazy: Sequence[Any], *, pin: bool, where: Where = WHERE_THEY_ARE) -> None:
+    def __init__(
+        self,
+        client: Client,
+        lazy: Sequence[Any],
+        *,
+        pin: bool,
+        where: Where = WHERE_THEY_ARE,
+        nbytes: int | None = None,
+    ) -> None:
         self.client, self.where = client, where
         self.device = "cpu"
         self.session = uuid.uuid4().hex
@@ -122,10 +140,12 @@ class Cluster:
         self._lazy = list(lazy)
         if where.device == "cuda":
             self._sync(self._need_devices())  # before anything is computed
+        if nbytes is not None:
+            check_room(nbytes, *self._sync(self._memory()))
         self._futures = self._submit(lazy, pin)
         self._order = {future.key: i for i, future in enumerate(self._futures)}
         try:
-            self._sync(self._loaded())
+            self._sync(self._loaded(estimate=nbytes is None))
             self.facts = self._sync(self._start())
         except BaseException:
             self.close()
@@ -206,12 +226,23 @@ class Cluster:
     async def _nthreads(self) -> dict[str, int]:
         return dict(await self.client.nthreads())
 
-    async def _loaded(self) -> None:
+    async def _loaded(self, *, estimate: bool) -> None:
         """Wait until all blocks are there; raise what the first faulty one raised."""
-        for done in asyncio.as_completed([future.exception() for future in self._futures]):
+        some, all_ = sample_of(len(self._futures)), len(self._futures)
+        for count, done in enumerate(asyncio.as_completed([future.exception() for future in self._futures]), 1):
             error = await done
             if error is not None:
                 raise error
+            if estimate and count == some < all_:
+                there = [future.key for future in self._futures if future.status == "finished"]
+                sizes = await self.client.scheduler.nbytes(keys=there, summary=False)
+                needed = sum(sizes.values()) / len(there) * all_
+                check_room(needed, *await self._memory(), read=(len(there), all_))
+
+    async def _memory(self) -> tuple[int, str]:
+        """Bytes that the workers have together (0: not all have a limit), and how to say so."""
+        limits = await self.client.run_on_scheduler(_limits)
+        return (sum(limits) if all(limits) else 0), f"the {len(limits)} workers have together"
 
     async def _start(self) -> Facts:
         """Open a shard on every worker and learn what the data are."""
@@ -294,9 +325,7 @@ class Cluster:
         while True:
             by_address = await self._locate(keys, deadline)
             number = next(self._numbers)
-            calls = [
-                self._ask({address: held}, open_shard, number, held, self.where) for address, held in by_address.items()
-            ]
+            calls = [self._open(number, address, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
             opened: dict[str, Any] = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
             if all(isinstance(reply, tuple) for reply in opened.values()):
@@ -317,6 +346,10 @@ class Cluster:
             facts = facts.merge(part)
             rows.update(zip(by_address[address], sizes, strict=True))
         return dict.fromkeys(by_address, number), by_address, facts, rows
+
+    def _open(self, number: int, address: str, held: list[str]) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Have a worker make a shard of the blocks it holds."""
+        return self._ask({address: held}, open_shard, number, held, self.where)
 
     async def _holders(self, keys: list[str]) -> dict[str, Sequence[str]]:
         return dict(await self.client.scheduler.who_has(keys=keys))

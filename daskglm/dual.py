@@ -192,6 +192,7 @@ class Dual:
         asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
         self.v = smoothed.ask(asked)["own"]
         self.objective.passes += smoothed.passes
+        self.objective.waited += smoothed.waited
         self.previous = np.zeros_like(self.v)
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 

@@ -6,10 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from daskglm.blocks import Block
 from daskglm.messages import Facts, Problem, Request, Totals
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.respond import Shard
+from daskglm.streaming import StreamedShard
 
 
 class Engine(Protocol):
@@ -52,8 +55,19 @@ class Local:
     """
 
     def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Where = WHERE_THEY_ARE) -> None:
-        self.shard = Shard(blocks, threads or available_threads(), where=where)
-        self.device, self.xp, self.solves_balls = self.shard.device, self.shard.home.xp, self.shard.solves_balls
+        shard = Shard(blocks, threads or available_threads(), where=where)
+        self._answers(shard, shard.home.xp)
+
+    @classmethod
+    def reading(cls, recipes: Sequence[Any], room: int, where: Where = WHERE_THEY_ARE) -> Local:
+        """An engine that reads partitions, given as delayed blocks, at every pass; see `StreamedShard`."""
+        engine = cls.__new__(cls)
+        engine._answers(StreamedShard(recipes, range(len(recipes)), available_threads(), room, where), np)
+        return engine
+
+    def _answers(self, shard: Shard | StreamedShard, xp: Any) -> None:
+        self.shard: Shard | StreamedShard = shard
+        self.device, self.xp, self.solves_balls = shard.device, xp, shard.solves_balls
         self.facts = self.shard.facts
         self.workers = 1
         self.rounds = 0
@@ -63,7 +77,7 @@ class Local:
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""
         self.rounds += 1
-        return self.shard.answer(problem, request)
+        return self.shard.answer(problem, request) if self.xp is not np else self.shard.answer_host(problem, request)
 
     def close(self) -> None:
         """End the threads and forget the memos."""

@@ -12,23 +12,50 @@ from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
 from daskglm.kernels import gpu
 from daskglm.placing import Where
+from daskglm.room import load_here, memory_here
 
+SHARE = 0.6  # of the memory of this machine, for rows that are read at every pass
 T = TypeVar("T")
 
 
-def make_engine(data: Partitions, client: Any, where: Where) -> Engine:
-    """The engine that holds the data: on the workers of a client, or without one in this process."""
+def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = False) -> Engine:
+    """The engine that holds the data, or reads them at every pass: on the workers of a client, or in this process.
+
+    Raises
+    ------
+    ValueError
+        For data in memory that are to be read at every pass.
+    MemoryError
+        Where the data are larger than the memory there is.
+    """
+    if read:
+        return _reading(data, client, where)
     if client is None:
         if where.device == "cuda":
             gpu()  # before any loading, if there is no device
-        return Local(data.load(), where=where)
+        return Local(load_here(data), where=where)
     from distributed import futures_of
 
     from daskglm.cluster import Cluster
 
     if data.arrays is None:
-        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where)
+        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where, nbytes=data.nbytes)
     return Cluster.from_memory(client, data, where)
+
+
+def _reading(data: Partitions, client: Any, where: Where) -> Engine:
+    if data.arrays is not None:
+        raise ValueError("out_of_core reads dask collections or delayed blocks at every pass, but X is in memory")
+    if "distributed" in sys.modules:
+        from distributed import futures_of
+
+        if futures_of((*data.collections, *data.lazy)):
+            raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
+    if client is None:
+        return Local.reading(data.lazy, int(SHARE * memory_here()), where)
+    from daskglm.cluster_stream import StreamingCluster
+
+    return StreamingCluster(client, data.lazy, where)
 
 
 @contextlib.contextmanager

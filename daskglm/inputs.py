@@ -23,13 +23,17 @@ logger = logging.getLogger("daskglm")
 
 @dataclass(frozen=True)
 class Partitions:
-    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features where known."""
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features where known.
+
+    `nbytes` is what lazy rows will take, where their shape tells.
+    """
 
     arrays: tuple[Any, Any, Any] | None
     lazy: list[Any]
     columns: tuple[str, ...] | None
     collections: tuple[Any, ...] = ()
     classify: bool = True
+    nbytes: int | None = None
 
     def load(self) -> list[Block]:
         """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
@@ -189,7 +193,15 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     collections = tuple(v for v in (X, y, weight) if _is_dask(v))
     y = _chunked_like(y, X, "y")
     others = [y, [None] * len(parts) if weight is None else _chunked_like(weight, X, "sample_weight")]
-    return Partitions(None, _blocks(parts, others, classify), None, collections, classify)
+    return Partitions(None, _blocks(parts, others, classify), None, collections, classify, _bytes_of(X))
+
+
+def _bytes_of(X: Any) -> int | None:
+    """Bytes of the floats that a dense array of known shape becomes; see `blocks.float_rows`."""
+    if not isinstance(getattr(X, "_meta", None), np.ndarray) or X.dtype.kind not in "biuf" or np.isnan(X.shape[0]):
+        return None
+    small = X.dtype == np.float32 or X.dtype.itemsize <= 2
+    return int(X.shape[0]) * int(X.shape[1]) * (4 if small else 8)
 
 
 def _chunked_like(values: Any, X: Any, name: str) -> list[Any]:

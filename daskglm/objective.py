@@ -88,7 +88,7 @@ class Objective:
         self.size = self.n_features + fit_intercept
         self.total_weight = engine.facts.weight if weight is None else weight
         self.span = span
-        self.passes = 0.0
+        self.passes = self.waited = 0.0
         self.xp = engine.xp
         self._penalised = self.xp.ones(self.size)
         self._penalised[self.n_features :] = 0.0
@@ -198,4 +198,5 @@ class Objective:
         """Pass a request to the engine, counting passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
+        self.waited += totals.get("waited", 0.0)
         return totals

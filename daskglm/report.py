@@ -86,6 +86,8 @@ class Report:
         How often lost blocks were found again.
     resumed : int
         Iterations that were made before, by the fit whose checkpoint this one went on from.
+    waiting : float
+        Out of core: the share of `seconds` that workers waited for data to be read, on average.
     history : list of dict
         One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
     parts : tuple of Report
@@ -111,6 +113,7 @@ class Report:
     device: str = "cpu"
     repairs: int = 0
     resumed: int = 0
+    waiting: float = 0.0
     history: list[Iteration] = field(default_factory=list, repr=False)
     parts: tuple[Report, ...] = ()
 
@@ -133,6 +136,8 @@ class Report:
             rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
         if self.resumed:
             rows.append(("resumed", f"from a checkpoint, after {self.resumed} iterations"))
+        if self.waiting:
+            rows.append(("waiting", f"{self.waiting:.0%} of the seconds, for data to be read"))
         if self.parts:
             rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
         width = max(len(name) for name, _ in rows)
@@ -164,6 +169,7 @@ def combine(parts: list[Report]) -> Report:
         device=first.device,
         repairs=max(part.repairs for part in parts),
         resumed=max(part.resumed for part in parts),
+        waiting=sum(part.waiting * part.seconds for part in parts) / max(sum(part.seconds for part in parts), 1e-9),
         history=[record for part in parts for record in part.history],
         parts=tuple(parts),
     )

@@ -41,12 +41,15 @@ class Memo:
         self.kept = self.home.kept_margins(self.rows)
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
-        # targets of a regression may differ by less than float32 rows would tell apart
-        self.vector = functools.partial(self.home.vector, rows=self.rows, exact=block.labels is None)
+        self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
         y, weight = targets(block, problem)
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight
         self.y = self.targets
+
+    def vector(self, values: Any) -> Any:
+        """Numbers for each row, where the rows are; None: room for them."""
+        return self.home.vector(values, rows=self.rows, exact=self.exact)
 
     @functools.cached_property
     def curvature(self) -> Any:
@@ -55,7 +58,9 @@ class Memo:
 
     @property
     def address(self) -> int:
-        """Where the rows lie in host memory."""
+        """Where the rows lie in host memory; 0 while they are away."""
+        if self.rows is None:
+            return 0
         return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
 
     def serves(self, problem: Problem) -> bool:
@@ -123,6 +128,7 @@ class Shard:
         self.names, self.blocks = place(named, where, {} if placed is None else placed)
         self.home = home_of(self.blocks[0].X) if self.blocks else host
         self.memos = {} if memos is None else memos
+        self.where = where
         self.threads = threads if self.home is host else 1
         self.facts = Facts()
         for block in blocks:
@@ -157,6 +163,24 @@ class Shard:
         """The reply with all sums in host memory, for those who may have no device."""
         totals: Totals = self.home.to_host(self.answer(problem, request))
         return totals
+
+    def detach(self) -> None:
+        """Let go of X, and keep what is remembered."""
+        self.blocks = [block._replace(X=None) for block in self.blocks]
+        for name in self.names:
+            if name in self.memos:
+                self.memos[name].rows = None
+
+    def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
+        """Take the same rows again; raises ValueError where they are not the same."""
+        named = [(name, block) for name, block in zip(names, blocks, strict=True) if len(block.y)]
+        _, again = place(named, self.where, {})
+        if [block.facts for block in again] != [block.facts for block in self.blocks]:
+            raise ValueError("the data changed at their source while they were read again and again")
+        self.blocks = [old._replace(X=new.X) for old, new in zip(self.blocks, again, strict=True)]
+        for name, block in zip(self.names, self.blocks, strict=True):
+            if name in self.memos:
+                self.memos[name].rows = for_rows(block.X)[1]
 
     @property
     def device(self) -> str:

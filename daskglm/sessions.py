@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import time
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import psutil
 
 from daskglm.blocks import Block
 from daskglm.kernels import gpu, to_host
 from daskglm.messages import Problem, Request, Totals, add
 from daskglm.placing import Where
 from daskglm.respond import Memo, Shard
+from daskglm.streaming import StreamedShard
 
+STREAM_SHARE = 0.6  # of what is left of a worker's memory, for rows that are read at every pass
+FORGET_SECONDS = 3600.0  # after which a stream that nobody asks for is held to be forgotten
 DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")  # Dask's ways to send objects, device memory as it is
 
 
@@ -33,10 +39,12 @@ class Failure:
 class Session:
     """What one fit keeps on one worker: shards by number, memos and moved blocks by key, a lock that keeps order."""
 
-    shards: dict[int, Shard] = field(default_factory=dict)
+    shards: dict[int, Shard | StreamedShard] = field(default_factory=dict)
     memos: dict[str, Memo] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
+    streams: bool = False
+    used: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def close(self) -> None:
@@ -59,10 +67,7 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
         return missing
-    sessions = _sessions.setdefault(dask_worker, {})
-    for name in [n for n, s in sessions.items() if not any(key in dask_worker.data for key in s.keys)]:
-        sessions.pop(name).close()  # the client of that fit is gone: Dask has let its blocks go
-    state = sessions.setdefault(session, Session())
+    state = _session(session, dask_worker)
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
         make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed)
@@ -73,6 +78,47 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
         state.keys.update(keys)
         state.shards[shard] = opened
     return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
+
+
+async def open_stream(
+    session: str, shard: int, keys: list[str], recipes: bytes, where: Where, dask_worker: Any = None
+) -> Any:
+    """Read partitions once, from pickled delayed blocks, and keep what is needed to read them at every pass.
+
+    Returns what `open_shard` does.
+    """
+    state = _session(session, dask_worker)
+    async with state.lock:
+        state.streams = True
+        limit = dask_worker.memory_manager.memory_limit or psutil.virtual_memory().total
+        room = int(STREAM_SHARE * max(limit - psutil.Process().memory_info().rss, 0))
+
+        def make() -> StreamedShard:
+            return StreamedShard(pickle.loads(recipes), keys, dask_worker.state.nthreads, room, where)
+
+        try:
+            opened = await asyncio.get_running_loop().run_in_executor(None, make)
+        except Exception as error:
+            return Failure(error)
+        state.shards[shard] = opened
+    return opened.facts, opened.sizes, opened.device
+
+
+def _session(session: str, dask_worker: Any) -> Session:
+    """The session of a fit; those of fits whose client is gone are closed."""
+    sessions = _sessions.setdefault(dask_worker, {})
+    for name in [n for n, s in sessions.items() if n != session and _is_over(s, dask_worker)]:
+        sessions.pop(name).close()
+    state = sessions.setdefault(session, Session())
+    state.used = time.monotonic()
+    return state
+
+
+def _is_over(state: Session, dask_worker: Any) -> bool:
+    """Dask has let the blocks go, or nobody has asked for a stream for long."""
+    if state.streams:
+        return time.monotonic() - state.used > FORGET_SECONDS
+    return not any(key in dask_worker.data for key in state.keys)
 
 
 async def find_device() -> str:
@@ -100,6 +146,7 @@ async def answer(
     shard = state.shards.get(shards[dask_worker.address]) if state else None
     if state is None or shard is None:
         return None
+    state.used = time.monotonic()
     async with state.lock:  # a request asked twice must not meet itself
         try:
             work = shard.answer if on_device else shard.answer_host

@@ -134,8 +134,10 @@ def train(
     folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
     began = time.perf_counter()
-    where = settings.where()
-    with client_for(data, client) as running, contextlib.closing(make_engine(data, running, where)) as engine:
+    with (
+        client_for(data, client) as running,
+        contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
+    ):
         loading = time.perf_counter() - began
         _check_facts(engine.facts, loss)
         classes, problems = _problems(engine.facts, loss, settings)
@@ -293,6 +295,7 @@ def _solve_one(
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
     at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None
     _check_size(name, objective.n_features)
+    waited = objective.waited
     points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
     if keeper is not None:
         keeper.begin(name, number, begin.before)
@@ -333,6 +336,7 @@ def _solve_one(
         device=engine.device,
         repairs=engine.repairs,
         resumed=begin.before,
+        waiting=(objective.waited - waited) / max(engine.workers * solution.seconds, 1e-9),
         history=solution.history,
     )
     return solution, report
