@@ -120,6 +120,7 @@ def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -
     from daskglm.blocks import Place, to_block
     from daskglm.cluster import Cluster
     from daskglm.messages import Evaluate, Problem
+    from daskglm.placement import Kept
 
     def block(i: int) -> Any:
         random = np.random.default_rng(i)
@@ -128,7 +129,7 @@ def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -
         X = sp.csr_matrix((random.standard_normal(len(columns)), columns, starts), shape=(ROWS_PER_PARTITION, d))
         return to_block(X, np.arange(ROWS_PER_PARTITION) % 2, place=Place(i), classify=True)
 
-    engine = Cluster(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True)
+    engine = Cluster(client, Kept(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True))
     tokens = iter(range(10**9))
 
     def round(w: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,46 +24,46 @@ from distributed import Client
 
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
+from daskglm.placement import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Placement, moves
 from daskglm.placing import WHERE_THEY_ARE, Where
-from daskglm.room import check_room, sample_of
-from daskglm.sessions import Failure, carries_device_memory, close, find_device, open_shard, relay
+from daskglm.sessions import Failure, carries_device_memory, close, find_device, keep_only, relay
 
 logger = logging.getLogger("daskglm")
 
 MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
-STUCK_SECONDS = 2.0  # how long to wait for lost blocks before looking whether their tasks are stuck
 STAR_WORKERS = 8  # up to so many workers answer to the client itself, more through leaders
-REPAIR_SECONDS = 300.0  # how long lost blocks may take to come back before the fit gives up
+LOOK_SECONDS = 5.0  # how often a fit looks whether workers have come
+MOVED_BYTES = 1e8  # bytes a second that moving blocks is counted at
+TIDY_SECONDS = 5.0  # how long workers may take to forget what they no longer hold
+PROBE_SECONDS = 10.0  # how long a scheduler may take to say that it is there
+_GO_ON = " Where the fit kept a checkpoint, daskglm.fit(..., resume=...) goes on from it"
 T = TypeVar("T")
 
 
-class DataLost(RuntimeError):
-    """Blocks of the data are gone and cannot be computed again."""
-
-
-# ---------------------------------------------------------------------------- on the scheduler
-def _unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
-    """On the scheduler: keys it has forgotten, or given up."""
-    tasks = dask_scheduler.tasks
-    return [key for key in keys if key not in tasks or tasks[key].state in ("erred", "forgotten")]
-
-
-def _limits(dask_scheduler: Any = None) -> list[int]:
-    """On the scheduler: how much memory each worker may take."""
-    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
-
-
-def _stuck(dask_scheduler: Any = None) -> bool:
-    """On the scheduler: whether tasks wait for a worker although there are workers."""
-    return bool(dask_scheduler.workers and dask_scheduler.unrunnable)
+def _identity(dask_scheduler: Any = None) -> str:
+    """On the scheduler: its name, which a scheduler that is started again does not keep."""
+    return str(dask_scheduler.id)
 
 
 # ---------------------------------------------------------------------------- on the client
 def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too."""
+    """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too.
+
+    Raises
+    ------
+    ClusterLost
+        Where the client has closed meanwhile, as it does when its scheduler stays away.
+    """
     future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
     try:
-        return future.result()
+        while True:
+            try:
+                return future.result(PROBE_SECONDS)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if client.status in ("closing", "closed"):
+                    raise ClusterLost(f"the client has lost its scheduler and is closed.{_GO_ON}") from None
     except BaseException:
         future.cancel()
         raise
@@ -99,19 +100,15 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-    lazy : sequence of Delayed
-        One `to_block` per partition.
-    pin : bool
-        Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
+    placement : Placement
+        Of the partitions.
     where : Where
         Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
-    nbytes : int, optional
-        That the rows will take; default: estimated when some partitions have been loaded.
 
     Raises
     ------
-    MemoryError
-        Where the rows are larger than the memory of all workers.
+    ClusterLost
+        Where the scheduler goes away.
     Exception
         Whatever the first faulty partition raised while loading.
     """
@@ -119,16 +116,8 @@ class Cluster:
     xp: Any = np  # vectors cross the network and the client may have no device
     solves_balls: bool = False
 
-    def __init__(
-        self,
-        client: Client,
-        lazy: Sequence[Any],
-        *,
-        pin: bool,
-        where: Where = WHERE_THEY_ARE,
-        nbytes: int | None = None,
-    ) -> None:
-        self.client, self.where = client, where
+    def __init__(self, client: Client, placement: Placement, where: Where = WHERE_THEY_ARE) -> None:
+        self.client, self.placement, self.where = client, placement, where
         self.device = "cpu"
         self.session = uuid.uuid4().hex
         self.rounds = 0
@@ -137,15 +126,11 @@ class Cluster:
         self._numbers = itertools.count()
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
-        self._lazy = list(lazy)
+        self._wish = Wish()
+        self._scheduler = self._sync(self._name_of_scheduler())
         if where.device == "cuda":
             self._sync(self._need_devices())  # before anything is computed
-        if nbytes is not None:
-            check_room(nbytes, *self._sync(self._memory()))
-        self._futures = self._submit(lazy, pin)
-        self._order = {future.key: i for i, future in enumerate(self._futures)}
         try:
-            self._sync(self._loaded(estimate=nbytes is None))
             self.facts = self._sync(self._start())
         except BaseException:
             self.close()
@@ -163,9 +148,8 @@ class Cluster:
             sent = [client.scatter([part], workers=[a], hash=False) for part, a in zip(parts, addresses, strict=True)]
             return [futures[0] for futures in await asyncio.gather(*sent)]
 
-        engine = cls(client, data.from_futures(on_loop(client, send())), pin=False, where=where)
-        engine._lazy = []  # else the rows as they were sent would stay beside the blocks
-        return engine
+        lazy = data.from_futures(on_loop(client, send()))
+        return cls(client, Kept(client, lazy, pin=False, again=False), where)
 
     @property
     def workers(self) -> int:
@@ -175,41 +159,49 @@ class Cluster:
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1 round."""
         self.rounds += 1
-        return self._sync(self._round(problem, request))
+        began = time.monotonic()
+        totals = self._sync(self._round(problem, request))
+        if self._wish.after(time.monotonic() - began, self.facts.nbytes):
+            self._sync(self._spread())
+        return totals
 
     def close(self) -> None:
         """Release the blocks and let the workers forget this fit."""
-        for future in self._futures:
-            future.release()  # by name, since the traceback of an error may hold this engine
-        self._futures, self._lazy = [], []
+        self.placement.close()
         with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
-            self._sync(self._forget())
+            on_loop(self.client, self._forget())
         self._shards = {}
 
     async def _forget(self) -> None:
-        alive = await self.client.nthreads()
-        await self._run(close, self.session, workers=[a for a in self._shards if a in alive])
+        if self.client.status == "running":
+            closing = self._run(close, self.session, workers=list(await self.client.nthreads()))
+            await asyncio.wait_for(closing, TIDY_SECONDS)
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
-        return on_loop(self.client, work)
+        """Do the work on the client's loop; where it fails, tell whether that is because the scheduler is gone."""
+        try:
+            return on_loop(self.client, work)
+        except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
+            if on_loop(self.client, self._has_lost_scheduler()):
+                raise ClusterLost(
+                    f"the scheduler that this fit ran on is gone, or was started anew ({error!r}).{_GO_ON}"
+                ) from error
+            raise
+
+    async def _name_of_scheduler(self) -> str:
+        return str(await self.client.run_on_scheduler(_identity))
+
+    async def _has_lost_scheduler(self) -> bool:
+        try:
+            name = await asyncio.wait_for(self._name_of_scheduler(), PROBE_SECONDS)
+        except Exception:
+            return True
+        return hasattr(self, "_scheduler") and name != self._scheduler
 
     async def _run(self, function: Any, *args: Any, workers: list[str]) -> dict[str, Any]:
         return await self.client.run(function, *args, workers=workers, on_error="return") if workers else {}
 
     # ------------------------------------------------------------------ loading
-    def _submit(self, lazy: Sequence[Any], pin: bool) -> list[Any]:
-        """Start computing the blocks, which stay where they are made."""
-        threads = dict(sorted(self._sync(self._nthreads()).items()))
-        if not pin or not threads:
-            return list(self.client.compute(list(lazy)))
-        shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
-        cuts = np.rint(shares * len(lazy)).astype(int)
-        futures: list[Any] = []
-        for address, lo, hi in zip(threads, cuts[:-1], cuts[1:], strict=True):
-            part = list(lazy[lo:hi])
-            futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
-        return futures
-
     async def _need_devices(self) -> None:
         """Raise RuntimeError unless every worker has a GPU."""
         missing = {address: reason for address, reason in (await self.client.run(find_device)).items() if reason}
@@ -223,38 +215,15 @@ class Cluster:
             "the others have: give device='cpu', or start all workers with one GPU each"
         )
 
-    async def _nthreads(self) -> dict[str, int]:
-        return dict(await self.client.nthreads())
-
-    async def _loaded(self, *, estimate: bool) -> None:
-        """Wait until all blocks are there; raise what the first faulty one raised."""
-        some, all_ = sample_of(len(self._futures)), len(self._futures)
-        for count, done in enumerate(asyncio.as_completed([future.exception() for future in self._futures]), 1):
-            error = await done
-            if error is not None:
-                raise error
-            if estimate and count == some < all_:
-                there = [future.key for future in self._futures if future.status == "finished"]
-                sizes = await self.client.scheduler.nbytes(keys=there, summary=False)
-                needed = sum(sizes.values()) / len(there) * all_
-                check_room(needed, *await self._memory(), read=(len(there), all_))
-
-    async def _memory(self) -> tuple[int, str]:
-        """Bytes that the workers have together (0: not all have a limit), and how to say so."""
-        limits = await self.client.run_on_scheduler(_limits)
-        return (sum(limits) if all(limits) else 0), f"the {len(limits)} workers have together"
-
     async def _start(self) -> Facts:
-        """Open a shard on every worker and learn what the data are."""
-        facts, rows = await self._place(self._keys_in_order())
-        check_widths([rows[key] for key in self._keys_in_order()])
+        """Load the partitions, open a shard on every worker and learn what the data are."""
+        await self.placement.load()
+        facts, rows = await self._place()
+        check_widths([rows[key] for key in self.placement.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
         if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
             logger.info("rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts))
         return facts
-
-    def _keys_in_order(self) -> list[str]:
-        return [future.key for future in self._futures]
 
     # ------------------------------------------------------------------ rounds
     async def _round(self, problem: Problem, request: Request) -> Totals:
@@ -283,8 +252,8 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise DataLost(f"{len(blocks)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
             await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
-            await self._place(self._keys_in_order())
-            shards, keys = await self._place_some(blocks)
+            await self._place()
+            shards, keys, _, _ = await self._open_shards(blocks)
         return add(parts)
 
     async def _ask(
@@ -301,21 +270,36 @@ class Cluster:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
                 if done:
                     return call.result()
-                holders = await self._holders([held[0] for held in keys.values()])
+                holders = await self.placement.holders([held[0] for held in keys.values()])
                 if any(address not in holders.get(held[0], ()) for address, held in keys.items()):
                     return {}
         finally:
             call.cancel()
 
     # ------------------------------------------------------------------ placement
-    async def _place(self, keys: list[str]) -> tuple[Facts, dict[str, tuple[int, int]]]:
+    async def _place(self) -> tuple[Facts, dict[str, tuple[int, int]]]:
         """Find all blocks and open one shard a worker for them."""
-        self._shards, self._keys, facts, rows = await self._open_shards(keys)
+        before = list(self._shards)
+        self._shards, self._keys, facts, rows = await self._open_shards(self.placement.keys)
+        self._wish = Wish()
+        if before:
+            alive = await self.client.nthreads()
+            workers = [address for address in {*before, *self._shards} if address in alive]
+            tidy = self._run(keep_only, self.session, max(self._shards.values()), workers=workers)
+            with contextlib.suppress(TimeoutError, OSError):  # a worker that is stopped is left alone
+                await asyncio.wait_for(tidy, TIDY_SECONDS)
         return facts, rows
 
-    async def _place_some(self, keys: list[str]) -> tuple[dict[str, int], dict[str, list[str]]]:
-        shards, by_address, _, _ = await self._open_shards(keys)
-        return shards, by_address
+    async def _spread(self) -> None:
+        """Let workers that have come meanwhile take a part of the blocks, if there are enough for that."""
+        threads = dict(await self.client.nthreads())
+        self._wish.learn(sum(threads.get(address, 0) for address in self._keys), sum(threads.values()))
+        if self._wish.is_due and (new := moves(self._keys, threads)):
+            logger.info("moving %d block(s) to workers that have come", len(new))
+            await self.placement.move(new)
+            await self._place()
+        elif self._wish.is_due:
+            self._wish = Wish()  # there is no block to spare; look again later
 
     async def _open_shards(
         self, keys: list[str]
@@ -323,7 +307,7 @@ class Cluster:
         """Open shards for the keys where they are now, until every worker agrees that it holds its own."""
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
-            by_address = await self._locate(keys, deadline)
+            by_address = await self.placement.locate(keys, deadline)
             number = next(self._numbers)
             calls = [self._open(number, address, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
@@ -348,49 +332,27 @@ class Cluster:
         return dict.fromkeys(by_address, number), by_address, facts, rows
 
     def _open(self, number: int, address: str, held: list[str]) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Have a worker make a shard of the blocks it holds."""
-        return self._ask({address: held}, open_shard, number, held, self.where)
+        """Have a worker make a shard of its blocks."""
+        opening, recipe = self.placement.opening, self.placement.recipe(held)
+        return self._ask({address: held}, opening, number, held, *recipe, self.where)
 
-    async def _holders(self, keys: list[str]) -> dict[str, Sequence[str]]:
-        return dict(await self.client.scheduler.who_has(keys=keys))
 
-    async def _locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
-        """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
-        wanted = set(keys)
-        look_at = time.monotonic() + STUCK_SECONDS
-        while True:
-            doubtful = [f.key for f in self._futures if f.key in wanted and f.status in ("error", "cancelled", "lost")]
-            gone = await self.client.run_on_scheduler(_unknown, doubtful) if doubtful else []
-            if gone:
-                raise DataLost(
-                    f"partition {self._order[gone[0]]} was lost with its worker and cannot be computed again: data "
-                    "scattered by a client have no recipe"
-                )
-            holders = await self._holders(keys)
-            by_address: dict[str, list[str]] = {}
-            for key in keys:
-                if holders.get(key):
-                    by_address.setdefault(min(holders[key]), []).append(key)
-            if sum(map(len, by_address.values())) == len(keys):
-                return dict(sorted(by_address.items()))
-            now = time.monotonic()
-            if now > deadline:
-                raise DataLost(f"{len(keys)} blocks were asked for and not all came back in {REPAIR_SECONDS:.0f} s")
-            if now > look_at:
-                look_at = now + STUCK_SECONDS
-                if self._lazy and await self.client.run_on_scheduler(_stuck):
-                    await self._submit_again({key for key in keys if not holders.get(key)})
-            await asyncio.sleep(0.05)
+class Wish:
+    """When blocks are worth moving to workers that have none: as soon as what was lost by not doing it equals its cost.
 
-    async def _submit_again(self, lost: set[str]) -> None:
-        """Submit the tasks of lost blocks without pins.
+    So no more than twice the least possible time is spent, however long the fit goes on (the ski rental problem).
+    """
 
-        With all workers gone at once, distributed (2026.7) parks tasks whose workers are named, even loosely, and
-        does not look at them again when other workers come.
-        """
-        at = [i for i, future in enumerate(self._futures) if future.key in lost]
-        for i in at:
-            self._futures[i].release()
-        await asyncio.sleep(0.2)  # the release is sent by a callback of this loop; it must arrive before the new graph
-        for i, future in zip(at, self.client.compute([self._lazy[i] for i in at]), strict=True):
-            self._futures[i] = future
+    def __init__(self) -> None:
+        self.looked, self.lost, self.cost, self.idle, self.is_due = time.monotonic(), 0.0, 0.0, 0.0, False
+
+    def after(self, seconds: float, nbytes: int) -> bool:
+        """A round took so long; true if it is time to look for workers, or to move blocks of so many bytes."""
+        self.lost += self.idle * seconds
+        self.cost = self.idle * nbytes / MOVED_BYTES + seconds
+        self.is_due = self.idle > 0.0 and self.lost >= self.cost
+        return self.is_due or time.monotonic() > self.looked + LOOK_SECONDS
+
+    def learn(self, used: int, threads: int) -> None:
+        """So many threads of all are at work."""
+        self.looked, self.idle = time.monotonic(), 1.0 - used / max(threads, 1)

@@ -37,9 +37,11 @@ def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = Fal
     from distributed import futures_of
 
     from daskglm.cluster import Cluster
+    from daskglm.placement import Kept
 
     if data.arrays is None:
-        return Cluster(client, data.lazy, pin=not futures_of(data.collections), where=where, nbytes=data.nbytes)
+        pin = not futures_of(data.collections)
+        return Cluster(client, Kept(client, data.lazy, pin=pin, nbytes=data.nbytes), where)
     return Cluster.from_memory(client, data, where)
 
 
@@ -53,9 +55,10 @@ def _reading(data: Partitions, client: Any, where: Where) -> Engine:
             raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
     if client is None:
         return Local.reading(data.lazy, int(SHARE * memory_here()), where)
-    from daskglm.cluster_stream import StreamingCluster
+    from daskglm.cluster import Cluster
+    from daskglm.dealt import Dealt
 
-    return StreamingCluster(client, data.lazy, where)
+    return Cluster(client, Dealt(client, data.lazy), where)
 
 
 @contextlib.contextmanager

@@ -191,6 +191,10 @@ class Shard:
         """Forget everything and end the threads."""
         for name in self.names:
             self.memos.pop(name, None)
+        self.retire()
+
+    def retire(self) -> None:
+        """End the threads; another shard goes on with the memos."""
         self.ascent.close()
         if self.pool is not None:
             self.pool.shutdown(wait=False)

@@ -155,6 +155,20 @@ async def answer(
             return Failure(error)
 
 
+async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
+    """Forget all shards of a fit that were opened before this one, and what was remembered for their blocks alone."""
+    state = _sessions.get(dask_worker, {}).get(session)
+    if state is None:
+        return
+    async with state.lock:
+        for number in [number for number in state.shards if number < shard]:
+            state.shards.pop(number).retire()
+        names = {name for opened in state.shards.values() for name in opened.names}
+        for remembered in (state.memos, state.placed):
+            for name in [name for name in remembered if name not in names]:
+                del remembered[name]
+
+
 async def close(session: str, dask_worker: Any = None) -> None:
     """Forget a fit."""
     state = _sessions.get(dask_worker, {}).pop(session, None)

@@ -108,6 +108,10 @@ class StreamedShard:
                 shard.close()
         self.reader.shutdown(wait=False, cancel_futures=True)
 
+    def retire(self) -> None:
+        """The same: the memos of a stream are its own."""
+        self.close()
+
     # ------------------------------------------------------------------ one pass
     def _over_rows(self, problem: Problem, request: Request) -> list[Totals]:
         parts: list[Totals] = []
