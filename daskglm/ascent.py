@@ -163,7 +163,8 @@ class Ascent:
         if fresh:
             self.side.norms(memos)
         for m in lost:
-            alpha = self.zeros(len(m.y)) if state.w is None else self.side.slopes(code, m, state.w)
+            anew = state.w is None or not state.trust
+            alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
             m.dual.restart(alpha, state.number)
         if self.number == state.number and not lost:
             return 0

@@ -81,6 +81,7 @@ class Dual:
         self.number = next(tokens)
         self.before: int | None = None
         self.step = (1.0, 0.0)
+        self.gap = 0.0 if saved is None else math.inf
         self.w: np.ndarray | None = w if w.any() else None
         self.v, self.previous, self.change = (objective.xp.zeros(d + 1) for _ in range(3))
         if saved is not None:
@@ -102,8 +103,19 @@ class Dual:
 
     def _state(self) -> Committed:
         return Committed(
-            self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep
-        )
+            self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep,
+            self._is_near(),
+        )  # fmt: skip
+
+    def _is_near(self) -> bool:
+        """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.
+
+        They miss w by the gradient there, whose square is at most 2 L gap. Far from the optimum that is many times w
+        itself, and drives an unpenalised intercept far away, from where it comes back in hundreds of rounds only.
+        """
+        objective = self.objective
+        L = objective.scale * objective.loss.smoothness * objective.engine.facts.squared_norms
+        return self.gap == 0.0 or bool(2.0 * L * self.gap <= float(self.v @ self.v))
 
     @property
     def intercept(self) -> float:
@@ -129,6 +141,7 @@ class Dual:
 
     def point(self, value: float, gap: float) -> Point:
         """The committed state as a point whose value and gap are estimates."""
+        self.gap = gap
         w = self.primal_point() if self.w is None else self.w
         return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
 

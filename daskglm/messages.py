@@ -89,7 +89,7 @@ class Committed:
 
     Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last round) + c2 (previous
     step), `commit` being (c1, c2); blocks already there stay; all others start again from alpha = -slope(y, X w + b),
-    or where w is None from zero.
+    or where w is None, or not to be trusted, from zero.
 
     Parameters
     ----------
@@ -99,6 +99,8 @@ class Committed:
         Value of the constant feature that stands for the intercept (0: none), and what is added to margins besides.
     keep : bool
         Whether this step is kept, to be searched along after the next round.
+    trust : bool
+        Whether w is good enough to take dual variables from it.
     """
 
     number: int
@@ -109,6 +111,7 @@ class Committed:
     bias: float = 0.0
     offset: float = 0.0
     keep: bool = False
+    trust: bool = True
 
 
 @dataclass(frozen=True)

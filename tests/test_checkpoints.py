@@ -75,7 +75,7 @@ def test_dual_variables_come_back(loss, tmp_path):
     assert rest.converged
     # the first point is the saved one, certified: its gap lies where estimates had it
     assert rest.history[0]["relative_gap"] < 20 * history[3]["relative_gap"]
-    assert rest.n_iter <= len(history)
+    assert rest.n_iter <= 2 * len(history)
 
 
 def test_on_other_numbers_of_workers(tmp_path, client):
@@ -199,14 +199,14 @@ def test_second_stage_of_sdca_goes_on_in_it(tmp_path):
 
 
 def test_sparse_rows_and_a_hinge_with_proximal_points(tmp_path):
-    S, t = make_problem(500, 30, sparse=True)
-    options = {"loss": "hinge", "solver": "sdca", "tol": 1e-7, "random_state": 0, "C": 10.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        n = daskglm.fit(S, t, **options).report_.n_iter
-        killed(tmp_path / "c", S, t, at=n - 1, **options)
-        rest = daskglm.fit(sp.csr_matrix(S), t, resume=tmp_path / "c", **options)
-    assert rest.report_.relative_gap <= 1e-6
+    S, t = make_problem(500, 10, sparse=True)
+    options = {"loss": "hinge", "solver": "sdca", "tol": 1e-6, "random_state": 0}
+    history = daskglm.fit(S, t, **options).report_.history
+    at = next(record["iteration"] for record in history if record["solver"] == "newton")
+    killed(tmp_path / "c", S, t, at=at, **options)
+    rest = daskglm.fit(sp.csr_matrix(S), t, resume=tmp_path / "c", **options)
+    assert rest.report_.converged
+    assert rest.report_.history[0]["relative_gap"] <= 2 * history[at]["relative_gap"] + 1e-6
 
 
 def test_chunks_of_rows_in_memory_may_be_cut_anew(tmp_path):

@@ -93,6 +93,8 @@ def sdca(
     yield replace(point, resume=now, save_rows=dual.save)
     while True:
         totals = dual.round(sigma.outer, sigma.inner)
+        if totals["rebuilt"]:
+            watch.start_again()
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
         value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
         share = sigma.after(totals, dual.change)
@@ -197,6 +199,11 @@ class _Watch:
         self.least = min(self.least, estimate)
         self.foretold = math.sqrt(rate) * estimate
         return self.factor * self.foretold <= max(self.tol, ROUNDING) * abs(value)
+
+    def start_again(self) -> None:
+        """Rows have lost their dual variables: what was reached before is no measure any more."""
+        self.foretold = self.last = self.least = math.inf
+        self.idle = 0
 
     def learn(self, point: Point) -> None:
         """Compare a true gap with what was foretold."""
