@@ -1,7 +1,6 @@
 """Checkpoints: written amid a solve, gone on from to the same optimum, and refused where they do not belong."""
 
 import json
-import warnings
 
 import dask.array as da
 import numpy as np

@@ -126,3 +126,46 @@ def test_images_hold_the_sources_only():
         ]
         assert sorted(copied) == sorted(rule[1:] for rule in rules if rule[0] == "!")
         assert all((FOLDER.parents[1] / part).exists() for part in copied)
+
+
+def test_the_commands_of_the_containers_run_as_plain_processes(load, tmp_path):
+    """Scheduler, two workers, and the Job's two containers, with paths and addresses of this machine in their place."""
+    pandas = pytest.importorskip("pandas")
+    from daskglm.launch import tls
+
+    tls.make_certificates(tmp_path / "tls")
+    (tmp_path / "data").mkdir()
+    rows = pandas.DataFrame({"a": [0.0, 1.0, 2.0, 3.0] * 50, "b": [1.0, 0.0] * 100, "label": [0, 0, 1, 1] * 50})
+    rows.to_parquet(tmp_path / "data" / "train.parquet", index=False)
+    here = {"/tls": f"{tmp_path}/tls", "/data/": f"{tmp_path}/data/", "daskglm-scheduler": "127.0.0.1", "8786": "18786"}
+    here |= {"$(POD_IP)": "127.0.0.1", "$(CPUS)": "1"}
+
+    def command(container, name):
+        found = []
+        for part in map(str, container["args"]):
+            for old, new in {**here, "$(POD_NAME)": name}.items():
+                part = part.replace(old, new)
+            found.append(part)
+        return [sys.executable, "-m", "daskglm", *found]
+
+    def containers(kind, which="containers"):
+        file = {"Deployment": "scheduler", "StatefulSet": "workers", "Job": "fit"}[kind]
+        return load(f"base/{file}.yaml", kind)["spec"]["template"]["spec"][which]
+
+    started = [command(containers("Deployment")[0], "scheduler")]
+    started += [command(containers("StatefulSet")[0], f"worker-{k}") for k in range(2)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = [subprocess.Popen(each, **quiet) for each in started]
+    try:
+        for which in ("initContainers", "containers"):
+            (container,) = containers("Job", which)
+            done = subprocess.run(command(container, "fit"), capture_output=True, text=True, timeout=200)
+            assert done.returncode == 0, done.stderr
+        assert (tmp_path / "data" / "model.json").exists()
+        assert "rounds" in done.stdout
+        assert ", 0 bytes reduced" not in done.stdout
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(30)

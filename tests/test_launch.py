@@ -275,3 +275,20 @@ def test_a_failing_command_or_port_is_told():
     process = launched("--", "no-such-command")
     assert "no-such-command" in process.communicate(timeout=60)[1]
     assert process.returncode == 1
+
+
+@pytest.mark.slow
+def test_one_worker_for_each_gpu(monkeypatch):
+    """By dask-cuda, with its own switch for tests without a GPU: two workers, each with one of the two first."""
+    pytest.importorskip("dask_cuda")
+    monkeypatch.setenv("DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    ask = (
+        "from distributed import Client; print(Client().run(lambda: __import__('os').environ['CUDA_VISIBLE_DEVICES']))"
+    )
+    command = [str(ROOT / "deploy" / "local"), "--port", "0", "--device", "cuda", "--", sys.executable, "-c", ask]
+    environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "'0,1'" in done.stdout
+    assert "'1,0'" in done.stdout

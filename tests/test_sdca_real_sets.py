@@ -27,7 +27,7 @@ SMALL = [
 ]
 SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "higgs", "higgs_lightgbm", "covtype15k", "criteo", "ALLAML"]
 LARGE = ["news20_text", "skin", "nycflights", "diabetes130", "kddcup99"]
-FEW = ["a9a", "rcv1_binary", "covtype15k", "insteval"]
+FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.slow), "insteval"]
 HINGE = [name for name in SMALL if name != "ALLAML"]  # whose optimum is 0.004: rounding of the margins stops at 7e-6
 
 

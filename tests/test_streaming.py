@@ -181,6 +181,7 @@ def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_pat
 
 
 # ---------------------------------------------------------------------------- on a cluster
+@pytest.mark.slow
 def test_a_worker_killed_while_streaming_is_replaced_by_the_others(tmp_path):
     from distributed import Client, LocalCluster
 

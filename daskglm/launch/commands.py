@@ -153,7 +153,7 @@ def local(
         _start_scheduler(running, host, port, file, tls_dir, dashboard)
         address = address_in(file, running, timeout)
         _start_workers(running, [address], "local", tls_dir, {**given, "host": host})
-        click.echo(wait_until_ready(address, expected, timeout, folder=tls_dir), err=True)
+        click.echo(wait_until_ready(address, expected, timeout, folder=tls_dir, alive=running.check), err=True)
         _use(running, address, tls_dir, command)
 
 
@@ -223,7 +223,7 @@ def over_ssh(
         for remote in remotes:
             command_there = there(remote, "workers", address, "--name", remote.name, *shape)
             running.start(f"the launcher of workers on {remote.host}", command_there, dict(os.environ), again=True)
-        click.echo(wait_until_ready(address, expected, timeout, folder=tls_dir), err=True)
+        click.echo(wait_until_ready(address, expected, timeout, folder=tls_dir, alive=running.check), err=True)
         _use(running, address, tls_dir, command)
 
 

@@ -137,7 +137,7 @@ def worker_command(slot: Slot, scheduler: Sequence[str], name: str, common: Sequ
 
 def gpu_command(scheduler: Sequence[str], name: str, common: Sequence[str]) -> list[str]:
     """Start one worker per visible GPU: dask-cuda's, which also binds each to the processors near its GPU."""
-    return [*_python("dask_cuda.cli"), "worker", *scheduler, "--name", name, *LOOPBACK_ONLY, *common]
+    return [*_python("dask_cuda.cli"), *scheduler, "--name", name, *LOOPBACK_ONLY, *common]
 
 
 def numactl(slot: Slot) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import dask
@@ -11,11 +12,18 @@ import numpy as np
 from daskglm.launch import tls
 from daskglm.training import Settings, train
 
+POLL_SECONDS = 0.2
 ROWS = 64  # of each partition of the fit that tries the cluster, two partitions a thread
 
 
 def wait_until_ready(
-    address: str | None, workers: int, timeout: float, *, folder: Path | None = None, file: Path | None = None
+    address: str | None,
+    workers: int,
+    timeout: float,
+    *,
+    folder: Path | None = None,
+    file: Path | None = None,
+    alive: Callable[[], None] = lambda: None,
 ) -> str:
     """Wait for a number of workers, fit on all of them, and say in a sentence what the cluster is.
 
@@ -27,6 +35,8 @@ def wait_until_ready(
         Seconds for all of it.
     folder : path, optional
         Certificates.
+    alive : callable, optional
+        Asked while waiting; raises where the cluster will not come up.
 
     Raises
     ------
@@ -43,7 +53,11 @@ def wait_until_ready(
             address, scheduler_file=None if file is None else str(file), timeout=timeout, set_as_default=False
         )
         with client:
-            client.wait_for_workers(workers, timeout=max(deadline - time.monotonic(), 0.001))
+            while (there := len(client.nthreads())) < workers:
+                alive()
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{there} of {workers} workers came within {timeout:.0f} s")
+                time.sleep(POLL_SECONDS)
             threads = client.nthreads()
             _try(client, sum(threads.values()), len(threads))
             info = client.scheduler_info(n_workers=-1)["workers"]
