@@ -331,10 +331,10 @@ class Cluster:
             rows.update(zip(by_address[address], sizes, strict=True))
         return dict.fromkeys(by_address, number), by_address, facts, rows
 
-    def _open(self, number: int, address: str, held: list[str]) -> Coroutine[Any, Any, dict[str, Any]]:
+    async def _open(self, number: int, address: str, held: list[str]) -> dict[str, Any]:
         """Have a worker make a shard of its blocks."""
-        opening, recipe = self.placement.opening, self.placement.recipe(held)
-        return self._ask({address: held}, opening, number, held, *recipe, self.where)
+        recipe = await asyncio.to_thread(self.placement.recipe, held)  # of a stream it holds a graph
+        return await self._ask({address: held}, self.placement.opening, number, held, *recipe, self.where)
 
 
 class Wish:

@@ -153,12 +153,16 @@ class Kept:
 
     async def _submit(self) -> list[Any]:
         threads = dict(sorted((await self.client.nthreads()).items()))
-        if not self.pin or not threads:
-            return list(self.client.compute(self.lazy))
-        futures: list[Any] = []
-        for address, part in deal(self.lazy, threads).items():
-            futures += self.client.compute(part, workers=[address], allow_other_workers=True) if part else []
-        return futures
+        dealt = deal(self.lazy, threads) if self.pin and threads else {}
+
+        def submit() -> list[Any]:
+            if not dealt:
+                return list(self.client.compute(self.lazy))
+            there = [(part, [address]) for address, part in dealt.items() if part]
+            runs = [self.client.compute(part, workers=at, allow_other_workers=True) for part, at in there]
+            return [future for run in runs for future in run]
+
+        return await asyncio.to_thread(submit)  # a large graph takes seconds, for which the loop must not stand still
 
     async def _loaded(self) -> None:
         some, all_ = sample_of(len(self.futures)), len(self.futures)
