@@ -115,7 +115,8 @@ def test_a_worker_stopped_for_good_is_given_up_by_the_scheduler():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False], ids=["in-memory", "out-of-core"])
-def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch, kept):
+@pytest.mark.parametrize("solver", ["gd", "sdca"])
+def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch, kept, solver):
     monkeypatch.setattr("daskglm.cluster.LOOK_SECONDS", 0.1)
     with cluster_of(1) as (cluster, client):
 
@@ -123,9 +124,9 @@ def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch,
             cluster.scale(3)
             client.wait_for_workers(3)
 
-        model = daskglm.fit(
-            *rows(), solver="gd", tol=1e-6, callback=at(2, grow, 0.05), out_of_core=not kept, max_iter=400
-        )
+        options = {"solver_options": {"polish": False, "aggregation": "adaptive"}} if solver == "sdca" else {}
+        fit = {"solver": solver, "tol": 1e-4 if options else 1e-6, "max_iter": 400, "out_of_core": not kept, "random_state": 0, **options}
+        model = daskglm.fit(*rows(), callback=at(2, grow, 0.05), **fit)
         assert model.report_.workers == 3
         assert model.report_.repairs == 0
         assert_best(model, 2e-2)

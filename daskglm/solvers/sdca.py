@@ -91,7 +91,11 @@ def sdca(
         return {"state": {**dual.state(), "sigma": sigma.state()}}
 
     yield replace(point, resume=now, save_rows=dual.save)
+    workers = objective.engine.workers
     while True:
+        if objective.engine.workers != workers:
+            workers = objective.engine.workers
+            sigma.among(*dual.shape())
         totals = dual.round(sigma.outer, sigma.inner)
         if totals["rebuilt"]:
             watch.start_again()
@@ -138,12 +142,16 @@ class _Sigma:
     """The sigma' of CoCoA among groups of threads (`outer`) and among the partitions of a group (`inner`)."""
 
     def __init__(self, aggregation: str, groups: int, partitions: int) -> None:
-        self.most = float(groups), float(partitions)
         self.fixed = aggregation == "safe"
-        self.outer, self.inner = self.most
         self.search = False
+        self.among(groups, partitions)
         if aggregation == "search":
             self.begin_search()
+
+    def among(self, groups: int, partitions: int) -> None:
+        """So many groups, and partitions of a group, are at work from now on: what is safe for any of them."""
+        self.most = float(groups), float(partitions)
+        self.outer, self.inner = (1.0 if self.search else self.most[0]), self.most[1]
 
     def state(self) -> dict[str, Any]:
         """What `restore` wants."""
