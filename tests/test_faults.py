@@ -125,7 +125,14 @@ def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch,
             client.wait_for_workers(3)
 
         options = {"solver_options": {"polish": False, "aggregation": "adaptive"}} if solver == "sdca" else {}
-        fit = {"solver": solver, "tol": 1e-4 if options else 1e-6, "max_iter": 400, "out_of_core": not kept, "random_state": 0, **options}
+        fit = {
+            "solver": solver,
+            "tol": 1e-4 if options else 1e-6,
+            "max_iter": 400,
+            "out_of_core": not kept,
+            "random_state": 0,
+            **options,
+        }
         model = daskglm.fit(*rows(), callback=at(2, grow, 0.05), **fit)
         assert model.report_.workers == 3
         assert model.report_.repairs == 0

@@ -139,6 +139,16 @@ def test_processes_start_again_or_end_the_cluster(monkeypatch, tmp_path):
                 running.check()
 
 
+def test_a_command_that_has_lost_its_machine_is_let_go(monkeypatch):
+    monkeypatch.setattr("daskglm.launch.processes.LEAST_SECONDS", 0.0)
+    with Processes() as running:
+        running.start("far", python("raise SystemExit(255)"), os.environ, again=True, loses=255)
+        running.start("near", python("import time; time.sleep(60)"), os.environ)
+        running.running[0].popen.wait()
+        running.check()
+        assert [process.name for process in running.running] == ["near"]
+
+
 def test_stubborn_processes_and_their_children_are_killed(monkeypatch):
     monkeypatch.setattr("daskglm.launch.processes.GRACE_SECONDS", 0.5)
     code = (

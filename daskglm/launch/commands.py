@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import dask
 
 from daskglm.launch import machine, ssh, tls
 from daskglm.launch.processes import Processes, address_in, ending_in_order, scheduler_file
@@ -94,8 +95,9 @@ def workers(address: str | None, only_plan: bool, name: str | None, tls_dir: Pat
         raise click.UsageError("give the scheduler's ADDRESS or --scheduler-file, one of them.")
     if address and "://" not in address:
         raise click.UsageError(f"{address!r} is no address: it should look like tcp://host:8786 or tls://host:8786.")
-    if address and address.startswith("tls://") != (tls_dir is not None):
-        raise click.UsageError("a tls:// address and --tls-dir belong together.")
+    encrypted = tls_dir is not None or dask.config.get("distributed.comm.tls.ca-file", None) is not None
+    if address and address.startswith("tls://") != encrypted:
+        raise click.UsageError("a tls:// address and --tls-dir (or certificates in Dask's settings) belong together.")
     target = [address] if address else ["--scheduler-file", str(given["scheduler_file"])]
     with _until_interrupted() as running:
         _start_workers(running, target, name or socket.gethostname(), tls_dir, given)
@@ -222,7 +224,8 @@ def over_ssh(
         running.start(f"the scheduler on {first.host}", listen, dict(os.environ))
         for remote in remotes:
             command_there = there(remote, "workers", address, "--name", remote.name, *shape)
-            running.start(f"the launcher of workers on {remote.host}", command_there, dict(os.environ), again=True)
+            name = f"the launcher of workers on {remote.host}"
+            running.start(name, command_there, dict(os.environ), again=True, loses=ssh.LOST)
         click.echo(wait_until_ready(address, expected, timeout, folder=tls_dir, alive=running.check), err=True)
         _use(running, address, tls_dir, command)
 

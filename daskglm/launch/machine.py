@@ -17,6 +17,7 @@ from pathlib import Path
 from daskglm.topology import Node, Topology
 
 MEMORY_SHARE = 0.9  # of the machine's memory that workers may take; the rest is the system's and the scheduler's
+DEATH_SECONDS = 300  # a worker that finds no scheduler for so long ends
 LOOPBACK_ONLY = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # without it the HTTP server is open to all
 
 # Set unless the user's environment has them. Rows are worked on by daskglm's own threads: those of a BLAS would spin
@@ -129,6 +130,7 @@ def worker_command(slot: Slot, scheduler: Sequence[str], name: str, common: Sequ
         *_python("distributed.cli.dask_worker"),
         *scheduler,
         *("--nworkers", "1", "--nthreads", str(slot.threads), "--memory-limit", str(slot.memory), "--name", name),
+        *("--death-timeout", str(DEATH_SECONDS)),
         *LOOPBACK_ONLY,
         *common,
     ]
@@ -137,7 +139,8 @@ def worker_command(slot: Slot, scheduler: Sequence[str], name: str, common: Sequ
 
 def gpu_command(scheduler: Sequence[str], name: str, common: Sequence[str]) -> list[str]:
     """Start one worker per visible GPU: dask-cuda's, which also binds each to the processors near its GPU."""
-    return [*_python("dask_cuda.cli"), *scheduler, "--name", name, *LOOPBACK_ONLY, *common]
+    last = ["--death-timeout", str(DEATH_SECONDS)]
+    return [*_python("dask_cuda.cli"), *scheduler, "--name", name, *LOOPBACK_ONLY, *common, *last]
 
 
 def numactl(slot: Slot) -> list[str]:

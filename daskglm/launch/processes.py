@@ -37,6 +37,7 @@ class Process:
     environment: Mapping[str, str]
     cpus: Sequence[int] | None = None
     again: bool = False
+    loses: int | None = None
     popen: subprocess.Popen[bytes] = field(init=False)
     since: float = field(init=False)
 
@@ -69,23 +70,29 @@ class Processes:
         *,
         cpus: Sequence[int] | None = None,
         again: bool = False,
+        loses: int | None = None,
     ) -> None:
         """Start a command, on some processors only; `again` starts it anew where it ends without an error.
 
         Dask's nanny restarts a worker that dies, but ends itself when it loses its scheduler for a while: then this
-        brings the worker back.
+        brings the worker back. `loses` is the exit code of a command that has lost the machine it works on: what it
+        has started there goes on by itself, and comes back or not.
         """
-        process = Process(name, command, environment, cpus, again)
+        process = Process(name, command, environment, cpus, again, loses)
         process.start()
         self.running.append(process)
 
     def check(self) -> None:
         """Start again what ended and may; raise `Ended` for what may not."""
-        for process in self.running:
+        for process in list(self.running):
             code = process.popen.poll()
             if code is None:
                 continue
             lived = time.monotonic() - process.since
+            if code == process.loses and lived >= LEAST_SECONDS:
+                logger.warning("%s cannot be reached any more; the others go on", process.name)
+                self.running.remove(process)
+                continue
             if not process.again or code > 0 or lived < LEAST_SECONDS:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
                 raise Ended(f"{process.name} has ended ({how}) after {lived:.0f} s")

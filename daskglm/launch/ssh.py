@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?\[?[A-Za-z0-9][A-Za-z0-9._:-]*\]?")  # nothing that ssh takes for an option
+LOST = 255  # exit code of ssh when the link is gone
 CERTIFICATES = ".daskglm-tls"  # folder on each host, under the home of the user
 
 
