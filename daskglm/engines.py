@@ -12,9 +12,9 @@ from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
 from daskglm.kernels import gpu
 from daskglm.placing import Where
-from daskglm.room import load_here, memory_here
+from daskglm.room import load_here, memory_left
 
-SHARE = 0.6  # of the memory of this machine, for rows that are read at every pass
+SHARE = 0.6  # of the memory that is left here, for rows that are read at every pass
 T = TypeVar("T")
 
 
@@ -54,7 +54,7 @@ def _reading(data: Partitions, client: Any, where: Where) -> Engine:
         if futures_of((*data.collections, *data.lazy)):
             raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
     if client is None:
-        return Local.reading(data.lazy, int(SHARE * memory_here()), where)
+        return Local.reading(data.lazy, int(SHARE * memory_left()), where)
     from daskglm.cluster import Cluster
     from daskglm.dealt import Dealt
 

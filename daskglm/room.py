@@ -17,11 +17,16 @@ BESIDE = 1.1  # what a fit takes over what its rows take
 SAMPLE, LEAST = 20, 3  # a twentieth of the partitions, and no less than three, tell the size of all
 
 
-def memory_here() -> int:
-    """Bytes that this process may still take: what is free, within the limit on a container."""
+def memory_of_machine() -> int:
+    """Bytes of this machine's memory, or of the limit on its container."""
     from distributed.system import MEMORY_LIMIT
 
-    return int(min(psutil.virtual_memory().available, MEMORY_LIMIT - psutil.Process().memory_info().rss))
+    return int(MEMORY_LIMIT)
+
+
+def memory_left() -> int:
+    """Bytes that this process may still take."""
+    return int(min(psutil.virtual_memory().available, memory_of_machine() - psutil.Process().memory_info().rss))
 
 
 def sample_of(partitions: int) -> int:
@@ -61,7 +66,8 @@ def load_here(data: Partitions) -> list[Block]:
     """Load data in this process, unless they cannot fit."""
     if data.arrays is not None:
         return data.load()
-    there, whose = memory_here(), "this machine has"
+    # not what is left: chunks of an array in memory are views of it, and take nothing more
+    there, whose = memory_of_machine(), "this machine has"
     if data.nbytes is not None:
         check_room(data.nbytes, there, whose)
     first = sample_of(len(data.lazy))

@@ -94,7 +94,7 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
 
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
 def test_every_solver_out_of_core(source, solver, monkeypatch):
-    monkeypatch.setattr("daskglm.engines.memory_here", lambda: 3 * 2 * 4800)
+    monkeypatch.setattr("daskglm.engines.memory_left", lambda: 3 * 2 * 4800)
     model = daskglm.fit(*source[:2], solver=solver, tol=1e-8, out_of_core=True, random_state=0)
     wanted = daskglm.fit(X, y, tol=1e-12)
     np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-3)
@@ -108,7 +108,7 @@ def test_every_solver_out_of_core(source, solver, monkeypatch):
 def test_dual_rounds_over_runs_take_a_few_times_those_over_all_rows(source, monkeypatch):
     options = {"solver": "sdca", "tol": 1e-4, "random_state": 0, "solver_options": {"polish": False}}
     whole = daskglm.fit(*source[:2], **options).report_
-    monkeypatch.setattr("daskglm.engines.memory_here", lambda: 3 * 4800 * 2)
+    monkeypatch.setattr("daskglm.engines.memory_left", lambda: 3 * 4800 * 2)
     streamed = daskglm.fit(*source[:2], out_of_core=True, **options).report_
     assert streamed.converged
     assert streamed.n_iter <= 4 * whole.n_iter
@@ -167,7 +167,7 @@ def test_what_cannot_be_streamed_is_told(client):
 
 
 def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_path):
-    monkeypatch.setattr("daskglm.engines.memory_here", lambda: 3 * 4000)
+    monkeypatch.setattr("daskglm.engines.memory_left", lambda: 3 * 4000)
     with pytest.raises(MemoryError, match=r"partition 0 alone takes 4,800 bytes.*at least 3 times as many"):
         daskglm.fit(*source[:2], out_of_core=True)
     monkeypatch.undo()
@@ -262,11 +262,11 @@ def test_room_in_this_process(monkeypatch):
     check_room(100, 111, "")
     with pytest.raises(MemoryError):
         check_room(101, 110, "")
-    monkeypatch.setattr("daskglm.room.memory_here", lambda: 40_000)
+    monkeypatch.setattr("daskglm.room.memory_of_machine", lambda: 40_000)
     with pytest.raises(MemoryError, match="this machine has"):
         daskglm.fit(da.from_array(X, chunks=(100, 6)), y)
     parts = ([dask.delayed(X[k::10]) for k in range(10)], [dask.delayed(y[k::10]) for k in range(10)])
     with pytest.raises(MemoryError, match="estimated from 3 of 10 partitions"):
         daskglm.fit(*parts)
-    monkeypatch.setattr("daskglm.room.memory_here", lambda: 60_000)
+    monkeypatch.setattr("daskglm.room.memory_of_machine", lambda: 60_000)
     assert daskglm.fit(*parts).report_.converged
