@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -186,6 +187,17 @@ def test_wrong_arguments_are_told_before_anything_starts(arguments, message, mon
     result = CliRunner().invoke(main, ["cluster", *arguments])
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())
+
+
+def test_a_port_in_use_and_an_address_of_others_are_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(main, ["cluster", "local", "--port", port])
+        assert result.exit_code == 2
+        assert f"cannot listen on 127.0.0.1:{port} (Address already in use" in " ".join(result.output.split())
+    result = CliRunner().invoke(main, ["cluster", "scheduler", "--host", "192.0.2.1"])  # reserved for examples
+    assert result.exit_code == 2
+    assert "cannot listen on 192.0.2.1:8786" in " ".join(result.output.split())
 
 
 def test_the_plan_is_one_line_a_worker(monkeypatch):

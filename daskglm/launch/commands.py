@@ -272,6 +272,13 @@ def _gpus() -> list[str]:
 def _start_scheduler(
     running: Processes, host: str, port: int, file: Path, tls_dir: Path | None, dashboard: str | None
 ) -> None:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise click.UsageError(
+            f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): give another --host or --port."
+        ) from error
     command = machine.scheduler_command(host, port, file, tls.options(tls_dir), dashboard)
     running.start("the scheduler", command, machine.environment() | tls.environment(tls_dir))
 
