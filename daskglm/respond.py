@@ -142,6 +142,11 @@ class Shard:
         self.ball: Any = None
 
     @property
+    def memo_names(self) -> list[Any]:
+        """Under which this remembers blocks."""
+        return self.names
+
+    @property
     def solves_balls(self) -> bool:
         """Whether `InBall` is answered: where all rows are in the memory of one device."""
         return bool(self.blocks) and all(self.home.is_resident(block.X) for block in self.blocks)
@@ -172,15 +177,10 @@ class Shard:
                 self.memos[name].rows = None
 
     def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
-        """Take the same rows again; raises ValueError where they are not the same."""
+        """Take the same rows again."""
         named = [(name, block) for name, block in zip(names, blocks, strict=True) if len(block.y)]
         _, again = place(named, self.where, {})
-        if [block.facts for block in again] != [block.facts for block in self.blocks]:
-            raise ValueError("the data changed at their source while they were read again and again")
         self.blocks = [old._replace(X=new.X) for old, new in zip(self.blocks, again, strict=True)]
-        for name, block in zip(self.names, self.blocks, strict=True):
-            if name in self.memos:
-                self.memos[name].rows = for_rows(block.X)[1]
 
     @property
     def device(self) -> str:
@@ -203,6 +203,8 @@ class Shard:
         memo = self.memos.get(name)
         if memo is None or not memo.serves(problem):
             memo = self.memos[name] = Memo(block, problem)
+        elif memo.rows is None and block.X is not None:  # of a stream that let them go
+            memo.rows = for_rows(block.X)[1]
         return memo
 
     def _each(self, work: Callable[[list[Piece]], Totals], threads: int | None = None) -> Totals:

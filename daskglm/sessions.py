@@ -18,7 +18,7 @@ import psutil
 
 from daskglm.blocks import Block
 from daskglm.kernels import gpu, to_host
-from daskglm.messages import Problem, Request, Totals, add
+from daskglm.messages import Facts, Problem, Request, Totals, add
 from daskglm.placing import Where
 from daskglm.respond import Memo, Shard
 from daskglm.streaming import StreamedShard
@@ -43,6 +43,7 @@ class Session:
     memos: dict[str, Memo] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
+    known: dict[str, Facts] = field(default_factory=dict)
     streams: bool = False
     used: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -94,7 +95,8 @@ async def open_stream(
         room = int(STREAM_SHARE * max(limit - psutil.Process().memory_info().rss, 0))
 
         def make() -> StreamedShard:
-            return StreamedShard(pickle.loads(recipes), keys, dask_worker.state.nthreads, room, where)
+            threads = dask_worker.state.nthreads
+            return StreamedShard(pickle.loads(recipes), keys, threads, room, where, state.known, state.memos)
 
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
@@ -163,7 +165,7 @@ async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
     async with state.lock:
         for number in [number for number in state.shards if number < shard]:
             state.shards.pop(number).retire()
-        names = {name for opened in state.shards.values() for name in opened.names}
+        names = {name for opened in state.shards.values() for name in opened.memo_names}
         for remembered in (state.memos, state.placed):
             for name in [name for name in remembered if name not in names]:
                 del remembered[name]

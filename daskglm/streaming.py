@@ -31,7 +31,7 @@ from daskglm.messages import (
     add,
 )
 from daskglm.placing import WHERE_THEY_ARE, Where
-from daskglm.respond import Shard
+from daskglm.respond import Memo, Shard
 
 SHARE = 3  # a run at work, the next, and what reading it takes
 
@@ -51,6 +51,8 @@ class StreamedShard:
         Bytes that rows may take at once.
     where : Where
         Whether rows go to a GPU.
+    known, memos : dict, optional
+        Facts of partitions that were read before, and what is remembered of them, by name: shared with other streams.
 
     Raises
     ------
@@ -61,13 +63,22 @@ class StreamedShard:
     solves_balls = False
 
     def __init__(
-        self, recipes: Sequence[Any], names: Sequence[Any], threads: int, room: int, where: Where = WHERE_THEY_ARE
+        self,
+        recipes: Sequence[Any],
+        names: Sequence[Any],
+        threads: int,
+        room: int,
+        where: Where = WHERE_THEY_ARE,
+        known: dict[Any, Facts] | None = None,
+        memos: dict[Any, Memo] | None = None,
     ) -> None:
         self.threads, self.waited = threads, 0.0
         self.reader = ThreadPoolExecutor(1)
-        sizes: list[Facts] = []
-        for (block,) in self._read([[recipe] for recipe in recipes]):
-            sizes.append(block.facts)
+        self.known = known = {} if known is None else known
+        self.memos = {} if memos is None else memos
+        new = [i for i, name in enumerate(names) if name not in known]
+        for i, (block,) in zip(new, self._read([[recipes[i]] for i in new]), strict=True):
+            known[names[i]] = block.facts
             if block.facts.nbytes > room // SHARE:
                 raise MemoryError(
                     f"partition {block.spans[0][0]} alone takes {block.facts.nbytes:,} bytes, and out of core no more "
@@ -75,6 +86,7 @@ class StreamedShard:
                     f"{SHARE * block.facts.nbytes // max(room, 1) + 1} times as many"
                 )
             del block
+        sizes = [known[name] for name in names]
         self.facts = Facts()
         for part in sizes:
             self.facts = self.facts.merge(part)
@@ -83,6 +95,11 @@ class StreamedShard:
         self.recipes, self.names, self.where = list(recipes), list(names), where
         self.shards: list[Shard | None] = [None] * len(self.runs)
         self.device = "cuda" if where.device == "cuda" else "cpu"
+
+    @property
+    def memo_names(self) -> list[Any]:
+        """Under which this remembers blocks; joined tiny ones are not known before they are read."""
+        return [*self.names, *(name for shard in self.shards if shard is not None for name in shard.names)]
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows; the rows are read if it needs them."""
@@ -109,8 +126,11 @@ class StreamedShard:
         self.reader.shutdown(wait=False, cancel_futures=True)
 
     def retire(self) -> None:
-        """The same: the memos of a stream are its own."""
-        self.close()
+        """End the threads; another stream goes on with the memos."""
+        for shard in self.shards:
+            if shard is not None:
+                shard.retire()
+        self.reader.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------ one pass
     def _over_rows(self, problem: Problem, request: Request) -> list[Totals]:
@@ -120,9 +140,11 @@ class StreamedShard:
             order = list(map(int, np.random.default_rng(request.seed).permutation(len(order))))
         for k, blocks in zip(order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True):
             names = [self.names[i] for i in self.runs[k]]
+            if [block.facts for block in blocks] != [self.known[name] for name in names]:
+                raise ValueError("the data changed at their source while they were read again and again")
             shard = self.shards[k]
             if shard is None:
-                shard = self.shards[k] = Shard(blocks, self.threads, names=names, where=self.where)
+                shard = self.shards[k] = Shard(blocks, self.threads, self.memos, names, self.where)
                 self.device = shard.device
             else:
                 shard.attach(blocks, names)

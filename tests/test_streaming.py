@@ -198,6 +198,8 @@ def test_a_worker_killed_while_streaming_is_replaced_by_the_others(tmp_path):
             table = dd.read_parquet(tmp_path / "p")
             model = daskglm.fit(table, "label", out_of_core=True, tol=1e-10, solver="lbfgs", callback=kill)
             assert model.report_.repairs >= 1
+    here = daskglm.fit(X, y, tol=1e-10, solver="lbfgs").report_
+    assert model.report_.passes <= here.passes + 4, "the others remember their own rows"
     np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
 
 
