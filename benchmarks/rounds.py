@@ -120,7 +120,7 @@ def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -
     from daskglm.blocks import Place, to_block
     from daskglm.cluster import Cluster
     from daskglm.messages import Evaluate, Problem
-    from daskglm.placement import Kept
+    from daskglm.whereabouts import Kept
 
     def block(i: int) -> Any:
         random = np.random.default_rng(i)

@@ -24,9 +24,9 @@ from distributed import Client
 
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
-from daskglm.placement import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Placement, moves
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.sessions import Failure, carries_device_memory, close, find_device, keep_only, relay
+from daskglm.whereabouts import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Whereabouts, moves
 
 logger = logging.getLogger("daskglm")
 
@@ -100,7 +100,7 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-    placement : Placement
+    whereabouts : Whereabouts
         Of the partitions.
     where : Where
         Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
@@ -116,8 +116,8 @@ class Cluster:
     xp: Any = np  # vectors cross the network and the client may have no device
     solves_balls: bool = False
 
-    def __init__(self, client: Client, placement: Placement, where: Where = WHERE_THEY_ARE) -> None:
-        self.client, self.placement, self.where = client, placement, where
+    def __init__(self, client: Client, whereabouts: Whereabouts, where: Where = WHERE_THEY_ARE) -> None:
+        self.client, self.whereabouts, self.where = client, whereabouts, where
         self.device = "cpu"
         self.session = uuid.uuid4().hex
         self.rounds = 0
@@ -167,7 +167,7 @@ class Cluster:
 
     def close(self) -> None:
         """Release the blocks and let the workers forget this fit."""
-        self.placement.close()
+        self.whereabouts.close()
         with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
             on_loop(self.client, self._forget())
         self._shards = {}
@@ -217,9 +217,9 @@ class Cluster:
 
     async def _start(self) -> Facts:
         """Load the partitions, open a shard on every worker and learn what the data are."""
-        await self.placement.load()
+        await self.whereabouts.load()
         facts, rows = await self._place()
-        check_widths([rows[key] for key in self.placement.keys])
+        check_widths([rows[key] for key in self.whereabouts.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
         if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
             logger.info("rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts))
@@ -270,7 +270,7 @@ class Cluster:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
                 if done:
                     return call.result()
-                holders = await self.placement.holders([held[0] for held in keys.values()])
+                holders = await self.whereabouts.holders([held[0] for held in keys.values()])
                 if any(address not in holders.get(held[0], ()) for address, held in keys.items()):
                     return {}
         finally:
@@ -280,7 +280,7 @@ class Cluster:
     async def _place(self) -> tuple[Facts, dict[str, tuple[int, int]]]:
         """Find all blocks and open one shard a worker for them."""
         before = list(self._shards)
-        self._shards, self._keys, facts, rows = await self._open_shards(self.placement.keys)
+        self._shards, self._keys, facts, rows = await self._open_shards(self.whereabouts.keys)
         self._wish = Wish()
         if before:
             alive = await self.client.nthreads()
@@ -296,7 +296,7 @@ class Cluster:
         self._wish.learn(sum(threads.get(address, 0) for address in self._keys), sum(threads.values()))
         if self._wish.is_due and (new := moves(self._keys, threads)):
             logger.info("moving %d block(s) to workers that have come", len(new))
-            await self.placement.move(new)
+            await self.whereabouts.move(new)
             await self._place()
         elif self._wish.is_due:
             self._wish = Wish()  # there is no block to spare; look again later
@@ -307,7 +307,7 @@ class Cluster:
         """Open shards for the keys where they are now, until every worker agrees that it holds its own."""
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
-            by_address = await self.placement.locate(keys, deadline)
+            by_address = await self.whereabouts.locate(keys, deadline)
             number = next(self._numbers)
             calls = [self._open(number, address, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
@@ -333,8 +333,8 @@ class Cluster:
 
     async def _open(self, number: int, address: str, held: list[str]) -> dict[str, Any]:
         """Have a worker make a shard of its blocks."""
-        recipe = await asyncio.to_thread(self.placement.recipe, held)  # of a stream it holds a graph
-        return await self._ask({address: held}, self.placement.opening, number, held, *recipe, self.where)
+        recipe = await asyncio.to_thread(self.whereabouts.recipe, held)  # of a stream it holds a graph
+        return await self._ask({address: held}, self.whereabouts.opening, number, held, *recipe, self.where)
 
 
 class Wish:

@@ -1,4 +1,4 @@
-"""The placement of rows that workers read at every pass: the client deals partitions; no task and no future exists.
+"""Where rows are that workers read at every pass: the client deals partitions; no task and no future exists.
 
 A worker that is lost takes its part of the deal with it; the others take that over, and read it from now on.
 """
@@ -14,8 +14,8 @@ import cloudpickle
 import dask
 from distributed import Client
 
-from daskglm.placement import DataLost, deal
 from daskglm.sessions import open_stream
+from daskglm.whereabouts import DataLost, deal
 
 
 class Dealt:

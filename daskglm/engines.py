@@ -37,7 +37,7 @@ def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = Fal
     from distributed import futures_of
 
     from daskglm.cluster import Cluster
-    from daskglm.placement import Kept
+    from daskglm.whereabouts import Kept
 
     if data.arrays is None:
         pin = not futures_of(data.collections)

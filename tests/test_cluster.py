@@ -20,9 +20,9 @@ from distributed import Client, LocalCluster, get_client, wait
 import daskglm
 from daskglm.cluster import Cluster, DataLost
 from daskglm.messages import Evaluate, Problem
-from daskglm.placement import Kept
 from daskglm.sessions import _sessions
 from daskglm.training import partitions
+from daskglm.whereabouts import Kept
 from tests.conftest import make_problem
 
 X, y = make_problem(2000, 8)

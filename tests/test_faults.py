@@ -17,7 +17,7 @@ import pytest
 
 import daskglm
 from daskglm.cluster import Wish
-from daskglm.placement import ClusterLost, deal, moves
+from daskglm.whereabouts import ClusterLost, deal, moves
 from tests.conftest import make_problem
 from tests.hosts import HERE, Hosts, refusal
 

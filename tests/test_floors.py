@@ -44,7 +44,7 @@ FLOORS = {
     "engine": 2,
     "room": 2,
     "cluster": 2,
-    "placement": 2,
+    "whereabouts": 2,
     "dealt": 2,
     "objective": 3,
     "dual": 3,
@@ -91,7 +91,7 @@ WITHIN = {  # edges between modules of one floor
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
-    ("dealt", "placement"), ("cluster", "placement"), ("placement", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
+    ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
@@ -105,7 +105,7 @@ COMPOSES = {
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
-    "distributed": {"cluster", "placement", "dealt", "engines", "room", "cli", "launch.ready", "launch.commands"},
+    "distributed": {"cluster", "whereabouts", "dealt", "engines", "room", "cli", "launch.ready", "launch.commands"},
     "cupy": {
         "kernels.cuda",
         *(

@@ -1,7 +1,7 @@
 """Which worker has which partition: kept as blocks in the workers' memory, as ordinary futures with lineage.
 
-A placement knows partitions by key; `cluster` asks it where they are, again whenever workers were lost or have come.
-`dealt` is the placement for rows that are read at every pass. Runs on the client.
+It knows partitions by key; `cluster` asks it where they are, again whenever workers were lost or have come.
+`dealt` is the same for rows that are read at every pass. Runs on the client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DataLost(RuntimeError):
     """Blocks of the data are gone and cannot be computed again."""
 
 
-class Placement(Protocol):
+class Whereabouts(Protocol):
     """Where the partitions of a data set are. `opening` is the function that has a worker make a shard of its own."""
 
     opening: Any
