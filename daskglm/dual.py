@@ -201,6 +201,7 @@ class Dual:
     def adopt(self, smoothed: Objective, w: np.ndarray) -> None:
         """Take the dual variables that a smoothed primal has at w, its negative slopes. Cost: 2 passes, 1 round."""
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.gap = 0.0  # the slopes at w are what is wanted
         self.w, d = w, self.objective.n_features
         asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
         self.v = smoothed.ask(asked)["own"]
