@@ -136,6 +136,11 @@ class Cluster:
             self.close()
             raise
 
+    @property
+    def samples(self) -> bool:
+        """Whether parts of the rows can be asked: where workers hold them in host memory."""
+        return self.whereabouts.resident and self.device == "cpu"
+
     @classmethod
     def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""

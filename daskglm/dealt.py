@@ -29,6 +29,7 @@ class Dealt:
     """
 
     opening = staticmethod(open_stream)
+    resident = False
 
     def __init__(self, client: Client, lazy: Sequence[Any]) -> None:
         self.client = client

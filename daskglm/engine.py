@@ -32,6 +32,10 @@ class Engine(Protocol):
     repairs: int
 
     @property
+    def samples(self) -> bool:
+        """Whether `Sampled` is answered, for its part of the cost of a pass."""
+
+    @property
     def workers(self) -> int:
         """How many places answer a request."""
 
@@ -73,6 +77,11 @@ class Local:
         self.rounds = 0
         self.bytes_reduced = 0
         self.repairs = 0
+
+    @property
+    def samples(self) -> bool:
+        """Whether parts of the rows can be asked: where all are in host memory."""
+        return isinstance(self.shard, Shard) and self.device == "cpu"
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""

@@ -30,12 +30,15 @@ class Loss:
         True if labels are -1/+1, False if they are real numbers.
     smoothness : float
         Supremum of the curvature; infinite where the slope jumps.
+    concordance : float
+        Supremum of |third derivative| over curvature; infinite where the curvature jumps.
     """
 
     name: str
     code: int
     classifies: bool
     smoothness: float
+    concordance: float = math.inf
 
     def intercept_span(self, positive: float, negative: float, largest: float) -> float:
         """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong intercept.
@@ -65,11 +68,11 @@ def smoothed_hinge(level: int) -> Loss:
 
 
 LOSSES = {
-    "logistic": Loss("logistic", LOGISTIC, True, 0.25),
+    "logistic": Loss("logistic", LOGISTIC, True, 0.25, 1.0),
     "squared_hinge": Loss("squared_hinge", SQUARED_HINGE, True, 2.0),
     "hinge": Loss("hinge", HINGE, True, math.inf),
     "smoothed_hinge": smoothed_hinge(0),
-    "squared": Loss("squared", SQUARED, False, 1.0),
+    "squared": Loss("squared", SQUARED, False, 1.0, 0.0),
 }
 
 

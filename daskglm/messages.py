@@ -223,8 +223,21 @@ class DualLoad:
     folder: str
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """Another request, asked of a random part of the rows: `fraction` of each block, the same rows for one seed.
+
+    Rows are drawn evenly over each block, one at random of every 1 / fraction, so that sorted data are met at all
+    their places. Reply: that of the request, for these rows. `fraction` passes for one pass.
+    """
+
+    request: Evaluate | HessianVector | OnHull
+    fraction: float
+    seed: int
+
+
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
-Request = Evaluate | HessianVector | InBall | OnHull | DualRequest
+Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest
 
 
 @dataclass(frozen=True)

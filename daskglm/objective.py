@@ -10,16 +10,42 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from daskglm.engine import Engine
 from daskglm.kernels import to_host
 from daskglm.losses import Loss
-from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Totals
+from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Sampled, Totals
 
 tokens = itertools.count()
+
+
+def excess(hessian: np.ndarray, gradient: np.ndarray, reach: float) -> float:
+    """Bound on f(w) - min f by f's gradient and Hessian at w, where curvature changes at a rate of at most `reach`.
+
+    That is, |D3 f [u, v, v]| <= reach |u| v'H v. Along any u then f(w + u) >= f(w) + g'u + u'Hu h(reach |u|) with
+    h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010, Proposition 1), and |u| <= |u|_H / sqrt(least
+    eigenvalue of H). The least of that over |u|_H is in closed form: with nu the Newton decrement and
+    s = reach nu / sqrt(least eigenvalue) < 1, f(w) - min f is at most nu^2 (s + (1 - s) log(1 - s)) / s^2, which is
+    nu^2 / 2 for small s. Infinite for s >= 1 or a singular Hessian.
+    """
+    try:
+        factor = scipy.linalg.cho_factor(hessian, lower=True)
+    except (scipy.linalg.LinAlgError, ValueError):
+        return math.inf
+    inverse = scipy.linalg.cho_solve(factor, np.eye(len(gradient)))
+    least = 1.0 / float(np.abs(inverse).sum(axis=0).max())  # a bound: the row sums are at least the norm
+    if not least > len(gradient) * np.finfo(float).eps * float(np.trace(hessian)):
+        return math.inf
+    squared = float(gradient @ (inverse @ gradient))
+    s = reach * math.sqrt(max(squared, 0.0) / least)
+    if not s < 1.0:
+        return math.inf
+    return squared * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +74,14 @@ class Point:
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
         return self.objective.hessian_vector(self, v)
+
+    @cached_property
+    def excess(self) -> float:
+        """Bound on the distance of the value from the optimum by the Hessian; infinite without one. Cost: nothing."""
+        if self.gram is None or not math.isfinite(self.objective.loss.concordance):
+            return math.inf
+        norm = math.hypot(self.objective.engine.facts.largest_row_norm, float(self.objective.fit_intercept))
+        return excess(to_host(self.gram), to_host(self.gradient), self.objective.loss.concordance * norm)
 
 
 class Objective:
@@ -150,11 +184,12 @@ class Objective:
 
         With b eliminated, the objective is 1-strongly convex in w, so at w and any b the excess is at most
         |g_w|^2 / 2 + |g_b| |b - b*|. |b*| is bounded by |w*| times the largest row norm plus the loss's span, and
-        |w*|^2 / 2 by the objective. Losses are not negative, so the value itself is a bound too.
+        |w*|^2 / 2 by the objective. Losses are not negative, so the value itself is a bound too. Where the Hessian is
+        known, see `excess`.
         """
         if not self.penalty:
             return math.nan
-        return min(self.feature_bound(point) + self._intercept_bound(point), point.value)
+        return min(self.feature_bound(point) + self._intercept_bound(point), point.value, point.excess)
 
     def feature_bound(self, point: Point) -> float:
         """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
@@ -194,9 +229,27 @@ class Objective:
             b = newton
         return b
 
+    def sample(self, fraction: float, seed: int) -> Sample:
+        """The objective on a random part of the rows, its losses scaled up to the whole; see `messages.Sampled`."""
+        return Sample(self, fraction, seed)
+
     def ask(self, request: Request) -> Totals:
         """Pass a request to the engine, counting passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.waited += totals.get("waited", 0.0)
         return totals
+
+
+class Sample(Objective):
+    """An objective on a random part of the rows; passes are counted, as parts of one, by the whole objective."""
+
+    def __init__(self, whole: Objective, fraction: float, seed: int) -> None:
+        vars(self).update(vars(whole))
+        self.whole, self.fraction, self.seed = whole, fraction, seed
+        self.scale = whole.scale / fraction
+
+    def ask(self, request: Request) -> Totals:
+        """Have part of the rows asked."""
+        assert isinstance(request, (Evaluate, HessianVector, OnHull))
+        return self.whole.ask(Sampled(request, self.fraction, self.seed))

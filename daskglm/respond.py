@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,23 @@ from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
-from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
+from daskglm.messages import (
+    DualRequest,
+    Evaluate,
+    Facts,
+    HessianVector,
+    InBall,
+    OnHull,
+    Problem,
+    Request,
+    Sampled,
+    Totals,
+    add,
+)
 from daskglm.placing import WHERE_THEY_ARE, Where, place
+from daskglm.samples import draw
 
-INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
+INLINE_WORK = 200_000  # stored values below which handing work to threads costs more than it saves
 NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
 
@@ -140,6 +154,7 @@ class Shard:
         side: Side = OnThreads(facts, d, self.threads, self._each) if on_host else self.home.OnDevice(facts, d)
         self.ascent = Ascent(side, d, self.home.zeros)
         self.ball: Any = None
+        self.sample: tuple[tuple[float, int], Shard] | None = None
 
     @property
     def memo_names(self) -> list[Any]:
@@ -153,6 +168,8 @@ class Shard:
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows of this shard."""
+        if isinstance(request, Sampled):
+            return self._sample(request.fraction, request.seed).answer(problem, request.request)
         memos = [self._memo(name, block, problem) for name, block in zip(self.names, self.blocks, strict=True)]
         if isinstance(request, Evaluate):
             return self._evaluate(problem.code, request, memos)
@@ -195,9 +212,24 @@ class Shard:
 
     def retire(self) -> None:
         """End the threads; another shard goes on with the memos."""
+        self._let_sample_go()
         self.ascent.close()
         if self.pool is not None:
             self.pool.shutdown(wait=False)
+
+    def _sample(self, fraction: float, seed: int) -> Shard:
+        """A shard of a random part of these rows; one is kept, the last asked for."""
+        if self.sample is None or self.sample[0] != (fraction, seed):
+            self._let_sample_go()
+            drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
+            self.sample = (fraction, seed), Shard(drawn, self.threads)
+            self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
+        return self.sample[1]
+
+    def _let_sample_go(self) -> None:
+        if self.sample is not None:
+            self.sample[1].close()
+        self.sample = None
 
     def _memo(self, name: Any, block: Block, problem: Problem) -> Memo:
         memo = self.memos.get(name)

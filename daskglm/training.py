@@ -344,6 +344,8 @@ def _solve_one(
 
 def _options(name: str, settings: Settings) -> dict[str, Any]:
     options = dict(settings.solver_options or {})
+    if name == "newton":
+        return {**options, "tol": float(settings.tol)}
     if name != "sdca":
         return options
     seed = settings.random_state

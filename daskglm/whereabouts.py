@@ -29,9 +29,13 @@ class DataLost(RuntimeError):
 
 
 class Whereabouts(Protocol):
-    """Where the partitions of a data set are. `opening` is the function that has a worker make a shard of its own."""
+    """Where the partitions of a data set are.
+
+    `opening` is the function that has a worker make a shard of its own; `resident` tells whether rows stay in memory.
+    """
 
     opening: Any
+    resident: bool
 
     @property
     def keys(self) -> list[str]:
@@ -101,6 +105,7 @@ class Kept:
     """
 
     opening = staticmethod(open_shard)
+    resident = True
 
     def __init__(
         self, client: Client, lazy: Sequence[Any], *, pin: bool, nbytes: int | None = None, again: bool = True

@@ -11,7 +11,7 @@ import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import backtrack
+from daskglm.solvers.linear import Pair, backtrack, inverse_times
 
 MEMORY = 10
 
@@ -31,14 +31,14 @@ def lbfgs(
     Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
     """
     point = objective.at(w, diagonal=diagonal is None)
-    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
+    pairs: deque[Pair] = deque(maxlen=MEMORY)
     if diagonal is None or steps is None or changes is None:
         assert point.diagonal is not None
         diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max()), 1e-300))
     else:
         diagonal = objective.xp.asarray(diagonal)
         for s, change in zip(map(objective.xp.asarray, steps), map(objective.xp.asarray, changes), strict=True):
-            pairs.append((s, change, float(s @ change)))
+            pairs.append(Pair(s, change, float(s @ change)))
 
     def state() -> dict[str, Any]:
         kept = ([pair[k] for pair in pairs] for k in (0, 1))
@@ -47,7 +47,7 @@ def lbfgs(
 
     while True:
         yield replace(point, resume=state)
-        step = -_inverse_times(pairs, diagonal, point.gradient)
+        step = -inverse_times(pairs, lambda v: v / diagonal, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
         accepted = backtrack(objective, point, objective.at(point.w + step))
@@ -59,24 +59,5 @@ def lbfgs(
         s, change = accepted.w - point.w, accepted.gradient - point.gradient
         curvature = float(s @ change)
         if curvature > 1e-10 * float(s @ (diagonal * s)) * 1e-6:
-            pairs.append((s, change, curvature))
+            pairs.append(Pair(s, change, curvature))
         point = accepted
-
-
-def _inverse_times(
-    pairs: deque[tuple[np.ndarray, np.ndarray, float]], diagonal: np.ndarray, gradient: np.ndarray
-) -> np.ndarray:
-    """The inverse Hessian estimate times the gradient (Nocedal & Wright, algorithm 7.4)."""
-    q = gradient.copy()
-    alphas = []
-    for s, change, curvature in reversed(pairs):
-        alpha = float(s @ q) / curvature
-        q -= alpha * change
-        alphas.append(alpha)
-    if pairs:
-        _, change, curvature = pairs[-1]
-        q *= curvature / float(change @ (change / diagonal))
-    q /= diagonal
-    for (s, change, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
-        q += (alpha - float(change @ q) / curvature) * s
-    return q

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,45 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
     keep = values > len(values) * np.finfo(float).eps * values[-1]
     return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
+
+
+def inverse_of(hessian: Any) -> Callable[[Any], Any]:
+    """Multiply by the inverse of a positive definite matrix, factorised once; see `newton_step` for others."""
+    if not on_device(hessian):
+        try:
+            factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            return lambda v: -newton_step(hessian, v)
+        return lambda v: scipy.linalg.cho_solve(factor, v, check_finite=False)
+    return lambda v: -newton_step(hessian, v)
+
+
+class Pair(NamedTuple):
+    """A step, the change of the gradient over it, and their product."""
+
+    step: Any
+    change: Any
+    curvature: float
+
+
+def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient: Any) -> Any:
+    """An inverse Hessian times the gradient: `inverse`, corrected by what the pairs tell (L-BFGS).
+
+    Nocedal & Wright, algorithm 7.4. `inverse` is scaled to agree with the last pair.
+    """
+    q = gradient.copy()
+    alphas = []
+    for s, change, curvature in reversed(pairs):
+        alpha = float(s @ q) / curvature
+        q -= alpha * change
+        alphas.append(alpha)
+    if pairs:
+        _, change, curvature = pairs[-1]
+        q *= curvature / float(change @ inverse(change))
+    q = inverse(q)
+    for (s, change, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
+        q += (alpha - float(change @ q) / curvature) * s
+    return q
 
 
 class BallStep(NamedTuple):

@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import backtrack, newton_step
+from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, newton_step
+
+ROWS_A_FEATURE = 20  # of the first sample
+GROWTH = 4.0  # from one sample to the next
+LAST_SAMPLE = 0.1  # largest share of the rows in a sample
+LEAST_VALUES = 1_000_000  # stored values from which samples pay
+NEAR = 10.0  # statistical errors of a sample within which one more step suffices for it,
+NEAREST = 0.03  # at most as a share of the value
+GRAM_FEATURES = 20.0  # a Gram costs as many passes as a row has values over this
+FAIR = 1.5  # times as many passes with a sample's Hessian may be, to be worth a Gram
+MEMORY = 20
+SEED = 20
 
 
-def newton(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason]:
-    """Newton's method on the full (generalised) Hessian X'DX, damped by line search.
+class Model(NamedTuple):
+    """Where samples have led: w, a Hessian near that of all rows there, and how much a step by it leaves of |g|^2."""
 
-    The trial point is evaluated with its Hessian in one fused pass. Cost: an accepted unit step takes 1 pass and
-    1 round; a damped one 2 passes.
+    w: np.ndarray
+    gram: Any
+    rate: float
+
+
+def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generator[Point, None, Reason]:
+    """Newton's method on the full (generalised) Hessian X'DX, damped by line search, begun on samples of the rows.
+
+    From w = 0 samples of growing size come first, each solved to its statistical accuracy; the first step on all
+    rows, and more where that is cheaper than a Hessian of all rows, use the Hessian of the last sample with the exact
+    gradient. Each trial point is evaluated with its Hessian in one fused pass. Cost: a few tenths of a pass for the
+    samples, 1 pass for their result; then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one.
+
+    Parameters
+    ----------
+    tol : float
+        The bound on relative suboptimality that is wanted: it tells which Hessian is cheaper.
     """
-    point = objective.at(w, gram=True)
+    model = None if w.any() else from_samples(objective)
+    point = objective.at(w, gram=True) if model is None else (yield from _by_model(objective, model, tol))
     while True:
         yield point
-        assert point.gram is not None
         step = newton_step(point.gram, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
@@ -28,3 +57,81 @@ def newton(objective: Objective, w: np.ndarray) -> Generator[Point, None, Reason
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
+
+
+def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
+    """Steps by the Hessian of a sample and exact gradients (L-BFGS on its inverse); returns a point with a Hessian.
+
+    That is the first trial point, unless more such steps are expected to reach tol for less.
+    """
+    inverse = inverse_of(model.gram)
+    pairs: deque[Pair] = deque(maxlen=MEMORY)
+    rate = model.rate
+    point = objective.at(model.w)
+    while True:
+        yield point
+        step = -inverse_times(pairs, inverse, point.gradient)
+        gram = not _suffices(objective, point, rate, tol)
+        accepted = backtrack(objective, point, objective.at(point.w + step, gram=gram), gram=gram)
+        if accepted is None or accepted.gram is not None:
+            return accepted or objective.at(point.w, gram=True)
+        change = accepted.gradient - point.gradient
+        pair = Pair(accepted.w - point.w, change, float(change @ (accepted.w - point.w)))
+        if pair.curvature > 0.0:
+            pairs.append(pair)
+        rate = float((accepted.gradient @ accepted.gradient) / (point.gradient @ point.gradient))
+        point = accepted
+
+
+def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
+    """Whether steps that leave `rate` of the bound each reach tol for less than a Hessian of all rows costs."""
+    facts = objective.engine.facts
+    wanted = tol * point.value
+    bound = objective.feature_bound(point)
+    if not (wanted > 0.0 and bound > wanted and rate < 1.0):
+        return False
+    steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
+    return FAIR * steps < 1.0 + facts.nonzeros / max(facts.n_rows, 1) / GRAM_FEATURES
+
+
+def from_samples(objective: Objective) -> Model | None:
+    """Newton's method on random samples of the rows, each larger than the last; None where they would not pay.
+
+    A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is solved to that
+    (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
+    """
+    sizes = sample_sizes(objective)
+    if not sizes:
+        return None
+    w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
+    gram = None
+    for k, fraction in enumerate(sizes):
+        part = objective.sample(fraction, SEED + k)
+        point = part.at(w, gram=True)
+        while True:
+            step = newton_step(point.gram, point.gradient)
+            ahead = -0.5 * float(point.gradient @ step)
+            if not ahead > min(NEAR * objective.size / (fraction * n), NEAREST) * point.value:
+                break
+            accepted = backtrack(part, point, part.at(point.w + step, gram=True), gram=True)
+            if accepted is None:
+                break
+            point = accepted
+        w, gram = point.w + step, point.gram
+    rate = 4.0 * objective.size / (sizes[-1] * n)  # by the spread of a sample covariance's eigenvalues
+    return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
+
+
+def sample_sizes(objective: Objective) -> list[float]:
+    """Shares of the rows for samples that grow to `LAST_SAMPLE`; none where all rows are few or far away."""
+    facts = objective.engine.facts
+    if not objective.engine.samples or facts.nonzeros < LEAST_VALUES:
+        return []
+    rarest = min((rows for _, rows, _ in facts.classes), default=facts.n_rows) / facts.n_rows
+    least = ROWS_A_FEATURE * objective.size / facts.n_rows / min(2.0 * rarest, 1.0)
+    sizes = []
+    fraction = LAST_SAMPLE
+    while fraction >= least:
+        sizes.append(fraction)
+        fraction /= GROWTH
+    return sizes[::-1]
