@@ -45,16 +45,18 @@ def _read(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _gather(data, indices, w):  # type: ignore[no-untyped-def]
-    total = 0.0
+    even, odd = 0.0, 0.0  # two sums, so that no addition waits for the one before
     if len(data) == 1:
-        for p in range(len(indices)):
-            total += w[np.uint64(indices[p])]
+        for q in range(len(indices) // 2):
+            even += w[np.uint64(indices[2 * q])]
+            odd += w[np.uint64(indices[2 * q + 1])]
     else:
-        for p in range(len(indices)):
-            total += data[p] * w[np.uint64(indices[p])]
-    return total
+        for q in range(len(indices) // 2):
+            even += data[2 * q] * w[np.uint64(indices[2 * q])]
+            odd += data[2 * q + 1] * w[np.uint64(indices[2 * q + 1])]
+    return even + odd
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
