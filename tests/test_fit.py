@@ -72,12 +72,20 @@ def test_progress_is_silent_unless_asked(capsys):
     assert "newton" in err
 
 
-def test_auto_picks_by_shape_and_says_why():
+def test_auto_picks_by_expected_passes_and_says_why():
+    assert daskglm.fit(X, y).report_.solver == "newton"
     wide = sp.random(200, 5000, 0.01, format="csr", random_state=0)
     report = daskglm.fit(wide, np.arange(200) % 2).report_
-    assert report.solver == "tron"
-    assert "5,000" in report.why
-    assert daskglm.fit(wide, np.arange(200) % 2, C=0.1).report_.solver == "sdca"
+    assert report.solver == "lbfgs"
+    assert "5,000 features" in report.why
+    assert "expected passes: lbfgs" in report.why
+    rng = np.random.default_rng(0)
+    long = rng.standard_normal((3000, 2200)) * np.linspace(0.1, 1, 2200)
+    long /= np.linalg.norm(long, axis=1, keepdims=True)
+    labels = np.sign(long @ rng.standard_normal(2200) + 0.01)
+    assert daskglm.fit(long, labels, C=1.0).report_.solver == "lbfgs"
+    skewed = long * (1 + 100 * (np.arange(2200) % 50 == 0))
+    assert daskglm.fit(skewed / 40, labels, C=1e4, tol=1e-3).report_.solver == "tron"
     assert daskglm.fit(wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1).report_.solver.startswith("sdca")
 
 

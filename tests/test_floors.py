@@ -97,11 +97,12 @@ WITHIN = {  # edges between modules of one floor
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
-    ("solvers", "solvers.sdca"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
+    ("solvers", "solvers.sdca"), ("solvers.auto", "solvers.lbfgs"), ("solvers.auto", "solvers.newton"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
 SOLVERS_MAY_IMPORT = {"objective", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
+    "solvers.auto": {"solvers.lbfgs", "solvers.newton"},
     "solvers.linear": {"kernels"},  # to know where a Hessian is
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }

@@ -1,33 +1,77 @@
-"""Which solver suits the shape of a problem, and why."""
+"""Which solver suits a problem, and why: costs in passes over the rows, partly measured on a sample of them."""
 
 from __future__ import annotations
 
 import math
 
 from daskglm.objective import Objective
+from daskglm.solvers.lbfgs import lbfgs
+from daskglm.solvers.newton import GRAM_FEATURES, sample_sizes
 
-DENSE_FEATURES = 1000  # X'DX costs d / 2 products of a pass: beyond this CG's 30 or so passes are cheaper
-EASY_DUAL = 3.0  # epochs to 1e-6 grow with 1 + curvature of a row over that of the penalty; to here about ten do
-SPARSE_FEATURES = 1500  # the Gram of sparse rows is dense
+LARGEST_GRAM = 2000  # features
+SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
+FEW_PASSES = 10.0  # by Newton, that need no comparison
+EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
+EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the penalty; to here about ten do
+TRON_PASSES = 80.0
+TRIAL_SHARE, TRIAL_VALUES = 1 / 32, 200_000.0  # of the rows, or as many as hold so many values
+TRIAL_SEED = 30
+LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
 
 
 def choose(objective: Objective) -> tuple[str, str]:
-    """Name of the solver to use and the reason, in words."""
-    facts, d = objective.engine.facts, objective.n_features
+    """Name of the solver that is expected to take fewest passes, and the reason in words.
+
+    Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is tried on a
+    sample of the rows where neither is few. Cost: nothing, or up to 2.5 passes in as many rounds as it takes.
+    """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
+    newton = newton_passes(objective)
+    if newton <= FEW_PASSES:
+        return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
+    curvature = hardness(objective)
+    costs = {"newton": newton, "tron": TRON_PASSES, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
+    if objective.engine.samples:
+        costs["lbfgs"] = trial(objective, int(min(costs.values())))
+    name = min(costs, key=costs.__getitem__)
+    known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
+    return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}"
+
+
+def _shape(objective: Objective) -> str:
+    facts = objective.engine.facts
     per_row = facts.nonzeros / max(facts.n_rows, 1)
-    if not facts.sparse and d <= DENSE_FEATURES:
-        return "newton", f"dense with {d:,} features: forming the Hessian takes fewest passes"
-    if facts.sparse and d <= SPARSE_FEATURES and per_row <= 100:
-        return "newton", f"sparse with {d:,} features, {per_row:.0f} stored a row: the Hessian is cheap"
-    hardness = _hardness(objective)
-    if hardness <= EASY_DUAL:
-        return "sdca", f"{d:,} features, curvature of {hardness:.2g} penalties a row: dual epochs converge fast"
-    return "tron", f"{d:,} features: Hessian-vector products instead of a {d:,} x {d:,} Hessian"
+    kind = f"sparse, {per_row:.0f} stored a row" if facts.sparse else "dense"
+    return f"{objective.n_features:,} features, {kind}"
 
 
-def _hardness(objective: Objective) -> float:
+def newton_passes(objective: Objective) -> float:
+    """What Newton's method costs, in passes for a gradient."""
+    facts, d = objective.engine.facts, objective.n_features
+    if d > LARGEST_GRAM:
+        return math.inf
+    gram = facts.nonzeros / max(facts.n_rows, 1) / GRAM_FEATURES
+    factor = d**3 / (SOLVE_FLOPS * max(facts.nonzeros, 1))
+    if sample_sizes(objective):
+        return 4.0 + 1.5 * gram + 7.0 * factor
+    return 7.0 * (1.0 + gram + factor)
+
+
+def trial(objective: Objective, most: int) -> float:
+    """Iterations that L-BFGS takes on a sample of the rows; infinite beyond `most`."""
+    fraction = min(max(TRIAL_SHARE, TRIAL_VALUES / max(objective.engine.facts.nonzeros, 1)), 1.0)
+    values: list[float] = []
+    for point in lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size)):
+        values.append(point.value)
+        if len(values) > 2 and values[-3] - values[-1] <= 2.0 * LEVEL * abs(values[-1]):
+            return len(values)
+        if len(values) > most:
+            break
+    return math.inf
+
+
+def hardness(objective: Objective) -> float:
     """Curvature that a mean row's loss gives along the row, over that of the penalty, times the workers."""
     if not objective.penalty:
         return math.inf
