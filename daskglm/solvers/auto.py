@@ -16,6 +16,7 @@ EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the pena
 TRON_PASSES = 80.0
 TRIAL_SHARE, TRIAL_VALUES = 1 / 32, 200_000.0  # of the rows, or as many as hold so many values
 TRIAL_SEED = 30
+LEAST_VALUES = 4  # of a feature in the sample, below which vectors cost more than its rows
 LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
 
 
@@ -59,8 +60,11 @@ def newton_passes(objective: Objective) -> float:
 
 
 def trial(objective: Objective, most: int) -> float:
-    """Iterations that L-BFGS takes on a sample of the rows; infinite beyond `most`."""
-    fraction = min(max(TRIAL_SHARE, TRIAL_VALUES / max(objective.engine.facts.nonzeros, 1)), 1.0)
+    """Iterations that L-BFGS takes on a sample of the rows; infinite beyond `most`, or where a sample says little."""
+    nonzeros = max(objective.engine.facts.nonzeros, 1)
+    fraction = min(max(TRIAL_SHARE, TRIAL_VALUES / nonzeros), 1.0)
+    if fraction * nonzeros < LEAST_VALUES * objective.size:
+        return math.inf
     values: list[float] = []
     for point in lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size)):
         values.append(point.value)
