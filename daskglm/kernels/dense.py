@@ -2,51 +2,116 @@
 
 Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling thread, so that a
 caller may deal rows to threads as it likes. X is read once per call, tile by tile: a tile of rows stays in the
-second-level cache between the forward product, the loss and the backward product.
+second-level cache between the forward product, the loss and the backward product. Products and sums are float64
+whatever X is, but for the Gram's, which are summed in X's precision over the rows of one tile.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
+from daskglm.kernels.vectors import (
+    BLOCK_ROWS,
+    LANES,
+    LINE_BYTES,
+    PANEL_BYTES,
+    add_rows,
+    dots,
+    fetch,
+    pack,
+    products_1,
+    products_2,
+)
 from daskglm.losses import tile
 
-TILE_BYTES = 128 * 1024
+TILE_BYTES = 64 * 1024
+MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
 GRAM_ROWS = 128  # rows of a tile when the Gram is wanted: float32 products are summed over so many, then in float64
+NARROW_BYTES = 256  # rows up to which the next tile is fetched while this one is worked on
+LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
+
+
+def _numbers(X, size):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_numbers, inline="always")
+def _numbers_of(X, size):  # type: ignore[no-untyped-def]
+    """How many numbers of X take `size` bytes; a constant of the type, where X.itemsize is a division at every row."""
+    itemsize = X.dtype.bitwidth // 8
+    return lambda X, size: size // itemsize
 
 
 @njit(nogil=True, cache=True)
 def _tile_rows(X):  # type: ignore[no-untyped-def]
-    return min(max(TILE_BYTES // max(X.shape[1] * X.itemsize, 1), 8), 256)
+    rows = min(max(TILE_BYTES // max(X.shape[1] * X.itemsize, 1), LANES), MOST_ROWS)
+    return rows // LANES * LANES
+
+
+@njit(nogil=True, cache=True)
+def _vectors(d):  # type: ignore[no-untyped-def]
+    return (d + LANES - 1) // LANES
+
+
+@njit(nogil=True, cache=True)
+def _padded(w):  # type: ignore[no-untyped-def]
+    """W with zeros up to whole vectors."""
+    wide = np.zeros(_vectors(len(w)) * LANES)
+    wide[: len(w)] = w
+    return wide
+
+
+@njit(nogil=True, cache=True)
+def _whole(X, start, stop, width):  # type: ignore[no-untyped-def]
+    """How many rows from `start` can be taken LANES at a time, each read as if it had `width` columns."""
+    d = X.shape[1]
+    readable = (X.size - width) // d + 1 if X.size >= width else 0
+    return max(min(stop, readable) - start, 0) // LANES * LANES
+
+
+@njit(nogil=True, cache=True)
+def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
+    """Fetch `count` numbers, in turns of the work on a tile: the processor's own prefetching rests meanwhile."""
+    for p in range(first, min(first + count, len(flat)), _numbers(flat, LINE_BYTES)):
+        fetch(flat, p)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
+def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
+    """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead` on are fetched."""
+    d = X.shape[1]
+    flat, vectors = X.reshape(X.size), _vectors(d)
+    narrow = d * X.itemsize <= NARROW_BYTES
+    whole = _whole(X, start, stop, len(w)) if narrow or d > LONG else 0
+    for t in range(0, whole, LANES):
+        if narrow and t % (2 * LANES) == 0:
+            _fetch(flat, (ahead + t // 2) * d, LANES * d)
+        dots(flat, (start + t) * d, d, w, vectors, b, z, t)
+    for i in range(start + whole, stop):
         x = X[i]
         total = 0.0
-        for j in range(len(x)):
+        for j in range(d):
             total += w[j] * x[j]
         z[i - start] = total + b
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
-    """Out += X[start:start + count]' slope, four rows at a time so that `out` is loaded and stored once for four."""
+def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
+    """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from `ahead` on is fetched."""
     d = X.shape[1]
-    t = 0
-    while t + 4 <= count:
-        x0, x1, x2, x3 = X[start + t], X[start + t + 1], X[start + t + 2], X[start + t + 3]
-        s0, s1, s2, s3 = slope[t], slope[t + 1], slope[t + 2], slope[t + 3]
+    flat, vectors = X.reshape(X.size), _vectors(d)
+    narrow = d * X.itemsize <= NARROW_BYTES
+    whole = _whole(X, start, start + count, len(out))
+    for t in range(0, whole, LANES):
+        if narrow and t % (2 * LANES) == 0:
+            _fetch(flat, (ahead + whole // 2 + t // 2) * d, LANES * d)
+        add_rows(flat, (start + t) * d, d, slope, t, out, vectors)
+    for t in range(whole, count):
+        x, s = X[start + t], slope[t]
         for j in range(d):
-            out[j] += (s0 * x0[j] + s1 * x1[j]) + (s2 * x2[j] + s3 * x3[j])
-        t += 4
-    while t < count:
-        x0, s0 = X[start + t], slope[t]
-        for j in range(d):
-            out[j] += s0 * x0[j]
-        t += 1
+            out[j] += s * x[j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
@@ -57,62 +122,63 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
             out[j] += c * (np.float64(x[j]) * np.float64(x[j]))
 
 
+# ---------------------------------------------------------------------------- the Gram
 @njit(nogil=True, cache=True)
-def _transpose(X, curvature, start, count, columns, scaled):  # type: ignore[no-untyped-def]
-    """Columns = [X 1 0..0]' of one tile, scaled = the same times the curvatures, both (padded d + 1, rows)."""
-    d = X.shape[1]
-    for t in range(count):
-        x = X[start + t]
-        for j in range(d):
-            columns[j, t] = x[j]
-        columns[d, t] = 1
-    for j in range(d + 1):
-        for t in range(count):
-            scaled[j, t] = curvature[t] * columns[j, t]
+def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped-def]
+    """Plain = [X 1] of one tile cut into panels of columns (panel, row, column), scaled = the same times curvatures.
 
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def _block(scaled, columns, j, k, count, gram):  # type: ignore[no-untyped-def]
-    """Two by four entries of gram += scaled columns': eight sums that stay in vector registers."""
-    a0, a1 = scaled[j], scaled[j + 1]
-    b0, b1, b2, b3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
-    zero = scaled.dtype.type(0)
-    s00, s01, s02, s03, s10, s11, s12, s13 = zero, zero, zero, zero, zero, zero, zero, zero
-    for t in range(count):
-        s00 += a0[t] * b0[t]
-        s01 += a0[t] * b1[t]
-        s02 += a0[t] * b2[t]
-        s03 += a0[t] * b3[t]
-        s10 += a1[t] * b0[t]
-        s11 += a1[t] * b1[t]
-        s12 += a1[t] * b2[t]
-        s13 += a1[t] * b3[t]
-    gram[j, k] += s00
-    gram[j, k + 1] += s01
-    gram[j, k + 2] += s02
-    gram[j, k + 3] += s03
-    gram[j + 1, k] += s10
-    gram[j + 1, k + 1] += s11
-    gram[j + 1, k + 2] += s12
-    gram[j + 1, k + 3] += s13
-
-
-@njit(nogil=True, cache=True)
-def _rank_update(scaled, columns, count, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += scaled columns'. Products and the sum over one tile in X's precision, then float64.
-
-    Within a few per cent to 30 % of BLAS for d from 100 to 784 and ahead of it below (2 cores, 2026-11), without
-    BLAS's own threads, which fight with ours.
+    Columns past the last hold anything finite.
     """
-    for j in range(0, gram.shape[0], 2):
-        for k in range(j // 4 * 4, gram.shape[0], 4):
-            _block(scaled, columns, j, k, count, gram)
+    d = X.shape[1]
+    flat, to, product = X.reshape(X.size), plain.reshape(plain.size), scaled.reshape(scaled.size)
+    panels, rows, width = plain.shape
+    whole = _whole(X, start, start + count, panels * width)
+    for p in range(panels):
+        for t in range(whole):
+            c = X.dtype.type(curvature[t])
+            pack(flat, (start + t) * d + p * width, c, to, product, (p * rows + t) * width)
+        for t in range(whole, count):
+            for k in range(min(d - p * width, width)):
+                plain[p, t, k] = X[start + t, p * width + k]
+                scaled[p, t, k] = X.dtype.type(curvature[t]) * plain[p, t, k]
+    for t in range(count):
+        plain[d // width, t, d % width] = 1
+        scaled[d // width, t, d % width] = curvature[t]
 
 
+@njit(nogil=True, cache=True)
+def _rank_update(panels, scaled, count, d, block, gram):  # type: ignore[no-untyped-def]
+    """Upper triangle of gram += [X 1]' D [X 1] of one tile, block by block, on as much of each as lies within d + 1.
+
+    Not left to BLAS, whose own threads fight with ours and which reads rows and scaled rows from memory.
+    """
+    width = _numbers(panels, PANEL_BYTES)
+    gap = panels.shape[1] * width
+    left, right = scaled.reshape(scaled.size), panels.reshape(panels.size)
+    for p in range(len(panels)):
+        for q in range(p, len(panels), 2):
+            pair = min(len(panels) - q, 2)
+            last = min(d + 1 - q * width, pair * width)
+            for j in range(0, min(width, d + 1 - p * width), BLOCK_ROWS):
+                if pair == 2:
+                    products_2(left, p * gap + j, right, q * gap, count, gap, block)
+                else:
+                    products_1(left, p * gap + j, right, q * gap, count, gap, block)
+                for i in range(min(BLOCK_ROWS, d + 1 - p * width - j)):
+                    to = gram[p * width + j + i, q * width : q * width + last]
+                    for k in range(last):
+                        to[k] += block[i * pair * width + k]
+
+
+# ---------------------------------------------------------------------------- what is called
 @njit(nogil=True, cache=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
-    _forward(X, w, b, start, stop, z[start:stop])
+    rows = _tile_rows(X)
+    wide = _padded(w)
+    for lo in range(start, stop, rows):
+        hi = min(lo + rows, stop)
+        _forward(X, wide, b, lo, hi, z[lo:hi], X.shape[0])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -124,47 +190,53 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     triangle of [X 1]' D [X 1] in its leading d + 1 rows. An empty `diagonal` or `gram` is not wanted.
     """
     d = X.shape[1]
-    side = gram.shape[0]
-    rows = GRAM_ROWS if side > 0 else _tile_rows(X)
+    wanted = gram.shape[0] > 0
+    rows = GRAM_ROWS if wanted else _tile_rows(X)
     slope = np.empty(rows)
-    # eight spare entries a row keep the columns of a tile out of the same cache sets
-    columns = np.zeros((side, rows + 8), X.dtype)
-    scaled = np.zeros((side, rows + 8), X.dtype)
+    wide, out = _padded(w), np.zeros(_vectors(d) * LANES)
+    width = _numbers(X, PANEL_BYTES)
+    panels = np.zeros((d // width + 1 if wanted else 0, rows, width), X.dtype)
+    scaled = np.empty_like(panels)
+    block = np.empty(2 * BLOCK_ROWS * width, X.dtype)
     total = 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
-        _forward(X, w, b, lo, hi, z[lo:hi])
-        c = curvature[lo:hi]
-        total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[:n], c)
-        _backward(X, slope, lo, n, sums)
-        sums[d] += slope[:n].sum()
+        c, s = curvature[lo:hi], slope[:n]
+        _forward(X, wide, b, lo, hi, z[lo:hi], hi)
+        total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], s, c)
+        _backward(X, s, lo, n, out, hi)
+        sums[d] += s.sum()
         if len(diagonal) > 0:
             _squares(X, c, lo, n, diagonal)
             diagonal[d] += c.sum()
-        if side > 0:
-            _transpose(X, c, lo, n, columns, scaled)
-            _rank_update(scaled, columns, n, gram)
+        if wanted:
+            _pack(X, c, lo, n, panels, scaled)
+            _rank_update(panels, scaled, n, d, block, gram)
+    sums[:d] += out[:d]
     sums[d + 1] += total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
     d = X.shape[1]
     rows = _tile_rows(X)
     u = np.empty(rows)
-    total = 0.0
+    wide, product = _padded(v), np.zeros(_vectors(d) * LANES)
+    total, constant = 0.0, 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
-        n = hi - lo
-        _forward(X, v, vb, lo, hi, u)
-        for t in range(n):
-            cu = curvature[lo + t] * u[t]
+        c = curvature[lo:hi]
+        _forward(X, wide, vb, lo, hi, u, hi)
+        for t in range(hi - lo):
+            cu = c[t] * u[t]
             total += cu * u[t]
+            constant += cu
             u[t] = cu
-        _backward(X, u, lo, n, out)
-        out[d] += u[:n].sum()
+        _backward(X, u, lo, hi - lo, product, hi)
+    out[:d] += product[:d]
+    out[d] += constant
     return total
 
 

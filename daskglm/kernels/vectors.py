@@ -1,0 +1,231 @@
+"""Building blocks of the dense kernels in vector registers, written in LLVM's vector types.
+
+LLVM turns loops over columns into vector code that enters, tests and leaves once a row and takes what is left over
+one by one: with 8 to 64 columns that costs more than the arithmetic. Here several rows are taken at once and columns
+in whole vectors, so a row is read past its end: callers see to it that there is something to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+WIDE_REGISTERS = bool(llvm.get_host_cpu_features().get("avx512f"))
+LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
+PANEL_BYTES = 8 * LANES  # one row of a panel of columns: a vector
+BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in registers
+LINE_BYTES = 64
+
+_INT = ir.IntType(32)
+_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+
+
+# ---------------------------------------------------------------------------- pieces of code
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    """Address of array[at]."""
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+
+
+def _load(builder: Any, place: Any, lanes: int) -> Any:
+    """Vector of consecutive numbers, which need not be aligned."""
+    number = place.type.pointee
+    vector = ir.VectorType(number, lanes).as_pointer()
+    return builder.load(builder.bitcast(place, vector), align=4 if isinstance(number, ir.FloatType) else 8)
+
+
+def _load_doubles(builder: Any, place: Any) -> Any:
+    vector = _load(builder, place, LANES)
+    return vector if vector.type == _DOUBLES else builder.fpext(vector, _DOUBLES)
+
+
+def _shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes)))
+
+
+def _everywhere(builder: Any, number: Any, lanes: int) -> Any:
+    """Vector of one number."""
+    undefined = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.Constant(_INT, 0))
+    return _shuffle(builder, first, undefined, [0] * lanes)
+
+
+def _multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    fused = ("contract",)
+    return builder.fadd(builder.fmul(a, b, flags=fused), c, flags=fused)
+
+
+def _sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
+    """One vector of the sums within each of as many vectors as they have lanes: neighbours are added crosswise."""
+    lanes, width = len(vectors), 1
+    while width < lanes:
+        own = [lane if lane // width % 2 == 0 else lane + lanes - width for lane in range(lanes)]
+        other = [lane + width for lane in own]
+        vectors = [
+            builder.fadd(_shuffle(builder, a, b, own), _shuffle(builder, a, b, other))
+            for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+        ]
+        width *= 2
+    return vectors[0]
+
+
+def _loop(builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+    """Code of a loop that runs `count` (at least one) times and hands the values of one turn to the next."""
+    before, inside = builder.block, builder.append_basic_block("turn")
+    after = builder.append_basic_block("after")
+    builder.branch(inside)
+    builder.position_at_end(inside)
+    turn = builder.phi(count.type)
+    turn.add_incoming(ir.Constant(count.type, 0), before)
+    values = [builder.phi(value.type) for value in start]
+    for phi, value in zip(values, start, strict=True):
+        phi.add_incoming(value, before)
+    results = body(turn, values)
+    following = builder.add(turn, ir.Constant(count.type, 1))
+    turn.add_incoming(following, inside)
+    for phi, value in zip(values, results, strict=True):
+        phi.add_incoming(value, inside)
+    builder.cbranch(builder.icmp_signed("<", following, count), inside, after)
+    builder.position_at_end(after)
+    return results
+
+
+def _rows(builder: Any, first: Any, stride: Any) -> list[Any]:
+    """Addresses of LANES rows."""
+    return [builder.gep(first, [builder.mul(stride, ir.Constant(stride.type, r))]) for r in range(LANES)]
+
+
+# ---------------------------------------------------------------------------- what kernels call
+@intrinsic
+def fetch(typingctx: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line of array[at] without waiting for it."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(_place(context, builder, sig.args[0], *args), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(prefetch, [place, ir.Constant(_INT, 0), ir.Constant(_INT, 3), ir.Constant(_INT, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@intrinsic
+def dots(typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: Any, z: Any, to: Any) -> Any:
+    """z[to : to + LANES] = b + dot products of w with LANES rows of d numbers, the first at rows[at].
+
+    `vectors` of LANES columns are read of each row and of w (float64), whose entries past d must be zero.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        rows, at, d, w, vectors, b, z, to = args
+        starts = _rows(builder, _place(context, builder, sig.args[0], rows, at), d)
+        w = _place(context, builder, sig.args[3], w, ir.Constant(at.type, 0))
+
+        def turn(i: Any, sums: list[Any]) -> list[Any]:
+            column = [builder.mul(i, ir.Constant(i.type, LANES))]
+            factors = _load_doubles(builder, builder.gep(w, column))
+            parts = [_load_doubles(builder, builder.gep(start, column)) for start in starts]
+            return [_multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)]
+
+        sums = _loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
+        margins = builder.fadd(_sums_of_lanes(builder, sums), _everywhere(builder, b, LANES))
+        out = _place(context, builder, sig.args[6], z, to)
+        builder.store(margins, builder.bitcast(out, _DOUBLES.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(rows, types.intp, types.intp, w, types.intp, types.float64, z, types.intp), generate
+
+
+@intrinsic
+def add_rows(typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: Any, vectors: Any) -> Any:
+    """Add to `out` (float64) LANES rows of d numbers, the first at rows[at], multiplied by s[t : t + LANES].
+
+    `vectors` of LANES columns are read of each row; entries of `out` past d are of no use.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        rows, at, d, s, t, out, vectors = args
+        starts = _rows(builder, _place(context, builder, sig.args[0], rows, at), d)
+        first = _place(context, builder, sig.args[3], s, t)
+        numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
+        factors = [_everywhere(builder, number, LANES) for number in numbers]
+        out = _place(context, builder, sig.args[5], out, ir.Constant(at.type, 0))
+
+        def turn(i: Any, _: list[Any]) -> list[Any]:
+            column = [builder.mul(i, ir.Constant(i.type, LANES))]
+            parts = [_load_doubles(builder, builder.gep(start, column)) for start in starts]
+            halves = []  # two short chains of additions rather than a long one
+            for side in (slice(0, LANES // 2), slice(LANES // 2, LANES)):
+                total = builder.fmul(parts[side][0], factors[side][0])
+                for part, factor in zip(parts[side][1:], factors[side][1:], strict=True):
+                    total = _multiply_add(builder, part, factor, total)
+                halves.append(total)
+            place = builder.bitcast(builder.gep(out, column), _DOUBLES.as_pointer())
+            sums = builder.fadd(builder.load(place, align=8), builder.fadd(*halves))
+            builder.store(sums, place, align=8)
+            return []
+
+        _loop(builder, vectors, [], turn)
+        return context.get_dummy_value()
+
+    return types.void(rows, types.intp, types.intp, s, types.intp, out, types.intp), generate
+
+
+@intrinsic
+def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: Any, to: Any) -> Any:
+    """Copy PANEL_BYTES of a row from rows[at] on to plain[to], and their products with `factor` to scaled[to]."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        rows, at, factor, plain, scaled, to = args
+        itemsize = np.dtype(str(sig.args[0].dtype)).itemsize
+        lanes = PANEL_BYTES // itemsize
+        part = _load(builder, _place(context, builder, sig.args[0], rows, at), lanes)
+        product = builder.fmul(part, _everywhere(builder, factor, lanes))
+        for array, kind, values in ((plain, sig.args[3], part), (scaled, sig.args[4], product)):
+            place = _place(context, builder, kind, array, to)
+            builder.store(values, builder.bitcast(place, part.type.as_pointer()), align=itemsize)
+        return context.get_dummy_value()
+
+    return types.void(rows, types.intp, rows.dtype, plain, scaled, types.intp), generate
+
+
+def _products(panels: int) -> Any:
+    @intrinsic
+    def products(typingctx: Any, left: Any, j: Any, right: Any, k: Any, count: Any, gap: Any, out: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            left, j, right, k, count, gap, out = args
+            itemsize = np.dtype(str(sig.args[0].dtype)).itemsize
+            width = PANEL_BYTES // itemsize
+            a, b = _place(context, builder, sig.args[0], left, j), _place(context, builder, sig.args[2], right, k)
+            starts = [builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)]
+            zero = ir.Constant(ir.VectorType(a.type.pointee, width), [0.0] * width)
+
+            def turn(t: Any, sums: list[Any]) -> list[Any]:
+                row = builder.mul(t, ir.Constant(t.type, width))
+                parts = [_load(builder, builder.gep(start, [row]), width) for start in starts]
+                places = [builder.gep(a, [builder.add(row, ir.Constant(t.type, i))]) for i in range(BLOCK_ROWS)]
+                factors = [_everywhere(builder, builder.load(place), width) for place in places]
+                pairs = [(factor, part) for factor in factors for part in parts]
+                return [_multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
+
+            sums = _loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
+            for i, total in enumerate(sums):
+                place = _place(context, builder, sig.args[6], out, ir.Constant(j.type, i * width))
+                builder.store(total, builder.bitcast(place, total.type.as_pointer()), align=itemsize)
+            return context.get_dummy_value()
+
+        return types.void(left, types.intp, right, types.intp, types.intp, types.intp, out), generate
+
+    return products
+
+
+# Out = A' B in the panels' precision: A the BLOCK_ROWS columns from left[j], B one panel from right[k], or that and the
+# one `gap` numbers further. Panels have `count` rows of PANEL_BYTES; `out`, row by row, stays in registers to the end.
+products_1, products_2 = _products(1), _products(2)
