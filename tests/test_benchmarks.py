@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from scipy.optimize import check_grad
 
 from benchmarks import evaluate, problems, report, runner
 from benchmarks.__main__ import main
-from benchmarks.rivals import CONTESTANTS, LOSSES, NotApplicable
-from benchmarks.suites import SUITES, Problem, Suite
+from benchmarks.rivals import CONTESTANTS, LOSSES
+from benchmarks.suites import GOALS, SUITES, Case, Problem, Suite
 
 
 def small(sparse: bool = False):
@@ -134,40 +133,12 @@ def test_gradient_of_the_judge(loss):
     assert error < 1e-4
 
 
-# ---------------------------------------------------------------------------- rivals
-RIVALS = [name for name, contestant in CONTESTANTS.items() if not contestant.ours]
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("name", RIVALS)
-def test_rivals_solve_our_problem(name, fit_intercept):
-    contestant = CONTESTANTS[name]
-    if contestant.module == "liblinear_official":
-        pytest.importorskip("liblinear")
-    if contestant.module == "snap_ml" and find_spec("snapml") is None:
-        pytest.skip("snapml is not installed: it is no part of the lock")
-    rival = contestant.load()
-    for loss in contestant.losses:
-        for sparse in (False, True):
-            X, y = small(sparse)
-            arguments = {"fit_intercept": fit_intercept, "threads": 1, **contestant.options}
-            try:
-                held = rival.prepare(X, y, **arguments)
-                coef, intercept, _ = rival.fit(*held, **arguments, loss=loss, C=2.0, tol=1e-8)
-            except NotApplicable:
-                assert fit_intercept
-                continue
-            best = evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept)
-            value = evaluate.objective(X, y, coef, intercept, loss=loss, C=2.0)
-            assert evaluate.suboptimality(value, best.objective) < 1e-6
-
-
+# ---------------------------------------------------------------------------- the runner
 @pytest.mark.slow
 def test_runs_in_fresh_processes_are_recorded(tmp_path):
     out = tmp_path / "runs.jsonl"
     arguments = ["run", "--quick", "--data", "breast_cancer", "--tol", "1e-3", "--repeats", "2", "--out", str(out)]
-    for contestant in ("sklearn-lbfgs", "sklearn-ridge-auto", "daskglm-newton", "daskglm-auto-cluster"):
-        arguments += ["--contestant", contestant]
+    arguments += ["--peers", "sklearn-lbfgs,sklearn-ridge-auto", "--peers", "daskglm-newton,daskglm-auto-cluster"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
@@ -189,41 +160,83 @@ def test_runs_in_fresh_processes_are_recorded(tmp_path):
 
 def test_timeouts_and_crashes_are_answers():
     problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
-    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3, "threads": 1}
-    assert runner.child(request, 1, 0.05)["status"] == "timeout"
-    crash = runner.child({"what": "run", "problem": {}}, 1, 60)
+    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3}
+    assert runner.child(request, runner.Conditions(1, 0.05, ""))["status"] == "timeout"
+    crash = runner.child({"what": "run", "problem": {}}, runner.Conditions(1, 60, ""))
     assert crash["status"] == "failed"
     assert "exit status 1" in crash["reason"]
 
 
-def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
+def answered(monkeypatch, answer):
+    """Let `answer(contestant, tol)` stand for the processes of the runner; the list of what it was asked."""
     asked = []
 
-    def child(request, threads, timeout):
+    def child(request, conditions, patience=1):
         if request["what"] == "reference":
             return {"status": "ok", "objective": 1.0}
         asked.append((request["tol"], request["contestant"]))
-        slow = request["contestant"] == "sklearn-sag" and request["tol"] < 1e-2
-        return {"status": "timeout", "reason": "60 s"} if slow else {"status": "ok", "seconds": 1.0, "objective": 1.0}
+        return answer(request["contestant"], request["tol"])
 
     monkeypatch.setattr(runner, "child", child)
-    suite = Suite(("breast_cancer",), ("sklearn-lbfgs", "sklearn-sag"), tols=(1e-2, 1e-4, 1e-6), repeats=2)
-    problems_ = suite.problems(limit=None, seed=0, dtype=None, fit_intercept=False)
+    return asked
+
+
+def run_records(suite, tmp_path):
     out = tmp_path / "runs.jsonl"
-    runner.run_suite("x", suite, problems_, out, threads=1, timeout=60, say=lambda text: None)
+    runner.run_suite("x", suite, suite.problems(), out, runner.Conditions(1, 60, ""), say=lambda text: None)
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
     lbfgs, sag = "sklearn-lbfgs", "sklearn-sag"
+
+    def answer(contestant, tol):
+        if contestant == sag and tol < 1e-2:
+            return {"status": "timeout", "reason": "60 s"}
+        return {"status": "ok", "seconds": 1.0, "objective": 1.0}
+
+    asked = answered(monkeypatch, answer)
+    suite = Suite((Case("breast_cancer"),), (lbfgs, sag), tols=(1e-2, 1e-4, 1e-6), repeats=2)
+    statuses = [record["status"] for record in run_records(suite, tmp_path)]
     first = [(1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-4, sag), (1e-6, lbfgs)]
     assert asked == [*first, (1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-6, lbfgs)]
-    statuses = [json.loads(line)["status"] for line in out.read_text().splitlines()]
     assert len(statuses) == 1 + 12
     assert statuses.count("skipped") == 3
 
 
+def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
+    quick, slow = "daskglm-auto", "liblinear-s0"
+    found = {quick: {0.1: 1.1, 1e-2: 1.0, 1e-3: 1.0}, slow: {0.1: 1.1, 1e-2: 1.01, 1e-3: 1.001, 1e-4: 1.0001}}
+    seconds = {quick: 1.0, slow: 30.0}
+    asked = answered(
+        monkeypatch, lambda who, tol: {"status": "ok", "seconds": seconds[who], "objective": found[who][tol]}
+    )
+    suite = Suite((Case("breast_cancer"),), (quick, slow), tols=None, repeats=2, once_above=20.0, enough=1e-7)
+    monkeypatch.setitem(CONTESTANTS, slow, CONTESTANTS[slow]._replace(tols=(0.1, 1e-2, 1e-3)))
+    records = run_records(suite, tmp_path)
+    assert asked == [(0.1, quick), (0.1, slow), (1e-2, quick), (1e-2, slow), (1e-3, slow), (0.1, quick), (1e-2, quick)]
+    reasons = {(r["contestant"], r["repeat"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
+    assert reasons[quick, 0, 1e-3] == "a looser tolerance gave a suboptimality below 1e-07"
+    assert reasons[slow, 1, 1e-3] == "one run only, it took more than 20 s"
+
+
+def test_only_one_process_holds_the_lock(tmp_path):
+    with runner._locked(tmp_path / "lock"):
+        code = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+        assert "BlockingIOError" in subprocess.run(command, capture_output=True, text=True).stderr
+    assert subprocess.run(command, capture_output=True).returncode == 0
+
+
 def test_suites_name_what_exists():
     for suite in SUITES.values():
-        assert set(suite.contestants) <= set(CONTESTANTS)
-        assert set(suite.data) <= set(problems.NAMES)
-        assert set(suite.losses) <= set(LOSSES)
+        for problem, contestants in suite.problems().items():
+            assert contestants
+            assert set(contestants) <= set(CONTESTANTS)
+            assert problem.data in problems.NAMES
+            assert problem.loss in LOSSES
+    goals = {(goal.data, goal.C) for goal in GOALS}
+    assert goals <= {(problem.data, problem.C) for problem in SUITES["peers"].problems()}
 
 
 # ---------------------------------------------------------------------------- report

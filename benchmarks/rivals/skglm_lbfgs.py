@@ -1,0 +1,34 @@
+"""skglm's L-BFGS, called as a solver: its estimator takes coordinate descent only.
+
+Its data fit is the mean loss and its penalty alpha / 2 |w|^2, so alpha is 1 / (n C).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from skglm.datafits import Logistic
+from skglm.penalties import L2
+from skglm.solvers import LBFGS
+
+from benchmarks.rivals import NotApplicable
+
+MAX_ITER = 100_000
+
+
+def prepare(X: Any, y: np.ndarray, *, fit_intercept: bool, **_: Any) -> tuple[Any, np.ndarray]:
+    """By columns, as its kernels read them; labels in X's dtype."""
+    if fit_intercept:
+        raise NotApplicable("the solver has no intercept")
+    return (sp.csc_matrix(X) if sp.issparse(X) else np.asfortranarray(X)), y.astype(X.dtype)
+
+
+def fit(
+    X: Any, y: np.ndarray, *, loss: str, C: float, fit_intercept: bool, tol: float, threads: int
+) -> tuple[np.ndarray, float, dict[str, Any]]:
+    """Solve; `tol` bounds the entries of the mean objective's gradient."""
+    solver = LBFGS(max_iter=MAX_ITER, tol=tol)
+    coef, objectives, _ = solver.solve(X, y, Logistic(), L2(1.0 / (X.shape[0] * C)))
+    return np.ravel(coef), 0.0, {"iterations": len(objectives)}
