@@ -22,8 +22,8 @@ import click
 import numpy as np
 
 from benchmarks import model, model_page
-from benchmarks.report import table
 from benchmarks.rounds import SIZES, Round, daskglm_round
+from benchmarks.tabular import table
 
 WORKERS = (1, 2, 4, 8, 16)
 WARM_UP = 3

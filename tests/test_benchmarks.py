@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 from scipy.optimize import check_grad
 
-from benchmarks import evaluate, problems, report, runner
+from benchmarks import evaluate, goals, outcomes, problems, report, runner
 from benchmarks.__main__ import main
 from benchmarks.rivals import CONTESTANTS, LOSSES
 from benchmarks.suites import GOALS, SUITES, Case, Problem, Suite
@@ -270,12 +270,12 @@ def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
         record("slow", 1e-2, 0, 0) | {"status": "timeout", "reason": "no answer after 60 s"},
     ]
     runs = lines[:-1]
-    found = report.settings(runs, report.best_known(runs))
-    assert {name: setting.median for name, setting in report.time_to(found, 1e-3).items()} == {
+    found = outcomes.settings(runs, outcomes.best_known(runs))
+    assert {name: setting.median for name, setting in outcomes.time_to(found, 1e-3).items()} == {
         "rival": 2.0,
         "daskglm-newton": 1.0,
     }
-    assert report.time_to(found, 1e-6)["rival"].tol == 1e-4
+    assert outcomes.time_to(found, 1e-6)["rival"].tol == 1e-4
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     text = report.write([file], tmp_path / "out").read_text()
@@ -283,6 +283,30 @@ def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
     assert "| rival | 2 (1 - 3) | 1.00 | 4 | 1.00 |" in text
     assert "timeout: no answer after 60 s" in text
     assert len(list((tmp_path / "out").glob("*.png"))) == 1
+
+
+def test_goals_take_the_fastest_peer_and_the_best_of_our_solvers():
+    whole = {"data": "HIGGS", "rows": None, "rss_loaded_mb": 500.0, "peak_is_of_fit": True, "data_mb": 100.0}
+
+    def line(contestant, tol, seconds, objective, peak):
+        return record(contestant, tol, seconds, objective) | whole | {"peak_rss_mb": peak}
+
+    lines = [
+        line("daskglm-auto", 1e-2, 1.0, 100.0, 510.0),
+        line("daskglm-auto", 1e-2, 1.2, 100.0, 512.0),
+        line("daskglm-newton", 1e-2, 0.8, 100.0, 510.0),
+        line("glum-irls", 1e-2, 2.2, 100.05, 510.0),
+        line("glum-irls", 1e-4, 7.7, 100.0, 510.0),
+        line("sklearn-lbfgs", 1e-4, 9.0, 100.0, 510.0),
+    ]
+    parts = goals.page([*lines, lines[0] | {"rows": 2_000, "objective": 1.0}])  # a quick run is of another problem
+    rows = parts[2].splitlines()
+    assert "| HIGGS, C = 1 | 1.1 | glum-irls 2.2 | 2.00 | 1 | 1.1 | glum-irls 7.7 | 7.00 | 6 | 1.38 | 12% |" in rows[2]
+    assert rows[2].endswith("| not auto |")
+    assert rows[3].endswith("| not run |")
+    assert "| glum-irls | 2.2 / 7.7 |" in parts[3]
+    assert len(rows) == 2 + len(GOALS)
+    assert goals.page([lines[0] | {"rows": 2_000}]) == []
 
 
 def test_report_refuses_different_data_of_one_name(tmp_path):
