@@ -57,7 +57,8 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
-    `papers` and `scaling` write tables of their own; of the options they take --folder, --quick, --repeats and --out.
+    `papers` and `scaling` write tables of their own; of the options they take --folder, --quick, --repeats, --lock and
+    --out, a folder.
     """
     name = suite or ("quick" if quick else "spine")
     if given["folder"]:
@@ -111,7 +112,7 @@ def _run_apart(name: str, quick: bool, out: Path | None, given: dict[str, Any]) 
     import importlib
 
     module = importlib.import_module(MEASURED_APART[name])
-    module.run(out or RESULTS / name, quick=quick, repeats=given["repeats"], say=click.echo)
+    module.run(out or RESULTS / name, quick=quick, repeats=given["repeats"], lock=given["lock"], say=click.echo)
 
 
 @main.command()
@@ -137,6 +138,20 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
 
     for count in workers or (2,):
         click.echo(measure(count, size or SIZES, repeats))
+
+
+@main.command()
+@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
+@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md")
+def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
+    """Time importing daskglm and first fits in fresh processes; write a Markdown page."""
+    from benchmarks.startup import measure, page
+
+    out = out or RESULTS / "startup.md"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(measure(repeats, lock, click.echo), repeats))
+    click.echo(out.read_text())
 
 
 if __name__ == "__main__":

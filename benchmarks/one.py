@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks import evaluate, memory, problems
 from benchmarks.environments import how_to_install
-from benchmarks.rivals import CONTESTANTS, NotApplicable
+from benchmarks.rivals import CONTESTANTS, Contestant, NotApplicable
 from benchmarks.suites import Problem
 
 WARM_UP_ROWS = 2_000
@@ -41,7 +41,10 @@ def main(request: str) -> None:
     if asked["what"] == "reference":
         record = reference(problem, asked["cache"])
     else:
-        record = run(problem, asked["contestant"], asked["tol"], asked["threads"], asked["cache"])
+        contestant = CONTESTANTS[asked["contestant"]]
+        contestant = contestant._replace(options=contestant.options | asked.get("options", {}))
+        record = {"contestant": asked["contestant"]}
+        record |= run(problem, contestant, asked["tol"], asked["threads"], asked["cache"])
     print("\n" + json.dumps(record))
 
 
@@ -70,16 +73,16 @@ def _digest(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run(problem: Problem, contestant: str, tol: float, threads: int, cache: str | None) -> dict[str, Any]:
+def run(problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None) -> dict[str, Any]:
     """The record of one run; errors become its status and reason."""
-    record: dict[str, Any] = {"kind": "run", **problem.fields(), "contestant": contestant, "tol": tol}
-    record |= {"threads": threads, "ours": CONTESTANTS[contestant].ours} | surroundings()
+    record: dict[str, Any] = {"kind": "run", **problem.fields(), "tol": tol, "threads": threads}
+    record |= {"ours": contestant.ours} | surroundings()
     try:
         record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, record)
     except NotApplicable as error:
         record |= {"status": "not applicable", "reason": str(error)}
     except ImportError as error:
-        environment = CONTESTANTS[contestant].environment
+        environment = contestant.environment
         cure = f"; to install it: {how_to_install(environment)}" if environment else ""
         record |= {"status": "missing", "reason": _reason(error) + cure}
     except MemoryError as error:
@@ -92,9 +95,8 @@ def run(problem: Problem, contestant: str, tol: float, threads: int, cache: str 
 
 
 def _measure(
-    problem: Problem, name: str, tol: float, threads: int, cache: str | None, record: dict[str, Any]
+    problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None, record: dict[str, Any]
 ) -> dict[str, Any]:
-    contestant = CONTESTANTS[name]
     record["memory_limit_mb"] = memory.limit(contestant.options.get("workers", 0))
     if problem.loss not in contestant.losses:
         raise NotApplicable(f"does not know {problem.loss}")

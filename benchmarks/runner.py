@@ -122,7 +122,7 @@ def child(request: dict[str, Any], conditions: Conditions, patience: float = 1) 
     contestant = CONTESTANTS.get(request.get("contestant", ""))
     request = request | {"threads": conditions.threads, "cache": conditions.cache}
     timeout = patience * conditions.timeout
-    with _locked(conditions.lock):
+    with locked(conditions.lock):
         process = subprocess.Popen(
             [interpreter(contestant and contestant.environment), "-m", "benchmarks.one", json.dumps(request)],
             stdout=subprocess.PIPE,
@@ -145,7 +145,8 @@ def child(request: dict[str, Any], conditions: Conditions, patience: float = 1) 
 
 
 @contextlib.contextmanager
-def _locked(path: Path | None) -> Iterator[None]:
+def locked(path: Path | None) -> Iterator[None]:
+    """Hold a file's lock, waiting for whoever has it; None: nothing to hold."""
     if path is None:
         yield
         return

@@ -221,7 +221,7 @@ def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
 
 
 def test_only_one_process_holds_the_lock(tmp_path):
-    with runner._locked(tmp_path / "lock"):
+    with runner.locked(tmp_path / "lock"):
         code = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         command = [sys.executable, "-c", code, str(tmp_path / "lock")]
         assert "BlockingIOError" in subprocess.run(command, capture_output=True, text=True).stderr
@@ -335,40 +335,6 @@ def test_sdca_figures_write_a_table_and_a_picture(figure, tmp_path, monkeypatch)
     assert text.count("\n| ") >= 3
     assert "nan" not in text
     assert picture.stat().st_size > 5000
-
-
-# ---------------------------------------------------------------------------- tables of papers
-def test_f1_of_the_positive_class():
-    from sklearn.metrics import f1_score
-
-    from benchmarks.tables import f1
-
-    rng = np.random.default_rng(0)
-    y, scores = np.where(rng.random(200) < 0.3, 1.0, -1.0), rng.standard_normal(200)
-    assert f1(y, scores) == pytest.approx(f1_score(y, np.where(scores > 0, 1.0, -1.0)))
-    assert f1(y, -np.ones(200)) == 0.0
-
-
-def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
-    from benchmarks import tables
-
-    X, y = tables.load("higgs-like", rows=600, seed=1)
-    tables._give(tmp_path, X, y)
-    plain = {"by": "daskglm", "solver": "gd", "C": None, "tol": 0.0, "step": 0.1, "epsilon": 0.05, "device": "cpu"}
-    found = tables.measure({**plain, "name": "gd", "threads": 1}, tmp_path)
-    z = X @ found["coef"]
-    gradient = X.T @ (-y / (1 + np.exp(y * z))) / len(y)
-    assert np.linalg.norm(gradient) <= 0.05  # the paper's rule
-    assert found["iterations"] > 1
-    equal = tables.same_value(X, y, tables._mean_loss(X, y, found["coef"]), tmp_path)
-    assert tables._mean_loss(X, y, equal["coef"]) <= tables._mean_loss(X, y, found["coef"])
-    broken = tables.measure({**plain, "name": "bad", "device": "nowhere"}, tmp_path)
-    assert "nowhere" in broken["not run"]
-    absent = tables.measure({"by": "no_such_package", "name": "absent"}, tmp_path)
-    assert absent["not run"] == "no_such_package is not installed"
-    path = tables.write("hpc", {"data": "d", "rows": 1, "columns": 2, "date": "", "repeats": 1, "machine": "m", "versions": ""},
-                        [{"name": "a", "seconds": 1.0}, {"name": "b", "not run": "why"}], tmp_path)  # fmt: skip
-    assert "| b |  | why |" in path.read_text()
 
 
 GPU_CASES = """
