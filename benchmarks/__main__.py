@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from benchmarks.rivals import LOSSES, select
-from benchmarks.suites import QUICK_ROWS, SUITES, Case, Suite
+from benchmarks.suites import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MEASURED_APART = {"papers": "benchmarks.papers", "scaling": "benchmarks.strong"}
@@ -53,7 +53,7 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps data and optima for later runs.")
 @click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/<date>-<suite>.jsonl")
-@click.option("--quick", is_flag=True, help="Few rows, one repeat; without --suite: small data, about a minute.")
+@click.option("--quick", is_flag=True, help="Few rows, one tolerance, one repeat; without --suite: about a minute.")
 def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
@@ -71,7 +71,7 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
 
     plan = _plan(SUITES[name], given)
     if quick and name != "quick":
-        plan = replace(plan, repeats=given["repeats"] or 1)
+        plan = replace(plan, repeats=given["repeats"] or 1, tols=given["tol"] or QUICK_TOLS)
         given["rows"] = given["rows"] or QUICK_ROWS
     problems = plan.problems(
         limit=given["rows"],

@@ -44,7 +44,8 @@ def main(request: str) -> None:
         contestant = CONTESTANTS[asked["contestant"]]
         contestant = contestant._replace(options=contestant.options | asked.get("options", {}))
         record = {"contestant": asked["contestant"]}
-        record |= run(problem, contestant, asked["tol"], asked["threads"], asked["cache"])
+        held_out = asked.get("held_out", 0.0)
+        record |= run(problem, contestant, asked["tol"], asked["threads"], asked["cache"], held_out=held_out)
     print("\n" + json.dumps(record))
 
 
@@ -73,12 +74,17 @@ def _digest(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run(problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None) -> dict[str, Any]:
-    """The record of one run; errors become its status and reason."""
+def run(
+    problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None, *, held_out: float = 0.0
+) -> dict[str, Any]:
+    """The record of one run; errors become its status and reason.
+
+    The last rows, `held_out` of them all, are not trained on; the record then has their mean loss as `test_loss`.
+    """
     record: dict[str, Any] = {"kind": "run", **problem.fields(), "tol": tol, "threads": threads}
     record |= {"ours": contestant.ours} | surroundings()
     try:
-        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, record)
+        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, held_out, record)
     except NotApplicable as error:
         record |= {"status": "not applicable", "reason": str(error)}
     except ImportError as error:
@@ -95,7 +101,13 @@ def run(problem: Problem, contestant: Contestant, tol: float, threads: int, cach
 
 
 def _measure(
-    problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None, record: dict[str, Any]
+    problem: Problem,
+    contestant: Contestant,
+    tol: float,
+    threads: int,
+    cache: str | None,
+    held_out: float,
+    record: dict[str, Any],
 ) -> dict[str, Any]:
     record["memory_limit_mb"] = memory.limit(contestant.options.get("workers", 0))
     if problem.loss not in contestant.losses:
@@ -104,6 +116,9 @@ def _measure(
     rival = contestant.load()
     marks.append(time.perf_counter())
     X, y = _load(problem, cache, record)
+    if held_out:
+        cut = int(len(y) * (1.0 - held_out))
+        X, y, test_X, test_y = X[:cut], y[:cut], X[cut:], y[cut:]
     marks.append(time.perf_counter())
     arguments: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "threads": threads, **contestant.options}
     prepare = getattr(rival, "prepare", lambda X, y, **_: (X, y))
@@ -133,6 +148,8 @@ def _measure(
     result["warnings"] = sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0][:200]}" for w in caught})
     result["objective"] = evaluate.objective(X, y, coef, intercept, loss=problem.loss, C=problem.C)
     result |= {"coef_norm": float(np.linalg.norm(coef)), "intercept": float(intercept)}
+    if held_out:
+        result["test_loss"] = evaluate.mean_loss(test_X, test_y, coef, intercept, loss=problem.loss)
     return result
 
 

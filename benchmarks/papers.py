@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks import report, tables
 from benchmarks.runner import Conditions, locked, run_suite
 from benchmarks.sdca.__main__ import FIGURES
-from benchmarks.suites import QUICK_ROWS, SUITES
+from benchmarks.suites import QUICK_ROWS, QUICK_TOLS, SUITES
 
 TIMEOUT = 600.0
 QUICK_FIGURE_ROWS = 800
@@ -39,6 +39,7 @@ def run(
 
 def _tron_sparse(out: Path, quick: bool, repeats: int, lock: Path | None, say: Callable[[str], None]) -> None:
     suite = replace(SUITES["tron-sparse"], repeats=repeats)
+    suite = replace(suite, tols=QUICK_TOLS) if quick else suite
     runs = out / "runs.jsonl"
     runs.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="daskglm-benchmarks-") as cache:

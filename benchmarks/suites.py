@@ -175,4 +175,4 @@ SUITES = {
         repeats=1,
     ),
 }
-QUICK_ROWS = 2_000  # of every set of a suite run with --quick
+QUICK_ROWS, QUICK_TOLS = 2_000, (1e-4,)  # of every set of a suite run with --quick

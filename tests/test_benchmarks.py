@@ -337,6 +337,19 @@ def test_sdca_figures_write_a_table_and_a_picture(figure, tmp_path, monkeypatch)
     assert picture.stat().st_size > 5000
 
 
+@pytest.mark.slow
+def test_loss_on_rows_held_out_is_of_coefficients_from_the_others(tmp_path):
+    """Figure 6's processes: train on the first four fifths, judge on the last."""
+    problem = Problem("higgs-like", 2_000, 0, None, "logistic", 1.0, False)
+    request = {"what": "run", "problem": problem.fields(), "contestant": "daskglm-newton", "tol": 1e-9, "held_out": 0.2}
+    found = runner.child(request, runner.Conditions(2, 60, str(tmp_path)))
+    X, y = problems.load("higgs-like", rows=2_000)
+    best = evaluate.reference(X[:1_600], y[:1_600], loss="logistic", C=1.0, fit_intercept=False)
+    assert found["objective"] == pytest.approx(best.objective, rel=1e-8)
+    expected = np.logaddexp(0, -y[1_600:] * (X[1_600:] @ best.coef)).mean()
+    assert found["test_loss"] == pytest.approx(expected, rel=1e-4)
+
+
 GPU_CASES = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
