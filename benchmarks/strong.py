@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.runner import Conditions, child, commit
+from benchmarks.runner import Conditions, child, commit, locked
 from benchmarks.suites import QUICK_ROWS, Problem
 from benchmarks.tabular import table
 
@@ -45,7 +45,8 @@ def run(
     records = fits(QUICK_ROWS if quick else None, repeats or (1 if quick else 3), lock, say)
     (out / "fits.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     (out / "fits.md").write_text(page(records))
-    _rounds(out, quick)
+    with locked(lock):
+        _rounds(out, quick)
     say(f"wrote fits.md, rounds.md and model.md in {out}")
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 from scipy.optimize import check_grad
 
-from benchmarks import evaluate, goals, outcomes, problems, report, runner
+from benchmarks import evaluate, goals, memory, outcomes, problems, report, runner
 from benchmarks.__main__ import main
 from benchmarks.rivals import CONTESTANTS, LOSSES
 from benchmarks.suites import GOALS, SUITES, Case, Problem, Suite
@@ -218,6 +218,22 @@ def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
     reasons = {(r["contestant"], r["repeat"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
     assert reasons[quick, 0, 1e-3] == "a looser tolerance gave a suboptimality below 1e-07"
     assert reasons[slow, 1, 1e-3] == "one run only, it took more than 20 s"
+
+
+def test_memory_counts_descendants_and_forgets_peaks_that_were_reset():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("no /proc: memory is not measured here")
+    before = memory.resident_mb()
+    code = "held = bytearray(b'x') * 80_000_000; print(1, flush=True); del held; print(2, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as child:
+        assert child.stdout.readline() == "1\n"
+        assert child.stdout.readline() == "2\n"
+        peak, resident = memory.peak_mb(), memory.resident_mb()
+        assert peak > before + 76  # the child's, although it has let go
+        assert resident < peak - 50
+        assert memory.reset_peaks()
+        assert memory.peak_mb() < peak - 50
+        child.communicate("\n")
 
 
 def test_only_one_process_holds_the_lock(tmp_path):
