@@ -6,6 +6,7 @@ and the job's library: PyTorch has an environment of its own.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import pickle
@@ -32,7 +33,9 @@ def main(job: Job, folder: Path) -> None:
         coef, iterations = fit(job, X, y)
         seconds = time.perf_counter() - start
     np.save(folder / "coef.npy", np.ravel(coef).astype(float))
-    print(json.dumps({"seconds": seconds, "iterations": iterations}))
+    library = {"sklearn": "scikit-learn"}.get(job["by"], job["by"])
+    library += f" {importlib.metadata.version(library)}"
+    print(json.dumps({"seconds": seconds, "iterations": iterations, "library": library}))
 
 
 def _daskglm(job: Job, X: Any, y: np.ndarray) -> tuple[np.ndarray, int]:

@@ -236,7 +236,7 @@ def write(table: str, about: Job, lines: list[Job], out: Path) -> Path:
     """JSON lines and a Markdown table."""
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{table}.jsonl").write_text("\n".join(json.dumps(line) for line in [about, *lines]) + "\n")
-    shown = ["table", "name", "seconds", "iterations", "suboptimality", "F1", "mean loss"]
+    shown = ["table", "name", "library", "seconds", "iterations", "suboptimality", "F1", "mean loss"]
     shown += ["paper", "paper F1", "not run"]
     keys = [key for key in shown if any(key in line for line in lines)]
     rows = [[_cell(line.get(key)) for key in keys] for line in lines]
