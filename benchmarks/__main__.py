@@ -1,11 +1,11 @@
-"""`python -m benchmarks`: run a suite, report on it, measure rounds."""
+"""`python -m benchmarks`: run a suite, report on it, measure rounds and starts."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 
-from benchmarks.rivals import CONTESTANTS, LOSSES
-from benchmarks.suites import SUITES, Problem
+from benchmarks.rivals import LOSSES, select
+from benchmarks.suites import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
 
 RESULTS = Path(__file__).resolve().parent / "results"
+MEASURED_APART = {"papers": "benchmarks.papers", "scaling": "benchmarks.strong"}
 
 
 @click.group()
@@ -24,11 +25,22 @@ def main() -> None:
     """Benchmarks of daskglm beside its rivals."""
 
 
+def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of contestants and packages, commas or repeated options between them."""
+    words = tuple(word for text in given for word in text.split(",") if word)
+    try:
+        select(words, ())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return words
+
+
 @main.command()
-@click.option("--suite", type=click.Choice(sorted(SUITES)), default="spine", show_default=True)
+@click.option("--suite", type=click.Choice(sorted([*SUITES, *MEASURED_APART])), help="Default: spine.")
 @click.option("--data", multiple=True, help="Data sets, instead of the suite's; repeatable.")
+@click.option("--folder", type=click.Path(exists=True, file_okay=False), help="Of the data files; else DASKGLM_DATA.")
 @click.option("--rows", type=int, help="Rows of generated sets; others are cut to so many.")
-@click.option("--contestant", multiple=True, type=click.Choice(sorted(CONTESTANTS)), help="Repeatable.")
+@click.option("--peers", multiple=True, callback=_words, help='Contestants or packages, or "all"; commas between them.')
 @click.option("--repeats", type=int)
 @click.option("--loss", multiple=True, type=click.Choice(LOSSES))
 @click.option("--C", "c", multiple=True, type=float)
@@ -38,41 +50,69 @@ def main() -> None:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--threads", type=int, help="Default: all processors this process may use.")
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds for one process.")
+@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps data and optima for later runs.")
+@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/<date>-<suite>.jsonl")
-@click.option("--quick", is_flag=True, help="The suite `quick`: small data, one repeat, about a minute.")
-def run(suite: str, quick: bool, out: Path | None, **given: Any) -> None:
-    """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended."""
-    from benchmarks.runner import run_suite
+@click.option("--quick", is_flag=True, help="Few rows, one tolerance, one repeat; without --suite: about a minute.")
+def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
+    """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
-    name = "quick" if quick else suite
-    names = {"data": "data", "contestant": "contestants", "loss": "losses", "c": "Cs", "tol": "tols"}
-    chosen = {field: given[option] for option, field in names.items() if given[option]}
-    chosen |= {"repeats": given["repeats"]} if given["repeats"] else {}
-    plan = replace(SUITES[name], **chosen)
-    plan = replace(plan, tols=tuple(sorted(plan.tols, reverse=True)))
+    `papers` and `scaling` write tables of their own; of the options they take --folder, --quick, --repeats, --lock and
+    --out, a folder.
+    """
+    name = suite or ("quick" if quick else "spine")
+    if given["folder"]:
+        os.environ["DASKGLM_DATA"] = given["folder"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child in its own session ends too
+    if name in MEASURED_APART:
+        _run_apart(name, quick, out, given)
+        return
+    from benchmarks.runner import Conditions, run_suite
+
+    plan = _plan(SUITES[name], given)
+    if quick and name != "quick":
+        plan = replace(plan, repeats=given["repeats"] or 1, tols=given["tol"] or QUICK_TOLS)
+        given["rows"] = given["rows"] or QUICK_ROWS
     problems = plan.problems(
-        limit=given["rows"], seed=given["seed"], dtype=given["dtype"], fit_intercept=given["intercept"]
+        limit=given["rows"],
+        seed=given["seed"],
+        dtype=given["dtype"],
+        fit_intercept=given["intercept"],
+        peers=given["peers"],
     )
     out = out or RESULTS / f"{date.today()}-{name}.jsonl"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child in its own session ends too
     threads = given["threads"] or len(os.sched_getaffinity(0))
-    run_suite(name, plan, problems, out, threads=threads, timeout=given["timeout"], say=click.echo)
+    with tempfile.TemporaryDirectory(prefix="daskglm-benchmarks-") as scratch:
+        cache = given["cache"] or Path(scratch)
+        cache.mkdir(parents=True, exist_ok=True)
+        conditions = Conditions(threads, given["timeout"], str(cache), given["lock"])
+        run_suite(name, plan, problems, out, conditions, say=click.echo)
     click.echo(f"appended to {out}; next: python -m benchmarks report {out}")
 
 
-@main.command(hidden=True)
-@click.argument("request")
-def one(request: str) -> None:
-    """Answer one request of the runner, a JSON object, by a line of JSON."""
-    from benchmarks import one as process
+def _plan(suite: Suite, given: dict[str, Any]) -> Suite:
+    """The suite with what the command line changes."""
+    cases = suite.cases
+    if given["data"]:
+        by_name = {case.data: case for case in cases}
+        cases = tuple(by_name.get(name, Case(name, contestants=suite.cases[0].contestants)) for name in given["data"])
+    if given["c"]:
+        cases = tuple(replace(case, Cs=given["c"]) for case in cases)
+    changed: dict[str, Any] = {"cases": cases}
+    if given["loss"]:
+        changed["losses"] = given["loss"]
+    if given["tol"]:
+        changed["tols"] = tuple(sorted(given["tol"], reverse=True))
+    if given["repeats"]:
+        changed["repeats"] = given["repeats"]
+    return replace(suite, **changed)
 
-    asked = json.loads(request)
-    problem = Problem(**asked["problem"])
-    if asked["what"] == "reference":
-        record = process.reference(problem, asked["cache"])
-    else:
-        record = process.run(problem, asked["contestant"], asked["tol"], asked["threads"], asked["cache"])
-    click.echo("\n" + json.dumps(record))
+
+def _run_apart(name: str, quick: bool, out: Path | None, given: dict[str, Any]) -> None:
+    import importlib
+
+    module = importlib.import_module(MEASURED_APART[name])
+    module.run(out or RESULTS / name, quick=quick, repeats=given["repeats"], lock=given["lock"], say=click.echo)
 
 
 @main.command()
@@ -98,6 +138,20 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
 
     for count in workers or (2,):
         click.echo(measure(count, size or SIZES, repeats))
+
+
+@main.command()
+@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
+@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md")
+def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
+    """Time importing daskglm and first fits in fresh processes; write a Markdown page."""
+    from benchmarks.startup import measure, page
+
+    out = out or RESULTS / "startup.md"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(measure(repeats, lock, click.echo), repeats))
+    click.echo(out.read_text())
 
 
 if __name__ == "__main__":

@@ -33,8 +33,14 @@ class Reference(NamedTuple):
 def objective(X: Any, y: np.ndarray, coef: np.ndarray, intercept: float, *, loss: str, C: float) -> float:
     """f at a contestant's coefficients, read blockwise in float64."""
     coef = np.asarray(coef, dtype=np.float64).ravel()
+    return 0.5 * math.fsum(coef * coef) + C * len(y) * mean_loss(X, y, coef, intercept, loss=loss)
+
+
+def mean_loss(X: Any, y: np.ndarray, coef: np.ndarray, intercept: float, *, loss: str) -> float:
+    """Mean loss over rows, without the penalty."""
+    coef = np.asarray(coef, dtype=np.float64).ravel()
     sums = [_losses(loss, yb, Xb @ coef + float(intercept)).sum() for Xb, yb in _blocks(X, y)]
-    return 0.5 * math.fsum(coef * coef) + C * math.fsum(sums)
+    return math.fsum(sums) / len(y)
 
 
 def suboptimality(value: float, best: float) -> float:

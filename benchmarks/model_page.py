@@ -19,7 +19,7 @@ from benchmarks.model import (
     growth,
     predict,
 )
-from benchmarks.report import table
+from benchmarks.tabular import table
 
 
 def fits_part(points: Sequence[Point], cores: int, whole: Fit, narrow: Fit | None) -> str:

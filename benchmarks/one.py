@@ -1,12 +1,18 @@
-"""What happens in the fresh process of one run: load, warm up, prepare, fit on the clock, judge."""
+"""What happens in the fresh process of one run: load, warm up, prepare, fit on the clock, judge.
+
+`python -m benchmarks.one REQUEST` answers a request of the runner, a JSON object, by a line of JSON. It needs NumPy and
+SciPy beside the contestant's library, nothing else: peers have environments of their own.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import importlib.metadata
+import json
 import os
 import platform
-import resource
+import sys
 import time
 import traceback
 import warnings
@@ -16,18 +22,39 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import evaluate, problems
-from benchmarks.rivals import CONTESTANTS, NotApplicable
+from benchmarks import evaluate, memory, problems
+from benchmarks.environments import how_to_install
+from benchmarks.rivals import CONTESTANTS, Contestant, NotApplicable
 from benchmarks.suites import Problem
 
 WARM_UP_ROWS = 2_000
-MEMORY_SHARE = 0.8  # of the memory that is free: asking for more fails the run, not the machine
-PACKAGES = ("numpy", "scipy", "scikit-learn", "liblinear-official", "snapml", "numba", "dask", "distributed", "daskglm")
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "daskglm", "liblinear-official"),
+    *("liblinear-multicore", "snapml", "glum", "tabmat", "skglm", "dask-ml", "dask-glm", "h2o", "torch", "cuml-cu13"),
+)
+
+
+def main(request: str) -> None:
+    """Answer a request on standard output."""
+    asked = json.loads(request)
+    problem = Problem(**asked["problem"])
+    if asked["what"] == "reference":
+        record = reference(problem, asked["cache"])
+    else:
+        contestant = CONTESTANTS[asked["contestant"]]
+        contestant = contestant._replace(options=contestant.options | asked.get("options", {}))
+        record = {"contestant": asked["contestant"]}
+        held_out = asked.get("held_out", 0.0)
+        record |= run(problem, contestant, asked["tol"], asked["threads"], asked["cache"], held_out=held_out)
+    print("\n" + json.dumps(record))
 
 
 def reference(problem: Problem, cache: str | None) -> dict[str, Any]:
-    """The record of the optimum, or of why there is none."""
-    record: dict[str, Any] = {"kind": "reference", **problem.fields()}
+    """The record of the optimum, or of why there is none; kept beside the data in the cache."""
+    record: dict[str, Any] = {"kind": "reference", **problem.fields(), "source": problems.source(problem.data)}
+    kept = Path(cache or "", f"reference-{_digest(record)}.json")
+    if cache and kept.exists():
+        return json.loads(kept.read_text())
     start = time.perf_counter()
     try:
         X, y = _load(problem, cache, record)
@@ -37,19 +64,35 @@ def reference(problem: Problem, cache: str | None) -> dict[str, Any]:
     except Exception as error:
         return record | {"status": "failed", "reason": _reason(error)}
     record |= {"status": "ok", "objective": found.objective, "decrement": found.decrement}
-    return record | {"iterations": found.iterations, "seconds": time.perf_counter() - start} | surroundings()
+    record |= {"iterations": found.iterations, "seconds": time.perf_counter() - start} | surroundings()
+    if cache:
+        kept.write_text(json.dumps(record))
+    return record
 
 
-def run(problem: Problem, contestant: str, tol: float, threads: int, cache: str | None) -> dict[str, Any]:
-    """The record of one run; errors become its status and reason."""
-    record: dict[str, Any] = {"kind": "run", **problem.fields(), "contestant": contestant, "tol": tol}
-    record |= {"threads": threads, "ours": CONTESTANTS[contestant].ours} | surroundings()
+def _digest(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run(
+    problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None, *, held_out: float = 0.0
+) -> dict[str, Any]:
+    """The record of one run; errors become its status and reason.
+
+    The last rows, `held_out` of them all, are not trained on; the record then has their mean loss as `test_loss`.
+    """
+    record: dict[str, Any] = {"kind": "run", **problem.fields(), "tol": tol, "threads": threads}
+    record |= {"ours": contestant.ours} | surroundings()
     try:
-        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, record)
+        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, held_out, record)
     except NotApplicable as error:
         record |= {"status": "not applicable", "reason": str(error)}
     except ImportError as error:
-        record |= {"status": "missing", "reason": _reason(error)}
+        environment = contestant.environment
+        cure = f"; to install it: {how_to_install(environment)}" if environment else ""
+        record |= {"status": "missing", "reason": _reason(error) + cure}
+    except MemoryError as error:
+        record |= {"status": "out of memory", "reason": _reason(error)}
     except problems.Unavailable as error:
         record |= {"status": "unavailable", "reason": str(error)}
     except Exception as error:
@@ -58,16 +101,24 @@ def run(problem: Problem, contestant: str, tol: float, threads: int, cache: str 
 
 
 def _measure(
-    problem: Problem, name: str, tol: float, threads: int, cache: str | None, record: dict[str, Any]
+    problem: Problem,
+    contestant: Contestant,
+    tol: float,
+    threads: int,
+    cache: str | None,
+    held_out: float,
+    record: dict[str, Any],
 ) -> dict[str, Any]:
-    contestant = CONTESTANTS[name]
-    record["memory_limit_mb"] = _limit_memory(contestant.options.get("workers", 0))
+    record["memory_limit_mb"] = memory.limit(contestant.options.get("workers", 0))
     if problem.loss not in contestant.losses:
         raise NotApplicable(f"does not know {problem.loss}")
     marks = [time.perf_counter()]
     rival = contestant.load()
     marks.append(time.perf_counter())
     X, y = _load(problem, cache, record)
+    if held_out:
+        cut = int(len(y) * (1.0 - held_out))
+        X, y, test_X, test_y = X[:cut], y[:cut], X[cut:], y[cut:]
     marks.append(time.perf_counter())
     arguments: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "threads": threads, **contestant.options}
     prepare = getattr(rival, "prepare", lambda X, y, **_: (X, y))
@@ -76,25 +127,29 @@ def _measure(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rival.fit(*prepare(X[few], y[few], **arguments), **task)
-    marks.append(time.perf_counter())
-    held = prepare(X, y, **arguments)
-    marks.append(time.perf_counter())
+        gc.collect()
+        was_reset, loaded = memory.reset_peaks(), memory.resident_mb()
+        marks.append(time.perf_counter())
+        held = prepare(X, y, **arguments)
+        marks.append(time.perf_counter())
     gc.collect()
-    before, was_reset = _memory_mb("VmRSS"), _reset_peak()
+    converting, before = memory.peak_mb(), memory.resident_mb()
+    memory.reset_peaks()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         coef, intercept, info = rival.fit(*held, **task)
         seconds = time.perf_counter() - start
-    peak = _memory_mb("VmHWM")
+    peak = memory.peak_mb()
     names = ("import_seconds", "load_seconds", "warm_up_seconds", "prepare_seconds")
     result = dict(zip(names, np.diff(marks).tolist(), strict=True)) | {"seconds": seconds}
-    result |= {"rss_before_mb": before, "peak_rss_mb": peak, "peak_is_of_fit": was_reset}
-    result["ru_maxrss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result |= info | (rival.finish() if hasattr(rival, "finish") else {})
+    result |= {"rss_loaded_mb": loaded, "rss_before_mb": before, "peak_rss_mb": peak, "peak_prepare_mb": converting}
+    result |= {"peak_is_of_fit": was_reset} | info
     result["warnings"] = sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0][:200]}" for w in caught})
     result["objective"] = evaluate.objective(X, y, coef, intercept, loss=problem.loss, C=problem.C)
     result |= {"coef_norm": float(np.linalg.norm(coef)), "intercept": float(intercept)}
+    if held_out:
+        result["test_loss"] = evaluate.mean_loss(test_X, test_y, coef, intercept, loss=problem.loss)
     return result
 
 
@@ -103,7 +158,9 @@ def _load(problem: Problem, cache: str | None, record: dict[str, Any]) -> tuple[
     X, y = problems.load(problem.data, rows=problem.rows, seed=problem.seed, dtype=problem.dtype, cache=folder)
     sparse = not isinstance(X, np.ndarray)
     record |= {"n": X.shape[0], "d": X.shape[1], "nnz": int(X.nnz if sparse else X.size), "sparse": sparse}
-    record |= {"stored_dtype": str(X.dtype), "positive": float((y > 0).mean())}
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes
+    record |= {"stored_dtype": str(X.dtype), "positive": float((y > 0).mean()), "data_mb": (size + y.nbytes) / 2**20}
+    record["source"] = problems.source(problem.data)
     return X, y
 
 
@@ -150,31 +207,5 @@ def _total_memory_gb() -> float | None:
         return None
 
 
-def _memory_mb(field: str) -> float | None:
-    """A field of /proc/self/status; unlike ru_maxrss its peak is not inherited from the parent, and can be reset."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field + ":"))
-    except (OSError, StopIteration):
-        return None
-
-
-def _limit_memory(workers: int) -> float | None:
-    """Bound the address space of this process and of workers to come: the Hessian of 47,000 columns is 17 GiB."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free_mb = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))
-        limit_mb = MEMORY_SHARE * free_mb / max(workers, 1)
-        resource.setrlimit(resource.RLIMIT_AS, (int(limit_mb * 2**20), resource.RLIM_INFINITY))
-        return limit_mb
-    except (OSError, StopIteration, ValueError):
-        return None
-
-
-def _reset_peak() -> bool:
-    """Let the peak start anew, so that it is the fit's and not that of loading."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-        return True
-    except OSError:
-        return False
+if __name__ == "__main__":
+    main(sys.argv[1])

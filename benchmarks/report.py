@@ -5,66 +5,44 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
 
-from benchmarks.evaluate import suboptimality
+from benchmarks import goals
+from benchmarks.outcomes import Record, Setting, best_known, grouped, place, settings, succeeded, time_to, title
+from benchmarks.rivals import CONTESTANTS
+from benchmarks.tabular import table
 
 TARGETS = (1e-3, 1e-6)
 FLOOR = 1e-16  # where suboptimalities of 0 are drawn
-Record = dict[str, Any]
-
-
-class Setting(NamedTuple):
-    """The repeats of one contestant at one tolerance on one problem."""
-
-    contestant: str
-    tol: float
-    ours: bool
-    seconds: list[float]
-    suboptimality: float  # the worst
-    first: Record
-
-    @property
-    def median(self) -> float:
-        return median(self.seconds)
 
 
 def write(files: Iterable[Path], out: Path) -> Path:
     """Write report.md and one PNG per problem into `out`; return the report's path."""
     records = [json.loads(line) for path in files for line in path.read_text().splitlines() if line.strip()]
     out.mkdir(parents=True, exist_ok=True)
-    parts = ["# Benchmarks", HOW_TO_READ, _machines(records)]
+    parts = ["# Benchmarks", HOW_TO_READ, _machines(records), "## Data", _data(records), *goals.page(records)]
     number = 0
-    for name, group in _grouped(records, title).items():
+    for name, group in grouped(records, title).items():
         _same_data(name, group)
         best = best_known(group)
-        runs = [record for record in group if record["kind"] == "run" and record["status"] == "ok"]
+        runs = succeeded(group)
         proof = [record["decrement"] for record in group if record["kind"] == "reference" and record["status"] == "ok"]
         if not runs:
             parts += [f"## {name}", "No run succeeded."]
-        for place, some in _grouped(runs, _place).items():  # seconds of two machines are never in one table
+        for where, some in grouped(runs, place).items():  # seconds of two machines are never in one table
             number += 1
-            heading = f"{name} ({place})"
+            heading = f"{name} ({where})"
             plot = out / f"{number:02d}-{_file_name(name)}.png"
             found = settings(some, best)
-            _plot(f"{name}\n{place}", found, plot)
+            _plot(f"{name}\n{where}", found, plot)
             parts += [f"## {heading}", _facts(some[0], best, proof), f"![seconds against suboptimality]({plot.name})"]
             parts += [_targets(found), _all_settings(found)]
-    parts += ["## Not run", _not_run(_grouped(records, title))]
+    parts += ["## Not run", _not_run(grouped(records, title)), _left_out(records)]
     path = out / "report.md"
-    path.write_text("\n\n".join(parts) + "\n")
+    path.write_text("\n\n".join(filter(None, parts)) + "\n")
     return path
-
-
-def _grouped(records: Iterable[Record], key: Callable[[Record], str]) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        groups[key(record)].append(record)
-    return groups
 
 
 HOW_TO_READ = """\
@@ -72,60 +50,13 @@ Seconds are of the fit alone: median (least - most) over the repeats, each in a 
 data in memory in the form the contestant wants, kernels and imports warm. *Suboptimality* is (f - f*) / f* of the
 returned coefficients, worst of the repeats, f computed in float64 by `evaluate.py`, f* the least of all runs and of a
 Newton reference; the tolerance is each contestant's own. *Time to* a target is the fastest setting of the contestant
-that reaches it in all repeats. *Ratio* compares with the fastest rival: below 1 is faster than it."""
-
-
-def title(record: Record) -> str:
-    """What names a problem; records with the same title share one optimum."""
-    rows = f" {record['rows']:,} rows" if record["rows"] else ""
-    more = ([f"seed {record['seed']}"] if record["seed"] else []) + ([record["dtype"]] if record["dtype"] else [])
-    bias = "with intercept" if record["fit_intercept"] else "no intercept"
-    return ", ".join([f"{record['data']}{rows}", record["loss"], f"C = {record['C']:g}", bias, *more])
-
-
-def _place(record: Record) -> str:
-    machine = record["machine"]
-    return f"{record['threads']} threads, {machine['cpu']}, {machine['cores']} cores"
-
-
-def best_known(group: Sequence[Record]) -> float:
-    """The least objective of all runs and references of one problem."""
-    values = [record["objective"] for record in group if record["status"] == "ok"]
-    return min((value for value in values if math.isfinite(value)), default=math.nan)
+that reaches it in all repeats. *Ratio* compares with the fastest rival: below 1 is faster than it. *Warm-up* is a fit
+of 2,000 rows (compilation, start of a server or cluster), *convert* what makes the library's form of the data: neither
+is in the seconds. *MB beyond data* is the peak of all processes of the fit beyond what was resident with the data
+loaded, converted copies included."""
 
 
 # ---------------------------------------------------------------------------- one problem
-def settings(runs: Sequence[Record], best: float) -> list[Setting]:
-    """Runs by contestant and tolerance; ours also by commit, where there are several."""
-    commits = {run.get("commit") for run in runs if run["ours"]}
-    by: dict[tuple[str, float], list[Record]] = defaultdict(list)
-    for run in runs:
-        commit = f" @{run['commit']}" if run["ours"] and len(commits) > 1 else ""
-        by[run["contestant"] + commit, run["tol"]].append(run)
-    return [
-        Setting(
-            contestant,
-            tol,
-            same[0]["ours"],
-            [run["seconds"] for run in same],
-            max(suboptimality(run["objective"], best) for run in same),
-            same[0],
-        )
-        for (contestant, tol), same in sorted(by.items(), key=lambda item: (item[0][0], -item[0][1]))
-    ]
-
-
-def time_to(found: Sequence[Setting], target: float) -> dict[str, Setting]:
-    """Per contestant the fastest setting, by its median, that reaches the target in all repeats."""
-    fastest: dict[str, Setting] = {}
-    for setting in found:
-        if setting.suboptimality <= target:
-            had = fastest.get(setting.contestant)
-            if had is None or setting.median < had.median:
-                fastest[setting.contestant] = setting
-    return fastest
-
-
 def _facts(run: Record, best: float, proof: Sequence[float]) -> str:
     kind = "CSR" if run["sparse"] else "dense"
     size = f"{run['n']:,} x {run['d']:,} {kind} {run['stored_dtype']}, {run['nnz']:,} nonzeros"
@@ -150,34 +81,51 @@ def _targets(found: Sequence[Setting]) -> str:
 
 
 def _all_settings(found: Sequence[Setting]) -> str:
-    head = ["contestant", "tol", "seconds", "runs", "suboptimality", "passes", "rounds", "iterations", "bound", "MB"]
+    head = ["contestant", "tol", "seconds", "runs", "suboptimality", "passes", "rounds", "iterations", "bound"]
     rows = []
     for setting in found:
         first = setting.first
-        counts = [
-            f"{first[key]:.4g}" if first.get(key) is not None else "" for key in ("passes", "rounds", "iterations")
-        ]
+        counts = [_count(first.get(key)) for key in ("passes", "rounds", "iterations")]
         bound = f"{first['relative_gap']:.1e}" if first.get("relative_gap") is not None else ""
-        known = first.get("peak_rss_mb") is not None and first.get("peak_is_of_fit")
-        memory = f"{first['rss_before_mb']:.0f} + {first['peak_rss_mb'] - first['rss_before_mb']:.0f}" if known else ""
+        apart = (
+            [_count(median(run[key] for run in setting.runs)) for key in ("warm_up_seconds", "prepare_seconds")]
+            if "warm_up_seconds" in first
+            else ["", ""]
+        )
         runs, reached = str(len(setting.seconds)), f"{setting.suboptimality:.1e}"
         what = [setting.contestant, f"{setting.tol:g}", _seconds(setting), runs, reached]
-        rows.append([*what, *counts, bound, memory])
-    return table(head, rows)
+        rows.append([*what, *counts, bound, *apart, _memory(setting)])
+    return table([*head, "warm-up s", "convert s", "MB beyond data"], rows)
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _memory(setting: Setting) -> str:
+    extra = setting.beyond_data_mb
+    return "" if extra is None else f"{extra:.0f} ({extra / setting.first['data_mb']:.0%})"
 
 
 def _plot(name: str, found: Sequence[Setting], path: Path) -> None:
+    """Seconds against suboptimality: a colour for each library, a marker for each of its solvers."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    for number, contestant in enumerate(dict.fromkeys(setting.contestant for setting in found)):
+    figure, axes = pyplot.subplots(figsize=(9, 6), layout="constrained")
+    libraries: dict[str, list[str]] = {}
+    for contestant in dict.fromkeys(setting.contestant for setting in found):
         line = sorted((s for s in found if s.contestant == contestant), key=lambda s: -s.tol)
+        known = CONTESTANTS.get(contestant.partition(" @")[0])
+        of_library = libraries.setdefault(known.package if known else contestant, [])
+        of_library.append(contestant)
+        color = pyplot.get_cmap("tab20")(2 * (len(libraries) - 1) % 20 + (2 * (len(libraries) - 1)) // 20)
         x, y = [s.median for s in line], [max(s.suboptimality, FLOOR) for s in line]
-        marker, style = "osv^D*<>pX"[number % 10], "-" if line[0].ours else "--"
-        axes.plot(x, y, style, marker=marker, label=contestant, color=f"C{number % 10}")
+        style = {"linestyle": "-" if line[0].ours else "--", "linewidth": 2.0 if line[0].ours else 1.0}
+        marker = "osv^D*<>pXhP"[(len(of_library) - 1) % 12]
+        axes.plot(x, y, marker=marker, markersize=5, label=contestant, color=color, **style)
     axes.set(xscale="log", yscale="log", xlabel="seconds (fit, median)", ylabel="relative suboptimality", title=name)
     axes.title.set_fontsize("medium")
     for target in TARGETS:
@@ -188,11 +136,24 @@ def _plot(name: str, found: Sequence[Setting], path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------- all problems
+def _data(records: Sequence[Record]) -> str:
+    """Which rows were used: files, or what stands in for them."""
+    rows = {}
+    for record in records:
+        if record.get("n") and record.get("source"):
+            per_row = record["nnz"] / record["n"]
+            size = f"{record['n']:,} x {record['d']:,}", f"{per_row:.4g}", f"{record['positive']:.1%}"
+            name = record["data"] + (f", {record['rows']:,} rows" if record["rows"] else "")
+            rows[name, record["source"]] = [name, record["source"], *size, f"{record['data_mb']:.0f}"]
+    return table(["set", "from", "rows x columns", "stored a row", "+1", "MB"], list(rows.values())) if rows else ""
+
+
 def _not_run(groups: dict[str, list[Record]]) -> str:
+    """Runs that gave no result, by reason; what a suite's rules left out is counted in `_left_out`."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for name, group in groups.items():
         for record in group:
-            if record["status"] != "ok":
+            if record["status"] != "ok" and not _by_rule(record):
                 who = record.get("contestant", "the reference")
                 status = "" if record["status"] == "skipped" else f"{record['status']}: "  # its reason was given before
                 rows.setdefault((name, who, status + record["reason"]), []).append(f"{record.get('tol', 0):g}")
@@ -200,6 +161,18 @@ def _not_run(groups: dict[str, list[Record]]) -> str:
         return "Everything that was asked for was run."
     cells = [[*key, ", ".join(dict.fromkeys(tols))] for key, tols in rows.items()]
     return table(["problem", "contestant", "why", "at tol"], cells)
+
+
+def _by_rule(record: Record) -> bool:
+    return record["status"] == "skipped" and record["reason"].startswith(("one run only", "a looser tolerance"))
+
+
+def _left_out(records: Sequence[Record]) -> str:
+    counts: dict[str, int] = {}
+    for record in records:
+        if _by_rule(record):
+            counts[record["reason"]] = counts.get(record["reason"], 0) + 1
+    return "\n".join(f"- {count} runs left out: {reason}." for reason, count in counts.items())
 
 
 def _machines(records: Sequence[Record]) -> str:
@@ -222,12 +195,6 @@ def _same_data(name: str, group: Sequence[Record]) -> None:
     sizes = {(record["n"], record["d"], record["nnz"]) for record in group if "n" in record}
     if len(sizes) > 1:
         raise ValueError(f"{name}: the files hold runs on different data of this name: {sorted(sizes)}")
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def _seconds(setting: Setting) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import table
+from benchmarks.tabular import table
 
 SIZES = (28, 47_000, 1_000_000)
 WARM_UP = 10

@@ -22,8 +22,8 @@ import click
 import numpy as np
 
 from benchmarks import model, model_page
-from benchmarks.report import table
 from benchmarks.rounds import SIZES, Round, daskglm_round
+from benchmarks.tabular import table
 
 WORKERS = (1, 2, 4, 8, 16)
 WARM_UP = 3
@@ -144,16 +144,9 @@ def _criteo(rows: int) -> tuple[Any, np.ndarray]:
 
 
 def _kdd(rows: int) -> tuple[Any, np.ndarray]:
-    """As wide for its length as KDD2010-b: 29 equal values a row, frequencies by a power law, rows of norm one."""
-    import scipy.sparse as sp
+    from benchmarks.sdca.data import kdd2010b_like
 
-    from benchmarks.sdca.data import _labels, _power_law
-
-    random, d = np.random.default_rng(0), int(rows * 29_890_095 / 19_264_097)
-    columns = np.sort(_power_law(random, rows * 29, d, 0.7).reshape(rows, 29), axis=1).ravel()
-    X = sp.csr_matrix((np.full(rows * 29, 29**-0.5, np.float32), columns, np.arange(0, rows * 29 + 1, 29)), (rows, d))
-    X.sum_duplicates()
-    return X, _labels(X, random, 3.0)
+    return kdd2010b_like(rows, positive=None)
 
 
 DATA: dict[str, tuple[Callable[[int], tuple[Any, np.ndarray]], int]] = {

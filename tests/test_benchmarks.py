@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,10 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 from scipy.optimize import check_grad
 
-from benchmarks import evaluate, problems, report, runner
+from benchmarks import evaluate, goals, memory, outcomes, problems, report, runner
 from benchmarks.__main__ import main
-from benchmarks.rivals import CONTESTANTS, LOSSES, NotApplicable
-from benchmarks.suites import SUITES, Problem, Suite
+from benchmarks.rivals import CONTESTANTS, LOSSES
+from benchmarks.suites import GOALS, SUITES, Case, Problem, Suite
 
 
 def small(sparse: bool = False):
@@ -134,40 +133,12 @@ def test_gradient_of_the_judge(loss):
     assert error < 1e-4
 
 
-# ---------------------------------------------------------------------------- rivals
-RIVALS = [name for name, contestant in CONTESTANTS.items() if not contestant.ours]
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("name", RIVALS)
-def test_rivals_solve_our_problem(name, fit_intercept):
-    contestant = CONTESTANTS[name]
-    if contestant.module == "liblinear_official":
-        pytest.importorskip("liblinear")
-    if contestant.module == "snap_ml" and find_spec("snapml") is None:
-        pytest.skip("snapml is not installed: it is no part of the lock")
-    rival = contestant.load()
-    for loss in contestant.losses:
-        for sparse in (False, True):
-            X, y = small(sparse)
-            arguments = {"fit_intercept": fit_intercept, "threads": 1, **contestant.options}
-            try:
-                held = rival.prepare(X, y, **arguments)
-                coef, intercept, _ = rival.fit(*held, **arguments, loss=loss, C=2.0, tol=1e-8)
-            except NotApplicable:
-                assert fit_intercept
-                continue
-            best = evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept)
-            value = evaluate.objective(X, y, coef, intercept, loss=loss, C=2.0)
-            assert evaluate.suboptimality(value, best.objective) < 1e-6
-
-
+# ---------------------------------------------------------------------------- the runner
 @pytest.mark.slow
 def test_runs_in_fresh_processes_are_recorded(tmp_path):
     out = tmp_path / "runs.jsonl"
     arguments = ["run", "--quick", "--data", "breast_cancer", "--tol", "1e-3", "--repeats", "2", "--out", str(out)]
-    for contestant in ("sklearn-lbfgs", "sklearn-ridge-auto", "daskglm-newton", "daskglm-auto-cluster"):
-        arguments += ["--contestant", contestant]
+    arguments += ["--peers", "sklearn-lbfgs,sklearn-ridge-auto", "--peers", "daskglm-newton,daskglm-auto-cluster"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
@@ -189,41 +160,99 @@ def test_runs_in_fresh_processes_are_recorded(tmp_path):
 
 def test_timeouts_and_crashes_are_answers():
     problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
-    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3, "threads": 1}
-    assert runner.child(request, 1, 0.05)["status"] == "timeout"
-    crash = runner.child({"what": "run", "problem": {}}, 1, 60)
+    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3}
+    assert runner.child(request, runner.Conditions(1, 0.05, ""))["status"] == "timeout"
+    crash = runner.child({"what": "run", "problem": {}}, runner.Conditions(1, 60, ""))
     assert crash["status"] == "failed"
     assert "exit status 1" in crash["reason"]
 
 
-def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
+def answered(monkeypatch, answer):
+    """Let `answer(contestant, tol)` stand for the processes of the runner; the list of what it was asked."""
     asked = []
 
-    def child(request, threads, timeout):
+    def child(request, conditions, patience=1):
         if request["what"] == "reference":
             return {"status": "ok", "objective": 1.0}
         asked.append((request["tol"], request["contestant"]))
-        slow = request["contestant"] == "sklearn-sag" and request["tol"] < 1e-2
-        return {"status": "timeout", "reason": "60 s"} if slow else {"status": "ok", "seconds": 1.0, "objective": 1.0}
+        return answer(request["contestant"], request["tol"])
 
     monkeypatch.setattr(runner, "child", child)
-    suite = Suite(("breast_cancer",), ("sklearn-lbfgs", "sklearn-sag"), tols=(1e-2, 1e-4, 1e-6), repeats=2)
-    problems_ = suite.problems(limit=None, seed=0, dtype=None, fit_intercept=False)
+    return asked
+
+
+def run_records(suite, tmp_path):
     out = tmp_path / "runs.jsonl"
-    runner.run_suite("x", suite, problems_, out, threads=1, timeout=60, say=lambda text: None)
+    runner.run_suite("x", suite, suite.problems(), out, runner.Conditions(1, 60, ""), say=lambda text: None)
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
     lbfgs, sag = "sklearn-lbfgs", "sklearn-sag"
+
+    def answer(contestant, tol):
+        if contestant == sag and tol < 1e-2:
+            return {"status": "timeout", "reason": "60 s"}
+        return {"status": "ok", "seconds": 1.0, "objective": 1.0}
+
+    asked = answered(monkeypatch, answer)
+    suite = Suite((Case("breast_cancer"),), (lbfgs, sag), tols=(1e-2, 1e-4, 1e-6), repeats=2)
+    statuses = [record["status"] for record in run_records(suite, tmp_path)]
     first = [(1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-4, sag), (1e-6, lbfgs)]
     assert asked == [*first, (1e-2, lbfgs), (1e-2, sag), (1e-4, lbfgs), (1e-6, lbfgs)]
-    statuses = [json.loads(line)["status"] for line in out.read_text().splitlines()]
     assert len(statuses) == 1 + 12
     assert statuses.count("skipped") == 3
 
 
+def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
+    quick, slow = "daskglm-auto", "liblinear-s0"
+    found = {quick: {0.1: 1.1, 1e-2: 1.0, 1e-3: 1.0}, slow: {0.1: 1.1, 1e-2: 1.01, 1e-3: 1.001, 1e-4: 1.0001}}
+    seconds = {quick: 1.0, slow: 30.0}
+    asked = answered(
+        monkeypatch, lambda who, tol: {"status": "ok", "seconds": seconds[who], "objective": found[who][tol]}
+    )
+    suite = Suite((Case("breast_cancer"),), (quick, slow), tols=None, repeats=2, once_above=20.0, enough=1e-7)
+    monkeypatch.setitem(CONTESTANTS, slow, CONTESTANTS[slow]._replace(tols=(0.1, 1e-2, 1e-3)))
+    records = run_records(suite, tmp_path)
+    assert asked == [(0.1, quick), (0.1, slow), (1e-2, quick), (1e-2, slow), (1e-3, slow), (0.1, quick), (1e-2, quick)]
+    reasons = {(r["contestant"], r["repeat"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
+    assert reasons[quick, 0, 1e-3] == "a looser tolerance gave a suboptimality below 1e-07"
+    assert reasons[slow, 1, 1e-3] == "one run only, it took more than 20 s"
+
+
+def test_memory_counts_descendants_and_forgets_peaks_that_were_reset():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("no /proc: memory is not measured here")
+    before = memory.resident_mb()
+    code = "held = bytearray(b'x') * 80_000_000; print(1, flush=True); del held; print(2, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as child:
+        assert child.stdout.readline() == "1\n"
+        assert child.stdout.readline() == "2\n"
+        peak, resident = memory.peak_mb(), memory.resident_mb()
+        assert peak > before + 76  # the child's, although it has let go
+        assert resident < peak - 50
+        assert memory.reset_peaks()
+        assert memory.peak_mb() < peak - 50
+        child.communicate("\n")
+
+
+def test_only_one_process_holds_the_lock(tmp_path):
+    with runner.locked(tmp_path / "lock"):
+        code = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+        assert "BlockingIOError" in subprocess.run(command, capture_output=True, text=True).stderr
+    assert subprocess.run(command, capture_output=True).returncode == 0
+
+
 def test_suites_name_what_exists():
     for suite in SUITES.values():
-        assert set(suite.contestants) <= set(CONTESTANTS)
-        assert set(suite.data) <= set(problems.NAMES)
-        assert set(suite.losses) <= set(LOSSES)
+        for problem, contestants in suite.problems().items():
+            assert contestants
+            assert set(contestants) <= set(CONTESTANTS)
+            assert problem.data in problems.NAMES
+            assert problem.loss in LOSSES
+    goals = {(goal.data, goal.C) for goal in GOALS}
+    assert goals <= {(problem.data, problem.C) for problem in SUITES["peers"].problems()}
 
 
 # ---------------------------------------------------------------------------- report
@@ -257,12 +286,12 @@ def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
         record("slow", 1e-2, 0, 0) | {"status": "timeout", "reason": "no answer after 60 s"},
     ]
     runs = lines[:-1]
-    found = report.settings(runs, report.best_known(runs))
-    assert {name: setting.median for name, setting in report.time_to(found, 1e-3).items()} == {
+    found = outcomes.settings(runs, outcomes.best_known(runs))
+    assert {name: setting.median for name, setting in outcomes.time_to(found, 1e-3).items()} == {
         "rival": 2.0,
         "daskglm-newton": 1.0,
     }
-    assert report.time_to(found, 1e-6)["rival"].tol == 1e-4
+    assert outcomes.time_to(found, 1e-6)["rival"].tol == 1e-4
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     text = report.write([file], tmp_path / "out").read_text()
@@ -270,6 +299,30 @@ def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
     assert "| rival | 2 (1 - 3) | 1.00 | 4 | 1.00 |" in text
     assert "timeout: no answer after 60 s" in text
     assert len(list((tmp_path / "out").glob("*.png"))) == 1
+
+
+def test_goals_take_the_fastest_peer_and_the_best_of_our_solvers():
+    whole = {"data": "HIGGS", "rows": None, "rss_loaded_mb": 500.0, "peak_is_of_fit": True, "data_mb": 100.0}
+
+    def line(contestant, tol, seconds, objective, peak):
+        return record(contestant, tol, seconds, objective) | whole | {"peak_rss_mb": peak}
+
+    lines = [
+        line("daskglm-auto", 1e-2, 1.0, 100.0, 510.0),
+        line("daskglm-auto", 1e-2, 1.2, 100.0, 512.0),
+        line("daskglm-newton", 1e-2, 0.8, 100.0, 510.0),
+        line("glum-irls", 1e-2, 2.2, 100.05, 510.0),
+        line("glum-irls", 1e-4, 7.7, 100.0, 510.0),
+        line("sklearn-lbfgs", 1e-4, 9.0, 100.0, 510.0),
+    ]
+    parts = goals.page([*lines, lines[0] | {"rows": 2_000, "objective": 1.0}])  # a quick run is of another problem
+    rows = parts[2].splitlines()
+    assert "| HIGGS, C = 1 | 1.1 | glum-irls 2.2 | 2.00 | 1 | 1.1 | glum-irls 7.7 | 7.00 | 6 | 1.38 | 12% |" in rows[2]
+    assert rows[2].endswith("| not auto |")
+    assert rows[3].endswith("| not run |")
+    assert "| glum-irls | 2.2 / 7.7 |" in parts[3]
+    assert len(rows) == 2 + len(GOALS)
+    assert goals.page([lines[0] | {"rows": 2_000}]) == []
 
 
 def test_report_refuses_different_data_of_one_name(tmp_path):
@@ -300,38 +353,17 @@ def test_sdca_figures_write_a_table_and_a_picture(figure, tmp_path, monkeypatch)
     assert picture.stat().st_size > 5000
 
 
-# ---------------------------------------------------------------------------- tables of papers
-def test_f1_of_the_positive_class():
-    from sklearn.metrics import f1_score
-
-    from benchmarks.tables import f1
-
-    rng = np.random.default_rng(0)
-    y, scores = np.where(rng.random(200) < 0.3, 1.0, -1.0), rng.standard_normal(200)
-    assert f1(y, scores) == pytest.approx(f1_score(y, np.where(scores > 0, 1.0, -1.0)))
-    assert f1(y, -np.ones(200)) == 0.0
-
-
-def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
-    from benchmarks import tables
-
-    X, y = tables.load("higgs-like", rows=600, seed=1)
-    tables._give(tmp_path, X, y)
-    plain = {"by": "daskglm", "solver": "gd", "C": None, "tol": 0.0, "step": 0.1, "epsilon": 0.05, "device": "cpu"}
-    found = tables.measure({**plain, "name": "gd", "threads": 1}, tmp_path)
-    z = X @ found["coef"]
-    gradient = X.T @ (-y / (1 + np.exp(y * z))) / len(y)
-    assert np.linalg.norm(gradient) <= 0.05  # the paper's rule
-    assert found["iterations"] > 1
-    equal = tables.same_value(X, y, tables._mean_loss(X, y, found["coef"]), tmp_path)
-    assert tables._mean_loss(X, y, equal["coef"]) <= tables._mean_loss(X, y, found["coef"])
-    broken = tables.measure({**plain, "name": "bad", "device": "nowhere"}, tmp_path)
-    assert "nowhere" in broken["not run"]
-    absent = tables.measure({"by": "no_such_package", "name": "absent"}, tmp_path)
-    assert absent["not run"] == "no_such_package is not installed"
-    path = tables.write("hpc", {"data": "d", "rows": 1, "columns": 2, "date": "", "repeats": 1, "machine": "m", "versions": ""},
-                        [{"name": "a", "seconds": 1.0}, {"name": "b", "not run": "why"}], tmp_path)  # fmt: skip
-    assert "| b |  | why |" in path.read_text()
+@pytest.mark.slow
+def test_loss_on_rows_held_out_is_of_coefficients_from_the_others(tmp_path):
+    """Figure 6's processes: train on the first four fifths, judge on the last."""
+    problem = Problem("higgs-like", 2_000, 0, None, "logistic", 1.0, False)
+    request = {"what": "run", "problem": problem.fields(), "contestant": "daskglm-newton", "tol": 1e-9, "held_out": 0.2}
+    found = runner.child(request, runner.Conditions(2, 60, str(tmp_path)))
+    X, y = problems.load("higgs-like", rows=2_000)
+    best = evaluate.reference(X[:1_600], y[:1_600], loss="logistic", C=1.0, fit_intercept=False)
+    assert found["objective"] == pytest.approx(best.objective, rel=1e-8)
+    expected = np.logaddexp(0, -y[1_600:] * (X[1_600:] @ best.coef)).mean()
+    assert found["test_loss"] == pytest.approx(expected, rel=1e-4)
 
 
 GPU_CASES = """

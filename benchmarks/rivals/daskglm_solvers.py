@@ -67,19 +67,3 @@ def fit(
     info = {name: getattr(report, name) for name in names} | {"iterations": report.n_iter}
     info |= {"solve_seconds": report.seconds, "bytes": getattr(report, "bytes_reduced", None)}
     return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), info
-
-
-def finish() -> dict[str, Any]:
-    """Peak memory of the workers, which this process's own does not include."""
-    if not _client.cache_info().currsize:
-        return {}
-    from distributed import get_client
-
-    peaks = get_client().run(_peak_mb)
-    return {"workers_peak_mb": [round(peak, 1) for peak in peaks.values()]}
-
-
-def _peak_mb() -> float:
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -10,12 +10,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.special import expit
 
 
-def _labels(X: Any, rng: np.random.Generator, signal: float) -> np.ndarray:
-    """Labels drawn from a logistic model whose margins have standard deviation `signal`."""
+def _labels(X: Any, rng: np.random.Generator, signal: float, positive: float | None = None) -> np.ndarray:
+    """Labels drawn from a logistic model whose margins have standard deviation `signal`.
+
+    `positive` is the share of +1; None: margins have mean 0, whatever share that gives.
+    """
     z = np.asarray(X @ rng.standard_normal(X.shape[1]).astype(X.dtype), dtype=np.float64)
     z = signal * (z - z.mean()) / z.std()
+    if positive is not None:
+        z += brentq(lambda shift: expit(z + shift).mean() - positive, -20.0, 20.0, xtol=1e-3)
     return np.where(rng.random(len(z)) < 1.0 / (1.0 + np.exp(-z)), 1.0, -1.0)
 
 
@@ -29,13 +36,7 @@ def rcv1_like(rows: int = 200_000, seed: int = 0) -> tuple[sp.csr_matrix, np.nda
     """Text-like: 47,236 features of which about 74 a row, frequencies by a power law, float32 rows of norm one."""
     rng = np.random.default_rng(seed)
     features, per_row = 47_236, 74
-    columns = _power_law(rng, rows * per_row, features, 0.7)
-    values = np.exp(rng.standard_normal(rows * per_row, dtype=np.float32) * 0.5)
-    indptr = np.arange(0, rows * per_row + 1, per_row)
-    X = sp.csr_matrix((values, columns, indptr), shape=(rows, features))
-    X.sum_duplicates()
-    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel().astype(np.float32)
-    X = sp.csr_matrix((X.data / np.repeat(norms, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    X = _text(rng, np.full(rows, per_row), features, 0.7)
     return X, _labels(X, rng, 4.0)
 
 
@@ -66,6 +67,75 @@ def epsilon_like(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.nda
     return X, _labels(X, rng, 3.0)
 
 
+def susy_like(rows: int = 5_000_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Dense, 18 features as in SUSY: skewed momenta, angles, derived masses that repeat them; 46 % are +1."""
+    rng = np.random.default_rng(seed)
+    X = np.empty((rows, 18), np.float32)
+    momenta, angles, derived = (0, 3, 6), (1, 2, 4, 5, 7), tuple(range(8, 18))
+    for start in range(0, rows, 500_000):
+        part = X[start : start + 500_000]
+        noise = rng.standard_normal(part.shape, dtype=np.float32)
+        hard = rng.standard_normal(len(part), dtype=np.float32)  # how energetic the event is: all momenta share it
+        for k, j in enumerate(momenta):
+            part[:, j] = np.exp((0.5 + 0.1 * k) * (0.7 * hard + 0.7 * noise[:, j])) * 0.8
+        part[:, angles] = np.clip(noise[:, angles], -2.1, 2.1)
+        for k, j in enumerate(derived):
+            mixed = 0.75 * hard + 0.3 * noise[:, momenta[k % 3]] + 0.45 * noise[:, j]
+            part[:, j] = np.exp(0.45 * mixed) if k < 7 else np.maximum(mixed + 0.2, 0.0)  # three are 0 for many events
+    centred = X - X[:100_000].mean(axis=0)
+    return X, _labels(centred / X[:100_000].std(axis=0), rng, 2.0, 0.46)
+
+
+def real_sim_like(rows: int = 72_309, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Text-like as real-sim: 20,958 features, 51 a row with long and short rows, rows of norm one, 31 % are +1."""
+    rng = np.random.default_rng(seed)
+    lengths = np.maximum(1, np.exp(rng.normal(np.log(51.0), 0.62, rows))).astype(np.int64)
+    X = _text(rng, lengths, 20_958, 0.8)
+    return X, _labels(X, rng, 5.0, 0.31)
+
+
+def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Suspicious addresses as in url: 114 a row, 52 of them numbers in shared columns, the others 0/1; 33 % are +1.
+
+    Columns are in proportion to the rows as there (3,231,961 for 2,396,130): a tenth of its rows by default.
+    """
+    rng = np.random.default_rng(seed)
+    shared, rare, features = 52, 88, int(rows * 3_231_961 / 2_396_130) + 52
+    columns = np.empty((rows, shared + rare), np.int32)
+    columns[:, :shared] = np.arange(shared)
+    columns[:, shared:] = shared + _power_law(rng, rows * rare, features - shared, 0.9).reshape(rows, rare)
+    values = np.ones((rows, shared + rare), np.float32)
+    values[:, :shared] = rng.random((rows, shared), dtype=np.float32) ** 3
+    indptr = np.arange(0, columns.size + 1, shared + rare)
+    X = sp.csr_matrix((values.ravel(), columns.ravel(), indptr), shape=(rows, features))
+    X.sum_duplicates()
+    np.minimum(X.data, 1.0, out=X.data)  # a feature that was drawn twice is still one that is there
+    return X, _labels(X, rng, 5.0, 0.33)
+
+
+def kdd2010b_like(
+    rows: int = 500_000, seed: int = 0, positive: float | None = 0.86
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """As wide for its length as KDD2010-b: 29 equal values a row, popularity by a power law, unit rows, 86 % +1."""
+    rng, features = np.random.default_rng(seed), int(rows * 29_890_095 / 19_264_097)
+    columns = np.sort(_power_law(rng, rows * 29, features, 0.7).reshape(rows, 29), axis=1).ravel()
+    indptr = np.arange(0, rows * 29 + 1, 29)
+    X = sp.csr_matrix((np.full(rows * 29, 29**-0.5, np.float32), columns, indptr), shape=(rows, features))
+    X.sum_duplicates()
+    return X, _labels(X, rng, 3.0, positive)
+
+
+def _text(rng: np.random.Generator, lengths: np.ndarray, features: int, exponent: float) -> sp.csr_matrix:
+    """Rows of norm one with so many words each; a word that is drawn twice weighs more."""
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    columns = _power_law(rng, int(indptr[-1]), features, exponent)
+    values = np.exp(rng.standard_normal(int(indptr[-1]), dtype=np.float32) * 0.5)
+    X = sp.csr_matrix((values, columns, indptr), shape=(len(lengths), features))
+    X.sum_duplicates()
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel().astype(np.float32)
+    return sp.csr_matrix((X.data / np.repeat(norms, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+
+
 def dense_100(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The dense synthetic set of the paper's Figures 1a and 2: 100 features, standard normal."""
     rng = np.random.default_rng(seed)
@@ -85,6 +155,10 @@ DATA: dict[str, Callable[..., tuple[Any, np.ndarray]]] = {
     "rcv1-like": rcv1_like,
     "criteo-like": criteo_like,
     "epsilon-like": epsilon_like,
+    "susy-like": susy_like,
+    "real-sim-like": real_sim_like,
+    "url-like": url_like,
+    "kdd2010b-like": kdd2010b_like,
     "dense-100": dense_100,
     "sparse-1000": sparse_1000,
 }

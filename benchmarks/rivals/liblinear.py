@@ -1,7 +1,7 @@
-"""LIBLINEAR through its own Python interface, the package liblinear-official.
+"""LIBLINEAR through its own Python interface: liblinear-official (one thread) or liblinear-multicore.
 
-liblinear-multicore installs a module of the same name: have one of them. Its C interface takes float64 pairs
-(index, value), 16 bytes an entry; they are made before the clock starts. One thread, whatever is asked.
+Both install a module of the same name, so each has an environment of its own. The C interface takes float64 pairs
+(index, value), 16 bytes an entry; they are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ def fit(
     tol: float,
     threads: int,
     solver: int,
+    multicore: bool,
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Train; -s 11 with p = 0 sums squares, so its cost is C / 2 for our 1/2 (z - y)^2."""
     cost = C / 2 if solver in REGRESSION else C
     arguments = f"-s {solver} -c {cost!r} -e {tol!r} -q" + (" -p 0" if solver in REGRESSION else "")
+    if multicore:
+        arguments += f" -m {threads}"
     if fit_intercept:
         arguments += " -B 1 -R"
     asked = parameter(arguments)
