@@ -17,14 +17,20 @@ import numpy as np
 from daskglm.ascent import Ascent, DualMemo, Side
 from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
+from daskglm.folds import trained_on
+from daskglm.joint_rows import JointMemo, together
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
-from daskglm.messages import DualRequest, Evaluate, Facts, HessianVector, InBall, OnHull, Problem, Request, Totals, add
+from daskglm.messages import (
+    DualRequest, Evaluate, Facts, HessianVector, InBall, JointRequest, OnHull, Problem, Request, Totals, add
+)
 from daskglm.placing import WHERE_THEY_ARE, Where, place
 
 INLINE_WORK = 20_000  # stored values below which handing work to threads costs more than it saves
 NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
+
+SAME_TARGETS = ("positive", "class_weight", "folds", "fold")  # fields of problems that targets and weights follow from
 
 Piece = tuple[int, int, int]  # block, first row, one past the last
 
@@ -41,6 +47,7 @@ class Memo:
         self.kept = self.home.kept_margins(self.rows)
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
+        self.joint: JointMemo | None = None
         self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
         y, weight = targets(block, problem)
         self.targets = self.vector(y)
@@ -65,7 +72,7 @@ class Memo:
 
     def serves(self, problem: Problem) -> bool:
         """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
-        if (problem.positive, problem.class_weight) != (self.problem.positive, self.problem.class_weight):
+        if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
         if problem != self.problem:
             self.problem, self.curvature_of, self.y = problem, None, self.targets
@@ -85,6 +92,14 @@ class Memo:
 
 def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem."""
+    y, weight = _targets(block, problem)
+    if problem.folds is not None and problem.fold is not None:
+        trained = trained_on(block, problem.folds, problem.fold)
+        weight = trained * weight if len(weight) else trained
+    return y, weight
+
+
+def _targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     if block.labels is None:
         return block.y, NOTHING if block.weight is None else block.weight
     signs = np.array([1.0 if label == problem.positive else -1.0 for label in block.labels])
@@ -162,6 +177,8 @@ class Shard:
             return self._in_ball(problem.code, request, memos)
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
+        if isinstance(request, JointRequest):
+            return together(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
