@@ -17,7 +17,7 @@ import scipy.linalg
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import LOGISTIC, SQUARED, Loss
-from daskglm.messages import EvaluateMany, Folds, Problem, Totals, WeighGroups
+from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups
 
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
 
@@ -157,7 +157,9 @@ class Joint:
         trained = self.roles[:, columns.fold] == 0
         held = self.roles[:, columns.fold] == 1
         penalty = 0.5 * np.einsum("pj,pj,j->p", W, W, self.penalised)
-        hessians = scale[gram][:, None, None] * totals["grams"][0] + np.diag(self.penalised)
+        hessians = np.empty((0, self.size, self.size))
+        if len(gram):
+            hessians = scale[gram][:, None, None] * totals["grams"][0] + np.diag(self.penalised)
         return Found(
             W,
             scale * (totals["values"] * trained).sum(axis=0) + penalty,
@@ -165,17 +167,17 @@ class Joint:
             (totals["values"] * held).sum(axis=0),
             totals["counts"],
             hessians,
-            totals["moments"] ** (1.0 / MOMENT),
+            totals["moments"] ** (1.0 / MOMENT) if frames else np.zeros(len(columns)),
         )
 
     def by_group(self, of: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sums of the losses, their gradients and Hessians at W by group: (groups, P, ...). Cost: 1 pass, 1 round.
+        """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1 pass, 1 round.
 
         They serve all values of C and all folds that divide the rows by these groups.
         """
         everything, all_of = np.full(len(of), -1), tuple(range(len(of)))
         totals = self.ask(EvaluateMany(W, of, everything, self.classes, all_of, by_group=True))
-        return totals["values"], totals["gradients"], totals["grams"]
+        return totals["values"].T, totals["gradients"].swapaxes(0, 1), totals["grams"].swapaxes(0, 1)
 
     def trained(self, fold: int) -> np.ndarray:
         """One for each group that a fold (-1: none) trains on."""
@@ -217,15 +219,17 @@ class Joint:
 
         The logistic loss has |third derivative| <= second, so where margins differ by at most s curvatures differ by
         factors within exp(+-s) (Bach 2010, "Self-concordant analysis for logistic regression"). Let t (`moved`) bound
-        how far margins are from those at the frame, and lambda^2 = exp(t) g'H^-1 g. The optimum is at most u away in the norm
-        of exp(-t) H, where (1 - exp(-k u)) / k = lambda and k bounds the norm of a row dual to that: by the trace of
-        H^-1. Hence the excess is at most lambda^2 / (4 r), with r = (exp(-s) - 1 + s) / s^2 at s = k u. For the
-        squared loss the Hessian is constant and the excess is g'H^-1 g / 2.
+        how far margins are from those at the frame, and lambda^2 = exp(t) g'H^-1 g. The optimum is at most u away in
+        the norm of exp(-t) H, where (1 - exp(-k u)) / k = lambda and k bounds the norm of a row dual to that: by the
+        trace of H^-1. Hence the excess is at most lambda^2 / (4 r), with r = (exp(-s) - 1 + s) / s^2 at s = k u. For
+        the squared loss the Hessian is constant and the excess is g'H^-1 g / 2.
         """
         square = frame.step(gradient)[1]
+        if not math.isfinite(square) or not math.isfinite(frame.trace):
+            return math.inf
         if self.loss.code == SQUARED:
-            return 0.5 * square if math.isfinite(frame.trace) else math.inf
-        if self.loss.code != LOGISTIC or moved > LARGEST_EXPONENT or not math.isfinite(frame.trace):
+            return 0.5 * square
+        if self.loss.code != LOGISTIC or not moved <= LARGEST_EXPONENT:
             return math.inf
         decrement = math.sqrt(math.exp(moved) * square)
         k = self.radius * math.sqrt(math.exp(moved) * frame.trace)

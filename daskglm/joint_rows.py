@@ -14,11 +14,13 @@ import numpy as np
 
 from daskglm.blocks import Block
 from daskglm.folds import groups
-from daskglm.kernels import host, many
+from daskglm.kernels import host, many, many_csr, to_host
 from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS, LEAST_ROWS = 1024, 64
+SPARSE_ROWS = 128
+DENSE_WIDTH = 512  # features up to which tiles of sparse rows are made dense
 NOTHING = np.empty(0)
 Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
@@ -79,7 +81,7 @@ def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memo
     total = np.zeros((1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1)))
     for block, memo in zip(blocks, memos, strict=True):
         group = np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
-        weight = np.ones(len(block.y)) if len(memo.weight) == 0 else memo.weight
+        weight = np.ones(len(block.y)) if len(memo.weight) == 0 else to_host(memo.weight)
         names = block.labels or (None,)
         codes = block.y if block.labels is not None else np.zeros(len(block.y), int)
         found = np.bincount(group * len(names) + codes, weight, total.shape[0] * len(names))
@@ -93,45 +95,103 @@ def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memo
 def _evaluate(
     problem: Problem, request: EvaluateMany, blocks: Sequence[Block], memos: Sequence[Any], facts: Facts, each: Each
 ) -> Totals:
-    d, (P, size) = facts.n_features or 0, request.W.shape
-    width = -(-(d + 1) // 8) * 8
-    rows = int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
+    d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
+    wide = facts.sparse and width > DENSE_WIDTH
+    rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
     known = [_memo(memo, block, problem, rows) for memo, block in zip(memos, blocks, strict=True)]
-    Q = 0 if request.anchors is None else len(request.anchors)
-    W = np.zeros((P + Q + (P + Q) % 2, width))
-    W[:P, :size] = request.W
-    anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
-    if request.anchors is not None:
-        W[P : P + Q, :size] = request.anchors
-    roles = _roles(problem.folds, request.fold)
-    by = roles.shape[1] if request.by_group else 1
-    of_gram, count = np.array(request.gram, np.int64), len(request.gram)
+    sweep = (_Wide if wide else _Narrow)(request, d, problem)
     every, first = request.part
 
     def work(pieces: list[Piece]) -> Totals:
-        sums, values = np.zeros((by, len(W), width)), np.zeros((roles.shape[1], P))
-        counts, moments, grams = np.zeros((P, 4)), np.zeros(P), np.zeros((by, count, width, width))
-        read = 0
+        totals, read = sweep.zeros(), 0
         for i, lo, hi in pieces:
             memo, joint, block = memos[i], known[i], blocks[i]
-            lo, hi = lo - lo % rows, hi if hi == len(block.y) else hi - hi % rows
+            hi = hi if hi == len(block.y) else hi - hi % rows
             tiles = np.arange(lo // rows, -(-hi // rows))
             tiles = tiles[(tiles + i) % every == first]
             read += int(np.minimum(tiles * rows + rows, hi).sum() - tiles.sum() * rows)
-            raw = NOTHING if block.weight is None else block.weight
-            y = block.y if block.labels is None else NOTHING
-            many.evaluate(
-                problem.code, memo.rows, d, joint.labels, y, memo.weight, raw, _signs(block, request.classes),
-                joint.order, joint.bounds, rows, W, request.of, roles, anchor, request.by_group, of_gram,
-                tiles, sums, values, counts, moments, grams,
-            )  # fmt: skip
-        return {"gradients": sums, "values": values, "counts": counts, "moments": moments, "grams": grams, "rows": read}
+            sweep.add(memo, joint, block, tiles, totals)
+        return {**totals, "rows": read}
 
     totals = each(work, None)
-    upper = np.triu(totals["grams"])[:, :, :size, :size]
-    totals["grams"] = upper + np.triu(upper, 1).transpose(0, 1, 3, 2)
-    totals["gradients"] = totals["gradients"][:, :P, :size]
+    if wide:
+        totals["gradients"] = totals["gradients"].T[None, :, :size]
+    else:
+        upper = np.triu(totals["grams"])[:, :, :size, :size]
+        totals["grams"] = upper + np.triu(upper, 1).transpose(0, 1, 3, 2)
+        totals["gradients"] = totals["gradients"][:, : len(request.W), :size]
     return totals
+
+
+def _width(facts: Facts) -> int:
+    """Features and intercept, rounded up to whole register blocks."""
+    return -(-((facts.n_features or 0) + 1) // 8) * 8
+
+
+class _Narrow:
+    """One sweep in dense tiles."""
+
+    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
+        (P, size), Q = request.W.shape, 0 if request.anchors is None else len(request.anchors)
+        self.request, self.d, self.code = request, d, problem.code
+        self.W = np.zeros((P + Q + (P + Q) % 2, -(-(d + 1) // 8) * 8))
+        self.W[:P, :size] = request.W
+        self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
+        if request.anchors is not None:
+            self.W[P : P + Q, :size] = request.anchors
+        self.roles = _roles(problem.folds, request.fold)
+        self.of_gram = np.array(request.gram, np.int64)
+
+    def zeros(self) -> Totals:
+        """Sums of no rows."""
+        P, groups = self.roles.shape
+        by, width = groups if self.request.by_group else 1, self.W.shape[1]
+        return {
+            "gradients": np.zeros((by, *self.W.shape)),
+            "values": np.zeros((groups, P)),
+            "counts": np.zeros((P, 4)),
+            "moments": np.zeros(P),
+            "grams": np.zeros((by, len(self.of_gram), width, width)),
+        }
+
+    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+        """Add the sums over some tiles of a block."""
+        many.evaluate(
+            self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
+            joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, tiles,
+            to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
+        )  # fmt: skip
+
+
+class _Wide:
+    """One sweep over sparse rows as they are."""
+
+    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
+        if request.gram or request.by_group or request.anchors is not None:
+            raise NotImplementedError("wide sparse rows give values and gradients of many problems, no more")
+        self.request, self.d, self.code = request, d, problem.code
+        self.W = np.zeros((d + 1, len(request.W)))
+        self.W[: request.W.shape[1]] = request.W.T
+        self.roles = _roles(problem.folds, request.fold)
+
+    def zeros(self) -> Totals:
+        """Sums of no rows."""
+        P, groups = self.roles.shape
+        return {"gradients": np.zeros_like(self.W), "values": np.zeros((groups, P)), "counts": np.zeros((P, 4))}
+
+    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+        """Add the sums over some tiles of a block."""
+        many_csr.evaluate(
+            self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
+            joint.rows, self.W, self.request.of, self.roles, tiles, to["gradients"], to["values"], to["counts"],
+        )  # fmt: skip
+
+
+def _rows(memo: Any, joint: JointMemo, block: Block, request: EvaluateMany) -> tuple[np.ndarray, ...]:
+    """What the kernels want to know of a block's rows: labels, y, weights in training, weights held out, signs."""
+    y = block.y if block.labels is None else NOTHING
+    raw = NOTHING if block.weight is None else block.weight
+    return joint.labels, y, memo.weight, raw, _signs(block, request.classes)
 
 
 def _roles(folds: Folds | None, fold: np.ndarray) -> np.ndarray:

@@ -22,7 +22,17 @@ from daskglm.joint_rows import JointMemo, together
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
 from daskglm.messages import (
-    DualRequest, Evaluate, Facts, HessianVector, InBall, JointRequest, OnHull, Problem, Request, Totals, add
+    DualRequest,
+    Evaluate,
+    Facts,
+    HessianVector,
+    InBall,
+    JointRequest,
+    OnHull,
+    Problem,
+    Request,
+    Totals,
+    add,
 )
 from daskglm.placing import WHERE_THEY_ARE, Where, place
 

@@ -29,6 +29,10 @@ FLOORS = {
     "kernels.csr": 1,
     "kernels.margins": 1,
     "kernels.dual": 1,
+    "kernels.many": 1,
+    "kernels.many_csr": 1,
+    "folds": 1,
+    "joint_rows": 1,
     "chunks": 0,
     "dealing": 1,
     "epochs": 1,
@@ -46,6 +50,7 @@ FLOORS = {
     "cluster": 2,
     "whereabouts": 2,
     "dealt": 2,
+    "joint": 3,
     "objective": 3,
     "dual": 3,
     "checkpoints": 4,
@@ -61,11 +66,15 @@ FLOORS = {
     "solvers.staged": 4,
     "solvers.proximal": 4,
     "solvers.tron": 4,
+    "solvers.together": 4,
     "engines": 4,
     "training": 5,
+    "family": 6,
     "predict": 5,
     "estimators": 6,
-    "fit": 7,
+    "paths": 7,
+    "crossvalidated": 8,
+    "fit": 8,
     "saving": 7,
     "launch": 6,
     "launch.machine": 6,
@@ -74,9 +83,9 @@ FLOORS = {
     "launch.ssh": 6,
     "launch.ready": 6,
     "launch.commands": 7,
-    "cli": 8,
-    "__main__": 9,
-    "": 8,  # the package itself
+    "cli": 9,
+    "__main__": 10,
+    "": 9,  # the package itself
 }
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
@@ -88,6 +97,8 @@ WITHIN = {  # edges between modules of one floor
         (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
+    ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
+    ("joint_rows", "kernels.many"), ("joint_rows", "kernels.many_csr"), ("joint_rows", "messages"), ("kernels.many_csr", "kernels.many"), ("respond", "folds"), ("respond", "joint_rows"),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
@@ -99,7 +110,7 @@ WITHIN = {  # edges between modules of one floor
     ("solvers", "solvers.sdca"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
-SOLVERS_MAY_IMPORT = {"objective", "dual", "messages", "report", "solvers.linear"}
+SOLVERS_MAY_IMPORT = {"objective", "joint", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
     "solvers.linear": {"kernels"},  # to know where a Hessian is
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},

@@ -20,7 +20,7 @@ FAST = {"contract", "reassoc", "nsz"}
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
 def _combine(columns, j, w, z, start, stop):  # type: ignore[no-untyped-def]
-    """z += eight rows of `columns`, weighted: one store for eight products."""
+    """Z += eight rows of `columns`, weighted: one store for eight products."""
     # slices and a count from zero: a range that might begin below zero would not be vectorised
     x0, x1, x2, x3 = (
         columns[j, start:stop], columns[j + 1, start:stop], columns[j + 2, start:stop], columns[j + 3, start:stop]
@@ -129,7 +129,7 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _losses(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
+def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
     """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained on), hits held out.
 
     `bounds` (groups + 1,) cuts the tile into groups; rows held out have the weights `raw`, others `weight`.
@@ -181,7 +181,7 @@ def _fill_from(X, d, rows, columns):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _targets(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-untyped-def]
+def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-untyped-def]
     """Targets (classes, n) and both kinds of weights of a tile, in its order."""
     for t in range(len(rows)):
         i = np.uint64(rows[t])
@@ -197,8 +197,10 @@ def _targets(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-u
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def evaluate(code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, tiles,
-          sums, values, counts, moments, gram):  # type: ignore[no-untyped-def]  # fmt: skip
+def evaluate(  # type: ignore[no-untyped-def]
+    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, tiles,
+    sums, values, counts, moments, gram,
+):  # fmt: skip
     """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by tile.
 
     Parameters
@@ -245,14 +247,16 @@ def evaluate(code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, 
         here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
         n = len(here)
         _fill(X, d, here, columns)
-        _targets(here, labels, y, weight, raw, signs, Y, S, R)
+        targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
         s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         _forward(columns, W, n, z)
         for p in range(len(of)):
             c = curvatures[grams_at[p], :n]
             if anchor[p] >= 0:
                 moments[p] += _moment(z[p, :n], z[anchor[p], :n])
-            _losses(code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], c, values[:, p], counts[p])
+            losses_of_tile(
+                code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], c, values[:, p], counts[p]
+            )
         for g in range(groups if by_group else 1):
             a, b = (cuts[g], cuts[g + 1]) if by_group else (0, n)
             if a < b:

@@ -29,10 +29,7 @@ HESSIAN_BYTES = 1 << 29  # of all Hessians of one request
 
 @dataclass
 class Solved:
-    """Where each problem ended: W (P, size), bounds on the relative gap, reasons, iterations, joint passes, hold-out sums.
-
-    `found` has values, gradients and held-out sums at W.
-    """
+    """Where each problem ended (`found`), bounds on its relative gap, why, and after how many iterations."""
 
     found: Found
     gaps: np.ndarray
@@ -41,18 +38,19 @@ class Solved:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def together(joint: Joint, columns: Columns, *, tol: float, max_iter: int) -> Solved:
+def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: float, max_iter: int) -> Solved:
     """Solve all problems to a proved relative gap of `tol`, or to where floating point or `max_iter` ends it.
 
+    `start` (P, size) is where problems start, the same for those of one class and C; default: found on samples.
     Cost: a pass over samples of the rows, one joint pass for common Hessians, then one or two joint passes; problems
     drop out as they are solved. Small data: some ten joint passes.
     """
-    frames, W, steps = _common(joint, columns)
-    state = _State(joint, columns, W, steps, frames, tol)
-    for iteration in range(1, max_iter + 1):
-        state.advance(iteration)
-        if not state.active.any():
-            break
+    with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
+        state = _State(joint, columns, *_common(joint, columns, start), tol)
+        for iteration in range(1, max_iter + 1):
+            state.advance(iteration)
+            if not state.active.any():
+                break
     return state.solved()
 
 
@@ -60,13 +58,20 @@ class _State:
     """All problems on their way: the best point of each, its Hessian, and the step to try next."""
 
     def __init__(
-        self, joint: Joint, columns: Columns, W: np.ndarray, steps: np.ndarray, frames: list[Frame], tol: float
+        self,
+        joint: Joint,
+        columns: Columns,
+        frames: list[Frame],
+        W: np.ndarray,
+        values: np.ndarray,
+        steps: np.ndarray,
+        tol: float,
     ) -> None:
         self.joint, self.columns, self.tol = joint, columns, tol
         self.frames = list(frames)
         P, size = W.shape
         self.W, self.steps = W, steps
-        self.values, self.decrements = np.full(P, math.inf), np.full(P, math.inf)
+        self.values, self.decrements = values, np.full(P, math.inf)
         self.gradients = np.zeros((P, size))
         self.losses, self.counts, self.moved = np.zeros(P), np.zeros((P, 4)), np.zeros(P)
         self.gaps, self.n_iter = np.full(P, math.inf), np.zeros(P, np.int32)
@@ -95,11 +100,11 @@ class _State:
         gram = np.flatnonzero(self.fresh[which])
         frames = [self.frames[p] for p in which]
         found = self.joint.evaluate(columns, trial, gram, frames=frames)
-        for q, k in enumerate(gram):
+        for q, k in enumerate(gram.tolist()):
             if np.isfinite(found.hessians[q]).all():
                 frames[k], found.moved[k] = Frame.of(trial[k], found.hessians[q]), 0.0
         gaps = self.joint.bounds(columns, found, frames)
-        for k, p in enumerate(which):
+        for k, p in enumerate(which.tolist()):
             self.n_iter[p] = iteration
             if not found.values[k] <= self.values[p] + ROUNDING * abs(self.values[p]) and not gaps[k] <= self.tol:
                 self._shorten(p)
@@ -123,9 +128,6 @@ class _State:
 
     def _shorten(self, p: int) -> None:
         """Shorten the step that problem p tried, and ask for a Hessian where it leads."""
-        if not math.isfinite(self.values[p]):  # the first point: there is nothing yet to shorten towards
-            self._end(p, Reason.NOT_FINITE)
-            return
         self.steps[p] *= SHORTEN
         self.short[p] += 1
         self.fresh[p] = True
@@ -142,27 +144,36 @@ class _State:
 
 
 # ---------------------------------------------------------------------------- where to start
-def _common(joint: Joint, columns: Columns) -> tuple[list[Frame], np.ndarray, np.ndarray]:
-    """Common points, one for problems near each other, and every problem's Hessian, start and first step there."""
+def _common(
+    joint: Joint, columns: Columns, start: np.ndarray | None
+) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray]:
+    """Common points, one for problems near each other: every problem's Hessian, start, value and first step there."""
     kinds, place = np.unique(np.stack([columns.of, columns.C]), axis=1, return_inverse=True)
     place = np.ravel(place)
     heads = Columns(kinds[0].astype(columns.of.dtype), np.full(kinds.shape[1], -1), kinds[1])
-    W, hessians = _on_samples(joint, heads)
-    common, head = _gather(joint, heads, W, hessians)
-    of = heads.of[common]
-    parts = [joint.by_group(of[k : k + 1], W[common[k : k + 1]]) for k in range(len(common))]
+    if start is None:
+        W, hessians = _on_samples(joint, heads)
+        common, head = _gather(joint, heads, W, hessians)
+    else:
+        W = np.empty((len(heads), joint.size))
+        W[place] = start
+        common = head = np.arange(len(heads))
+    room = max(1, int(HESSIAN_BYTES // (8 * joint.size**2 * len(joint.roles))))
+    runs = [common[k : k + room] for k in range(0, len(common), room)]
+    parts = [part for run in runs for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)]
     points = [W[k].copy() for k in common]
     frames: list[Frame] = []
-    starts, steps = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size))
+    starts, steps, values = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size)), []
     for p in range(len(columns)):
         k = int(head[place[p]])
-        _, gradients, grams = parts[k]
+        losses, gradients, grams = parts[k]
         w, trained, C = points[k], joint.trained(int(columns.fold[p])), columns.C[p]
-        hessian = C * np.einsum("g,gij->ij", trained, grams[:, 0]) + np.diag(joint.penalised)
+        hessian = C * np.einsum("g,gij->ij", trained, grams) + np.diag(joint.penalised)
         frames.append(Frame.of(w, hessian))
         starts[p] = w
-        steps[p] = frames[-1].step(C * (trained @ gradients[:, 0]) + joint.penalised * w)[0]
-    return frames, starts, steps
+        values.append(C * (trained @ losses) + 0.5 * w @ (joint.penalised * w))
+        steps[p] = frames[-1].step(C * (trained @ gradients) + joint.penalised * w)[0]
+    return frames, starts, np.array(values), steps
 
 
 def _gather(joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
