@@ -1,5 +1,6 @@
 """daskglm: generalised linear models on Dask, in process or on a cluster, with a bound on how good the answer is."""
 
+from daskglm.crossvalidated import LogisticRegressionCV
 from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
 from daskglm.fit import fit
 from daskglm.report import Report
@@ -7,4 +8,14 @@ from daskglm.saving import load, save
 from daskglm.svmlight import read_svmlight
 
 __version__ = "0.1.0"
-__all__ = ["LinearSVC", "LogisticRegression", "Report", "Ridge", "fit", "load", "read_svmlight", "save"]
+__all__ = [
+    "LinearSVC",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "Report",
+    "Ridge",
+    "fit",
+    "load",
+    "read_svmlight",
+    "save",
+]

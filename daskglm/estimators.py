@@ -41,10 +41,10 @@ class LinearModel(BaseEstimator):
         settings.check()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        lazy = _is_lazy(X)
+        lazy = is_lazy(X)
         names = feature_names(X, y, sample_weight)
         if not lazy:
-            X, y, sample_weight = _in_memory(X, y, sample_weight)
+            X, y, sample_weight = in_memory(X, y, sample_weight)
         if start is None and getattr(self, "warm_start", False) and hasattr(self, "coef_"):
             start = (self.coef_, self.intercept_)
         work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
@@ -53,7 +53,9 @@ class LinearModel(BaseEstimator):
     def _fit_now(
         self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, start: Any, client: Any
     ) -> LinearModel:
-        trained = train(X, y, settings, sample_weight=sample_weight, start=start, client=client)
+        return self._adopt(train(X, y, settings, sample_weight=sample_weight, start=start, client=client), names)
+
+    def _adopt(self, trained: Trained, names: Any) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
         if names is not None:
             self.feature_names_in_ = names
@@ -131,7 +133,7 @@ class _Classifier(ClassifierMixin, LinearModel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share (by weight) of rows whose label is predicted; for dask collections nothing else is fetched."""
-        if not _is_lazy(X):
+        if not is_lazy(X):
             return float(super().score(X, y, sample_weight))
         return _weighted_mean(_array(self.predict(X)) == _array(y), sample_weight)
 
@@ -332,7 +334,7 @@ class Ridge(RegressorMixin, LinearModel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the variance of y that is explained (R^2); for dask collections nothing else is fetched."""
-        if not _is_lazy(X):
+        if not is_lazy(X):
             return float(super().score(X, y, sample_weight))
         y, predicted = _array(y), _array(self.predict(X))
         mean = _weighted_mean(y, sample_weight)
@@ -342,17 +344,18 @@ class Ridge(RegressorMixin, LinearModel):
 
 
 # ---------------------------------------------------------------------------- pieces
-def _in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Labels and weights of data in memory, as scikit-learn would take them."""
-    if not (isinstance(y, str) or _is_lazy(y)):
+    if not (isinstance(y, str) or is_lazy(y)):
         y = column_or_1d(to_host(y), warn=True)
-    if sample_weight is not None and not (isinstance(sample_weight, str) or _is_lazy(sample_weight)):
+    if sample_weight is not None and not (isinstance(sample_weight, str) or is_lazy(sample_weight)):
         X = X if hasattr(X, "shape") else np.asarray(X)
         sample_weight = _check_sample_weight(to_host(sample_weight), X, dtype=np.float64)
     return X, y, sample_weight
 
 
-def _is_lazy(X: Any) -> bool:
+def is_lazy(X: Any) -> bool:
+    """Whether X is a dask collection or a list of delayed blocks."""
     return hasattr(X, "__dask_graph__") or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(hasattr(part, "__dask_graph__") for part in X)
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from daskglm.driver import Callback
 from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
 from daskglm.losses import LOSSES
+from daskglm.paths import fit_path
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
@@ -22,7 +25,7 @@ def fit(
     y: Any,
     *,
     loss: str = "logistic",
-    C: float = 1.0,
+    C: Any = 1.0,
     solver: str = "auto",
     fit_intercept: bool = True,
     tol: float = 1e-6,
@@ -54,8 +57,9 @@ def fit(
     loss : {"logistic", "squared_hinge", "hinge", "smoothed_hinge", "squared"}, default "logistic"
         log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by the parabola
         1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
-    C : float, default 1.0
-        Weight of the losses; infinity: no penalty.
+    C : float or sequence of float, default 1.0
+        Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each value, which share
+        passes where features are few (see `LogisticRegressionCV`).
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
         Method; all reach the same answer. "hinge" takes "sdca" only.
     fit_intercept : bool, default True
@@ -101,7 +105,8 @@ def fit(
     Returns
     -------
     LogisticRegression, LinearSVC or Ridge
-        Fitted; `report_` tells how good the answer is. An awaitable of it where the client is asynchronous.
+        Fitted; `report_` tells how good the answer is. A list of them for a sequence of C, whose reports count the
+        passes, rounds and seconds of all together. An awaitable where the client is asynchronous.
 
     Raises
     ------
@@ -130,7 +135,7 @@ def fit(
     if loss not in ESTIMATORS:
         raise ValueError(f"loss={loss!r} is not one of {', '.join(map(repr, LOSSES))}")
     params: dict[str, Any] = {
-        "C": C,
+        "C": 1.0 if np.ndim(C) else C,
         "solver": solver,
         "fit_intercept": fit_intercept,
         "tol": tol,
@@ -149,6 +154,11 @@ def fit(
     model = ESTIMATORS[loss](**params)
     if isinstance(model, LinearSVC):
         model.set_params(loss=loss)
+    if np.ndim(C):
+        given = {"warm_start": warm_start, "callback": callback, "checkpoint": checkpoint, "resume": resume}
+        if refused := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"a path (C={C!r}) takes no {' or '.join(refused)}; fit one C at a time for that")
+        return fit_path(model, X, y, C, sample_weight=sample_weight, client=client, out_of_core=out_of_core)
     more = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
     return model._fit(
         X, y, sample_weight, start=start, client=client, callback=callback, out_of_core=out_of_core, **more

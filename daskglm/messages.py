@@ -6,13 +6,35 @@ rebuild it where it was forgotten. Replies are dictionaries of sums; `rows` coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 Totals = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which rows are trained on and held out in each fold; groups of rows have the same role in all folds.
+
+    Parameters
+    ----------
+    key : str
+        Names this division: equal keys, equal divisions.
+    roles : tuple of tuples of int
+        For each group and fold: 0 trained on, 1 held out, 2 neither.
+    seed : int, optional
+        Rows are dealt to groups at random, class by class within each run of rows that was loaded together.
+    groups : (n,) array, optional
+        Group of each row of data in memory, in their order, where they are not dealt.
+    """
+
+    key: str
+    roles: tuple[tuple[int, ...], ...] = field(compare=False)
+    seed: int | None = field(default=None, compare=False)
+    groups: np.ndarray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -29,12 +51,18 @@ class Problem:
         Factors of the row weights by label.
     centre : int, optional
         A smoothed hinge has its proximal term around the dual variables of this state; see `losses.smoothed_hinge`.
+    folds : Folds, optional
+        Divides the rows.
+    fold : int, optional
+        Rows that this fold does not train on have weight zero; None: all are trained on.
     """
 
     code: int
     positive: Any = None
     class_weight: tuple[tuple[Any, float], ...] = ()
     centre: int | None = None
+    folds: Folds | None = None
+    fold: int | None = None
 
 
 @dataclass(frozen=True)
@@ -236,8 +264,55 @@ class Sampled:
     seed: int
 
 
+@dataclass(frozen=True)
+class EvaluateMany:
+    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1 pass.
+
+    Parameters
+    ----------
+    classes : tuple
+        Positive labels; empty: a regression.
+    of : (P,) array
+        Index into `classes` of each problem.
+    fold : (P,) array
+        Fold that is held out of each problem; -1: none.
+    gram : tuple of int
+        Problems whose Gram is wanted.
+    by_group : bool
+        Whether gradients and Grams come by group of rows, instead of over the rows that are trained on.
+    part : tuple (every, first)
+        Of the tiles of rows, visit each `every`-th beginning with number `first`.
+    anchors : (Q, size) array, optional
+        Points that margins are compared with.
+    anchor : (P,) array, optional
+        Which of them each problem's margins are compared with.
+
+    Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
+    ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
+    that of the anchor) ** `kernels.many.MOMENT`, grams (groups or 1, Grams, size, size).
+    """
+
+    W: np.ndarray
+    of: np.ndarray
+    fold: np.ndarray
+    classes: tuple[Any, ...] = ()
+    gram: tuple[int, ...] = ()
+    by_group: bool = False
+    part: tuple[int, int] = (1, 0)
+    anchors: np.ndarray | None = None
+    anchor: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class WeighGroups:
+    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups, classes). 0 passes."""
+
+    classes: tuple[Any, ...]
+
+
+JointRequest = EvaluateMany | WeighGroups
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
-Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest
+Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest | JointRequest
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """What happens beside the data: a request, the blocks at hand and what they remember become one reply.
 
 A `Shard` is all blocks of one worker (or of this process), answered by one call with all its threads. Nothing here
-knows of Dask. Whatever a block remembers between requests (`Memo`) may be forgotten at any time: requests carry what
-rebuilds it, at the price of one more pass over those rows.
+knows of Dask.
 """
 
 from __future__ import annotations
@@ -15,17 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.ascent import Ascent, DualMemo, Side
+from daskglm.ascent import Ascent, Side
 from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
+from daskglm.joint_rows import together
 from daskglm.kernels import for_rows, gram_side, home_of, host
-from daskglm.losses import SMOOTHED_HINGE
+from daskglm.memos import Memo
 from daskglm.messages import (
     DualRequest,
     Evaluate,
     Facts,
     HessianVector,
     InBall,
+    JointRequest,
     OnHull,
     Problem,
     Request,
@@ -41,73 +42,6 @@ NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
 
 Piece = tuple[int, int, int]  # block, first row, one past the last
-
-
-class Memo:
-    """What one block remembers for one problem: targets, row weights, margins by token, curvature of one token."""
-
-    def __init__(self, block: Block, problem: Problem) -> None:
-        self.problem = problem
-        self.spans = block.spans
-        self.home = home_of(block.X)
-        self.kernels, self.rows = for_rows(block.X)
-        self.margins: dict[int, Any] = {}
-        self.kept = self.home.kept_margins(self.rows)
-        self.curvature_of: int | None = None
-        self.dual: DualMemo | None = None
-        self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
-        y, weight = targets(block, problem)
-        self.targets = self.vector(y)
-        self.weight = self.vector(weight) if len(weight) else weight
-        self.y = self.targets
-
-    def vector(self, values: Any) -> Any:
-        """Numbers for each row, where the rows are; None: room for them."""
-        return self.home.vector(values, rows=self.rows, exact=self.exact)
-
-    @functools.cached_property
-    def curvature(self) -> Any:
-        """Where curvatures go; made when first needed, since a Gram may come without them."""
-        return self.vector(None)
-
-    @property
-    def address(self) -> int:
-        """Where the rows lie in host memory; 0 while they are away."""
-        if self.rows is None:
-            return 0
-        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
-
-    def serves(self, problem: Problem) -> bool:
-        """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
-        if (problem.positive, problem.class_weight) != (self.problem.positive, self.problem.class_weight):
-            return False
-        if problem != self.problem:
-            self.problem, self.curvature_of, self.y = problem, None, self.targets
-            if problem.centre is not None and self.dual is not None:
-                width = 10.0 ** (SMOOTHED_HINGE - problem.code)
-                self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
-        return True
-
-    def reserve(self, token: int, needed: Sequence[int] = ()) -> None:
-        """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
-        if token not in self.margins:
-            spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= self.kept and spare is not None
-            old = self.margins.pop(spare) if full and spare is not None else None
-            self.margins[token] = self.home.vector(None, self.rows) if old is None else old
-
-
-def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem."""
-    if block.labels is None:
-        return block.y, NOTHING if block.weight is None else block.weight
-    signs = np.array([1.0 if label == problem.positive else -1.0 for label in block.labels])
-    y = signs[block.y] if len(block.y) else NOTHING
-    factors = dict(problem.class_weight)
-    by_label = np.array([factors.get(label, 1.0) for label in block.labels])
-    if (by_label == 1.0).all():
-        return y, NOTHING if block.weight is None else block.weight
-    return y, by_label[block.y] * (1.0 if block.weight is None else block.weight)
 
 
 class Shard:
@@ -179,6 +113,8 @@ class Shard:
             return self._in_ball(problem.code, request, memos)
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
+        if isinstance(request, JointRequest):
+            return together(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:

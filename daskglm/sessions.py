@@ -18,9 +18,10 @@ import psutil
 
 from daskglm.blocks import Block
 from daskglm.kernels import gpu, to_host
+from daskglm.memos import Memo
 from daskglm.messages import Facts, Problem, Request, Totals, add
 from daskglm.placing import Where
-from daskglm.respond import Memo, Shard
+from daskglm.respond import Shard
 from daskglm.streaming import StreamedShard
 
 STREAM_SHARE = 0.6  # of what is left of a worker's memory, for rows that are read at every pass

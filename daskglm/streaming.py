@@ -17,6 +17,7 @@ import dask
 import numpy as np
 
 from daskglm.blocks import Block
+from daskglm.memos import Memo
 from daskglm.messages import (
     DualLine,
     DualRound,
@@ -31,7 +32,7 @@ from daskglm.messages import (
     add,
 )
 from daskglm.placing import WHERE_THEY_ARE, Where
-from daskglm.respond import Memo, Shard
+from daskglm.respond import Shard
 
 SHARE = 3  # a run at work, the next, and what reading it takes
 

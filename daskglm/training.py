@@ -64,7 +64,8 @@ class Settings:
         if self.loss not in LOSSES:
             raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
         if not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
-            raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty)")
+            hint = "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one" if np.ndim(self.C) else ""
+            raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty){hint}")
         if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r} must be a number not below 0")
         if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1):
@@ -139,17 +140,17 @@ def train(
         contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
     ):
         loading = time.perf_counter() - began
-        _check_facts(engine.facts, loss)
-        classes, problems = _problems(engine.facts, loss, settings)
+        check_facts(engine.facts, loss)
+        classes, problems = problems_of(engine.facts, loss, settings)
         solved: list[tuple[Solution, Report]] = []
         keeper: Keeper | None = None
         for k, (problem, total) in enumerate(problems):
             objective = _objective(engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
                 keeper = _keeper(objective, settings, saved, folder)
-            fresh = _Begin(_start(start, k, len(problems), objective))
+            fresh = Begin(_start(start, k, len(problems), objective))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
-            solved.append(_solve_one(objective, begin, settings, loading, k, keeper))
+            solved.append(solve_one(objective, begin, settings, loading, k, keeper))
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
@@ -161,7 +162,8 @@ def train(
 
 
 # ---------------------------------------------------------------------------- problems
-def _check_facts(facts: Facts, loss: Loss) -> None:
+def check_facts(facts: Facts, loss: Loss) -> None:
+    """Raise ValueError for data that no model can be fitted to."""
     if facts.n_rows == 0:
         raise ValueError(
             f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is "
@@ -178,7 +180,7 @@ def _check_facts(facts: Facts, loss: Loss) -> None:
             raise ValueError(f"all rows with a positive weight have one class, {names}: a classifier needs two")
 
 
-def _problems(
+def problems_of(
     facts: Facts, loss: Loss, settings: Settings
 ) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
     """The classes, and each problem with the total weight of its positive and negative rows."""
@@ -226,7 +228,7 @@ def _objective(
 
 # ---------------------------------------------------------------------------- checkpoints
 @dataclass(frozen=True)
-class _Begin:
+class Begin:
     """Where a solve begins: w, and for one that goes on from a checkpoint what its solver wants besides."""
 
     w: np.ndarray
@@ -259,12 +261,12 @@ def _keeper(objective: Objective, settings: Settings, saved: Saved | None, folde
     return None if folder is None else Keeper(folder, every(settings.checkpoint_every), found)
 
 
-def _resumed(saved: Saved, k: int, fresh: _Begin) -> _Begin:
+def _resumed(saved: Saved, k: int, fresh: Begin) -> Begin:
     if k < saved.problem:
-        return _Begin(saved.finished[k], solver=saved.solver)
+        return Begin(saved.finished[k], solver=saved.solver)
     if k > saved.problem:
         return replace(fresh, solver=saved.solver)
-    return _Begin(saved.w, saved.state, saved.solver, saved.iteration)
+    return Begin(saved.w, saved.state, saved.solver, saved.iteration)
 
 
 # ---------------------------------------------------------------------------- one solve
@@ -285,9 +287,10 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     return w
 
 
-def _solve_one(
-    objective: Objective, begin: _Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
+def solve_one(
+    objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
 ) -> tuple[Solution, Report]:
+    """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
     name, why = (settings.solver, "asked for") if settings.solver != "auto" else choose(objective)
     if begin.solver is not None:
         name, why = begin.solver, "that of the checkpoint"

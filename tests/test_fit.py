@@ -76,9 +76,10 @@ def test_auto_picks_by_expected_passes_and_says_why():
     assert daskglm.fit(X, y).report_.solver == "newton"
     wide = sp.random(200, 5000, 0.01, format="csr", random_state=0)
     report = daskglm.fit(wide, np.arange(200) % 2).report_
-    assert report.solver == "lbfgs"
+    assert report.solver == "tron"
     assert "5,000 features" in report.why
-    assert "expected passes: lbfgs" in report.why
+    assert "expected passes: tron" in report.why
+    assert daskglm.fit(wide, np.arange(200) % 2, C=0.1).report_.solver == "sdca"
     rng = np.random.default_rng(0)
     long = rng.standard_normal((3000, 2200)) * np.linspace(0.1, 1, 2200)
     long /= np.linalg.norm(long, axis=1, keepdims=True)

@@ -30,6 +30,10 @@ FLOORS = {
     "kernels.csr": 1,
     "kernels.margins": 1,
     "kernels.dual": 1,
+    "kernels.many": 1,
+    "kernels.many_csr": 1,
+    "folds": 1,
+    "joint_rows": 1,
     "chunks": 0,
     "dealing": 1,
     "epochs": 1,
@@ -39,6 +43,7 @@ FLOORS = {
     "placing": 1,
     "respond": 1,
     "samples": 1,
+    "memos": 1,
     "streaming": 1,
     "sessions": 1,
     "svmlight": 1,
@@ -48,6 +53,7 @@ FLOORS = {
     "cluster": 2,
     "whereabouts": 2,
     "dealt": 2,
+    "joint": 3,
     "objective": 3,
     "dual": 3,
     "checkpoints": 4,
@@ -63,11 +69,15 @@ FLOORS = {
     "solvers.staged": 4,
     "solvers.proximal": 4,
     "solvers.tron": 4,
+    "solvers.together": 4,
     "engines": 4,
     "training": 5,
+    "family": 6,
     "predict": 5,
     "estimators": 6,
-    "fit": 7,
+    "paths": 7,
+    "crossvalidated": 8,
+    "fit": 8,
     "saving": 7,
     "launch": 6,
     "launch.machine": 6,
@@ -76,9 +86,9 @@ FLOORS = {
     "launch.ssh": 6,
     "launch.ready": 6,
     "launch.commands": 7,
-    "cli": 8,
-    "__main__": 9,
-    "": 8,  # the package itself
+    "cli": 9,
+    "__main__": 10,
+    "": 9,  # the package itself
 }
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
@@ -90,7 +100,9 @@ WITHIN = {  # edges between modules of one floor
         (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
-    ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "samples"), ("samples", "blocks"), ("samples", "kernels"), ("respond", "kernels.host"), ("sessions", "placing"),
+    ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
+    ("joint_rows", "kernels.many"), ("joint_rows", "kernels.many_csr"), ("joint_rows", "messages"), ("kernels.many_csr", "kernels.many"), ("respond", "folds"), ("respond", "joint_rows"),
+    ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "samples"), ("respond", "memos"), ("memos", "ascent"), ("memos", "blocks"), ("memos", "folds"), ("memos", "joint_rows"), ("memos", "kernels"), ("memos", "messages"), ("sessions", "memos"), ("streaming", "memos"), ("samples", "blocks"), ("samples", "kernels"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
     ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
@@ -101,7 +113,7 @@ WITHIN = {  # edges between modules of one floor
     ("solvers", "solvers.sdca"), ("solvers.auto", "solvers.lbfgs"), ("solvers.auto", "solvers.newton"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
-SOLVERS_MAY_IMPORT = {"objective", "dual", "messages", "report", "solvers.linear"}
+SOLVERS_MAY_IMPORT = {"objective", "joint", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
     "solvers.auto": {"solvers.lbfgs", "solvers.newton"},
     "solvers.linear": {"kernels"},  # to know where a Hessian is

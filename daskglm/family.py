@@ -1,0 +1,247 @@
+"""A family of problems on the same rows, one for each class, fold and C: solved together where that can be done.
+
+From checked arguments to an engine, folds and solutions; `crossvalidated` and `fit` make estimators of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+
+from daskglm.engine import Engine
+from daskglm.engines import client_for, make_engine
+from daskglm.inputs import Partitions, partitions
+from daskglm.joint import Columns, Joint
+from daskglm.kernels import to_host
+from daskglm.losses import Loss
+from daskglm.messages import Folds, Problem
+from daskglm.objective import Objective
+from daskglm.report import Reason, Report, combine
+from daskglm.solvers.together import Solved, together
+from daskglm.training import Begin, Settings, check_facts, problems_of, solve_one
+
+DENSE_FEATURES = 1000  # up to which Hessians are formed
+SPARSE_FEATURES = 500
+JOINT_ITERATIONS = 100
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Coefficients (P, size) and reports; of the rows held out losses (P,) and counts (P, 4), see `joint`."""
+
+    columns: Columns
+    W: np.ndarray
+    reports: list[Report]
+    losses: np.ndarray
+    counts: np.ndarray
+
+
+@dataclass
+class Family:
+    """Rows, and what is solved on them. `problems` has one problem per class, `classes` all labels in order."""
+
+    engine: Engine
+    loss: Loss
+    settings: Settings
+    classes: np.ndarray | None
+    problems: list[Problem]
+    folds: Folds | None
+    loading: float
+    joint: Joint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_folds = 0 if self.folds is None else len(self.folds.roles[0])
+        names = () if self.classes is None else tuple(problem.positive for problem in self.problems)
+        labels = () if self.classes is None else tuple(label for label, _, _ in self.engine.facts.classes)
+        problem = replace(self.problems[0], positive=None, folds=self.folds)
+        self.joint = Joint(
+            self.engine, problem, self.loss, names, labels, fit_intercept=bool(self.settings.fit_intercept)
+        )
+        for fold in range(self.n_folds):
+            for of in range(len(self.problems)):
+                positive, negative = self.joint.sides(of, fold)
+                if names and not (positive > 0 and negative > 0):
+                    raise ValueError(f"fold {fold} has no rows of class {names[of]!r}, or none of others, to train on")
+
+    def columns(self, Cs: np.ndarray) -> Columns:
+        """Problems of all classes, folds and values of C, in this order, C fastest; without folds those of all rows."""
+        folds = np.arange(self.n_folds) if self.n_folds else np.array([-1])
+        grid = np.meshgrid(np.arange(len(self.problems)), folds, np.arange(len(Cs)), indexing="ij")
+        of, fold, c = (axis.ravel() for axis in grid)
+        return Columns(of, fold, Cs[c])
+
+    def solve(self, columns: Columns, start: np.ndarray | None = None) -> Solutions:
+        """Solve problems, those together that can be, the others one by one.
+
+        `start` (P, size) is where to start.
+        """
+        W = np.zeros((len(columns), self.joint.size)) if start is None else start.copy()
+        losses, counts = np.zeros(len(columns)), np.zeros((len(columns), 4))
+        reports: list[Report | None] = [None] * len(columns)
+        if self._can_be_joint(columns):
+            began, passes, rounds = time.perf_counter(), self.joint.passes, self.joint.rounds
+            max_iter = JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
+            solved = together(self.joint, columns, start, tol=float(self.settings.tol), max_iter=max_iter)
+            W, losses, counts = solved.found.W, solved.found.losses, solved.found.counts
+            spent = (time.perf_counter() - began, self.joint.passes - passes, self.joint.rounds - rounds)
+            reports = [
+                None if solved.reasons[p] is Reason.NO_PROGRESS else self._report(solved, p, spent)
+                for p in range(len(columns))
+            ]
+        left = [p for p, report in enumerate(reports) if report is None]
+        for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
+            W[p], reports[p] = self._alone(columns, p, self._start(columns, p, W, reports))
+        if left and self.n_folds and (columns.fold >= 0).any():
+            found = self.joint.evaluate(columns, W, np.empty(0, int))
+            losses, counts = found.losses, found.counts
+        return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
+
+    def _can_be_joint(self, columns: Columns) -> bool:
+        facts, d = self.engine.facts, self.joint.n_features
+        return (
+            self.settings.solver in ("auto", "newton")
+            and self.engine.device == "cpu"
+            and math.isfinite(self.loss.smoothness)
+            and bool(np.isfinite(columns.C).all())
+            and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
+        )
+
+    def _start(self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]) -> np.ndarray:
+        """Where a problem starts: where it is, or if that is nowhere at the solution of the next smaller C."""
+        if W[p].any():
+            return np.asarray(W[p])
+        same = (columns.of == columns.of[p]) & (columns.fold == columns.fold[p]) & (columns.C[p] > columns.C)
+        before = [q for q in np.flatnonzero(same).tolist() if reports[q] is not None]
+        return W[max(before, key=lambda q: float(columns.C[q]))] if before else W[p]
+
+    def _alone(self, columns: Columns, p: int, w: np.ndarray) -> tuple[np.ndarray, Report]:
+        """Solve one problem with a solver for one."""
+        of, fold, C = int(columns.of[p]), int(columns.fold[p]), float(columns.C[p])
+        problem = self.problems[of] if fold < 0 else replace(self.problems[of], folds=self.folds, fold=fold)
+        sides = self.joint.sides(of, fold)
+        span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
+        objective = Objective(
+            self.engine, problem, self.loss, C=C, fit_intercept=self.joint.fit_intercept, span=span, weight=sum(sides)
+        )
+        settings = replace(self.settings, C=C, progress=False)
+        solution, report = solve_one(objective, Begin(w), settings, self.loading, 0, None)
+        return to_host(solution.point.w), report
+
+    def _report(self, solved: Solved, p: int, spent: tuple[float, float, int]) -> Report:
+        reason, facts = solved.reasons[p], self.engine.facts
+        return Report(
+            solver="newton",
+            why=f"{len(solved.gaps)} problems together, which share passes and Hessians",
+            converged=reason.converged,
+            reason=reason.value,
+            objective=float(solved.found.values[p]),
+            relative_gap=float(solved.gaps[p]),
+            gradient_ratio=math.nan,
+            n_iter=int(solved.n_iter[p]),
+            passes=spent[1],
+            rounds=spent[2],
+            bytes_reduced=self.engine.bytes_reduced,
+            seconds=spent[0],
+            seconds_loading=self.loading,
+            n_rows=facts.n_rows,
+            n_features=self.joint.n_features,
+            workers=self.engine.workers,
+            device=self.engine.device,
+            repairs=self.engine.repairs,
+        )
+
+    def report(self, parts: Sequence[Report], began: float) -> Report:
+        """One report of all problems: passes, rounds and seconds are those of all of them together."""
+        whole = combine(list(parts))
+        alone = [part for part in parts if "together" not in part.why]
+        return replace(
+            whole,
+            passes=self.joint.passes + sum(part.passes for part in alone),
+            rounds=self.engine.rounds,
+            bytes_reduced=self.engine.bytes_reduced,
+            seconds=time.perf_counter() - began,
+            parts=tuple(parts),
+        )
+
+
+@contextlib.contextmanager
+def opened(
+    X: Any, y: Any, settings: Settings, *, sample_weight: Any = None, client: Any = None, cv: Any = False
+) -> Iterator[Family]:
+    """Load the rows for as long as the context lasts.
+
+    Parameters
+    ----------
+    X, y, sample_weight, client
+        As of `training.train`.
+    cv : int, splitter, iterable of (train, test), None or False
+        Folds: None is 5, False none at all. Dask collections take numbers only.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, before any work; for bad data; for folds without rows of a class to train on.
+    """
+    loss = settings.check()
+    data = partitions(X, y, sample_weight, classify=loss.classifies)
+    folds = None if cv is False else divide(data, cv, settings.random_state)
+    began = time.perf_counter()
+    with (
+        client_for(data, client) as running,
+        contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
+    ):
+        check_facts(engine.facts, loss)
+        if engine.device != "cpu" and folds is not None:
+            raise ValueError("cross-validation in one pass wants rows in host memory: give device='cpu'")
+        classes, problems = problems_of(engine.facts, loss, settings)
+        loading = time.perf_counter() - began
+        yield Family(engine, loss, settings, classes, [problem for problem, _ in problems], folds, loading)
+
+
+def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
+    """Folds as scikit-learn's for data in memory; for lazy data drawn at random, class by class in each partition."""
+    if data.arrays is None:
+        n = 5 if cv is None else cv
+        if not isinstance(n, (int, np.integer)) or n < 2:
+            raise ValueError(f"cv={cv!r}: dask collections take a number of folds of at least 2, which are then drawn")
+        seed = random_state if isinstance(random_state, (int, np.integer)) else None
+        seed = int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
+        roles = tuple(tuple(int(g == v) for v in range(n)) for g in range(n))
+        return Folds(f"{n} drawn from {seed}", roles, seed)
+    X, y, _ = data.arrays
+    splitter = check_cv(cv, y, classifier=data.classify)
+    n = X.shape[0]
+    roles_of_row: list[np.ndarray] = []
+    for train, test in splitter.split(np.zeros(n), np.asarray(y)):
+        role = np.full(n, 2, np.int8)
+        role[train] = 0
+        if (role[test] == 0).any():
+            raise ValueError(f"cv: fold {len(roles_of_row)} has rows both to train on and to hold out")
+        role[test] = 1
+        roles_of_row.append(role)
+    table, groups = np.unique(np.stack(roles_of_row, axis=1), axis=0, return_inverse=True)
+    return Folds(uuid.uuid4().hex, tuple(map(tuple, table.tolist())), None, np.ravel(groups).astype(np.int16))
+
+
+def warn(reports: Sequence[Report], tol: float) -> None:
+    """Tell in a ConvergenceWarning of the problems that did not reach `tol`."""
+    failed = [report for report in reports if not report.converged]
+    if failed:
+        worst = max(failed, key=lambda report: report.relative_gap)
+        warnings.warn(
+            f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: {worst.reason} (reached: "
+            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the columns of X.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

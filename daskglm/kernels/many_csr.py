@@ -1,0 +1,68 @@
+"""CPU kernel for many problems on wide sparse rows at once: a stored value meets the coefficients of all problems.
+
+Beside `many`, which makes tiles of sparse rows dense and so wants few features. W has a row for each feature, so that
+what one stored value needs is contiguous.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from daskglm.kernels.many import losses_of_tile, targets_of_tile
+
+FAST = {"contract", "reassoc", "nsz"}
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
+    data, indices, indptr = X
+    last = len(data) - 1
+    z[:] = W[d]
+    for q in range(indptr[i], indptr[i + 1]):
+        value, w = data[min(q, last)], W[np.uint64(indices[q])]
+        for p in range(len(z)):
+            z[p] += value * w[p]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
+    data, indices, indptr = X
+    last = len(data) - 1
+    for q in range(indptr[i], indptr[i + 1]):
+        value, g = data[min(q, last)], out[np.uint64(indices[q])]
+        for p in range(len(slope)):
+            g[p] += value * slope[p]
+    for p in range(len(slope)):
+        out[d, p] += slope[p]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def evaluate(  # type: ignore[no-untyped-def]
+    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, tiles, sums, values, counts
+):
+    """Sums of many problems over some tiles of sparse rows; arguments as those of `many.evaluate`, but for W.
+
+    W (d + 1, P) has the intercepts last; so has `sums`, which is like it, or empty where gradients are not wanted.
+    """
+    P = W.shape[1]
+    spare = rows + 8
+    z, slopes, curvature, row = np.empty((P, spare)), np.zeros((P, spare)), np.empty(rows), np.empty(P)
+    Y, S, R = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(rows)
+    for number in tiles:
+        here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
+        n = len(here)
+        targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
+        s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
+        for t in range(n):
+            _row_forward(X, here[t], W, d, row)
+            for p in range(P):
+                z[p, t] = row[p]
+        for p in range(P):
+            losses_of_tile(code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], curvature[:n],
+                           values[:, p], counts[p])  # fmt: skip
+        if sums.shape[0] > 0:
+            for t in range(n):
+                for p in range(P):
+                    row[p] = slopes[p, t]
+                _row_backward(X, here[t], row, d, sums)
