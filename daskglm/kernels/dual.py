@@ -1,7 +1,8 @@
 """CPU kernels of stochastic dual coordinate ascent: one sweep over rows in random order, for dense and sparse rows.
 
 X is a dense array or the triple (data, indices, indptr) of `csr`; the sweep is written once, what touches a row is
-chosen by the type of X when numba compiles. A sweep belongs to one thread and one replica of the shared vector.
+chosen by the type of X when numba compiles. Sparse rows are cut out as slices and their sums not reassociated, for the
+reasons that `csr` gives. A sweep belongs to one thread and one replica of the shared vector.
 """
 
 from __future__ import annotations
@@ -58,54 +59,72 @@ def _fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
 
 
 @overload(_dot, jit_options={"fastmath": REASSOCIATE})
-def _dot_of(X, i, v):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
+def _dense_dot(X, i, v):  # type: ignore[no-untyped-def]
+    if not isinstance(X, types.Array):
+        return None
 
-        def dense(X, i, v):  # type: ignore[no-untyped-def]
-            x = X[i]
-            total = 0.0
-            for j in range(len(x)):
-                total += x[j] * v[j]
-            return total
-
-        return dense
-
-    def sparse(X, i, v):  # type: ignore[no-untyped-def]
-        data, indices, indptr = X
+    def dot(X, i, v):  # type: ignore[no-untyped-def]
+        x = X[i]
         total = 0.0
-        if len(data) == 1:  # a pattern: all stored values are this one
-            for p in range(indptr[i], indptr[i + 1]):
-                total += v[np.uint64(indices[p])]
-            return total * data[0]
-        for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * v[np.uint64(indices[p])]
+        for j in range(len(x)):
+            total += x[j] * v[j]
         return total
 
-    return sparse
+    return dot
+
+
+@overload(_dot)
+def _sparse_dot(X, i, v):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+        return None
+
+    def dot(X, i, v):  # type: ignore[no-untyped-def]
+        data, indices, indptr = X
+        places = indices[indptr[i] : indptr[i + 1]]
+        total = 0.0
+        if len(data) == 1:  # a pattern: all stored values are this one
+            for p in range(len(places)):
+                total += v[np.uint64(places[p])]
+            return total * data[0]
+        values = data[indptr[i] : indptr[i + 1]]
+        for p in range(len(places)):
+            total += values[p] * v[np.uint64(places[p])]
+        return total
+
+    return dot
 
 
 @overload(_axpy, jit_options={"fastmath": REASSOCIATE})
-def _axpy_of(X, i, s, v):  # type: ignore[no-untyped-def]
+def _dense_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    if not isinstance(X, types.Array):
+        return None
+
+    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+        x = X[i]
+        for j in range(len(x)):
+            v[j] += s * x[j]
+
+    return axpy
+
+
+@overload(_axpy)
+def _sparse_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
     if isinstance(X, types.Array):
+        return None
 
-        def dense(X, i, s, v):  # type: ignore[no-untyped-def]
-            x = X[i]
-            for j in range(len(x)):
-                v[j] += s * x[j]
-
-        return dense
-
-    def sparse(X, i, s, v):  # type: ignore[no-untyped-def]
+    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
         data, indices, indptr = X
+        places = indices[indptr[i] : indptr[i + 1]]
         if len(data) == 1:
             s *= data[0]
-            for p in range(indptr[i], indptr[i + 1]):
-                v[np.uint64(indices[p])] += s
+            for p in range(len(places)):
+                v[np.uint64(places[p])] += s
         else:
-            for p in range(indptr[i], indptr[i + 1]):
-                v[np.uint64(indices[p])] += s * data[p]
+            values = data[indptr[i] : indptr[i + 1]]
+            for p in range(len(places)):
+                v[np.uint64(places[p])] += s * values[p]
 
-    return sparse
+    return axpy
 
 
 @overload(_fetch_rows)
@@ -136,8 +155,9 @@ def _fetch_shared_of(X, i, v):  # type: ignore[no-untyped-def]
 
     def sparse(X, i, v):  # type: ignore[no-untyped-def]
         _, indices, indptr = X
-        for p in range(indptr[i], min(indptr[i + 1], indptr[i] + SHARED_AHEAD)):
-            _fetch(v, indices[p])
+        places = indices[indptr[i] : min(indptr[i + 1], indptr[i] + SHARED_AHEAD)]
+        for p in range(len(places)):
+            _fetch(v, places[p])
 
     return sparse
 
