@@ -1,16 +1,23 @@
 """Losses and kernels against NumPy in float64 and finite differences, for every loss, storage, dtype and weighting."""
 
+import platform
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
+import daskglm
+from benchmarks.problems import higgs_like
 from daskglm.blocks import Place, to_block
 from daskglm.engine import Local
+from daskglm.kernels import dense
 from daskglm.losses import LOSSES, tile
 from daskglm.messages import Evaluate, HessianVector, OnHull, Problem
-from tests.conftest import make_problem
+from tests.conftest import make_problem, objective
 
 KINKED = ("squared_hinge", "smoothed_hinge", "hinge")
 
@@ -53,6 +60,37 @@ def test_losses_at_ordinary_and_extreme_margins(name):
         tile(LOSSES[name].code, y, z, np.empty(0), slope, curvature)
         np.testing.assert_allclose(slope, s, rtol=1e-13, atol=1e-300)
         np.testing.assert_allclose(curvature, c, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_logistic_loss_over_the_whole_range_of_margins(label):
+    size = np.logspace(-300, 300, 2403)
+    z = np.concatenate([-size, size, np.linspace(-750, 750, 30_001)])
+    y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
+    tile(LOSSES["logistic"].code, y, z, np.empty(0), slope, curvature)
+    singles = [tile(0, y[i : i + 1], z[i : i + 1], np.empty(0), np.empty(1), np.empty(1)) for i in range(0, len(z), 7)]
+    value, s, c = reference("logistic", y, z)
+    normal = np.abs(z) < 700  # beyond, slopes and curvatures are below any that matter beside the rounding of sums
+    np.testing.assert_allclose(singles, value[::7], rtol=2e-15, atol=1e-300)
+    np.testing.assert_allclose(slope[normal], s[normal], rtol=2e-15)
+    np.testing.assert_allclose(curvature[normal], c[normal], rtol=4e-15)
+    np.testing.assert_allclose(slope, s, rtol=2e-15, atol=1e-300)
+    assert (curvature >= 0).all()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
+def test_losses_and_dense_products_are_made_of_packed_instructions():
+    y = np.ones(64)
+    tile(0, y, y, np.empty(0), y.copy(), y.copy())
+    assembly = tile.inspect_asm(tile.signatures[0])
+    # the logistic loss has two divisions, the smoothed hinge others, and nothing but loops over rows has them packed
+    assert len(re.findall(r"divpd\s.*[xyz]mm", assembly)) >= 3
+    assert not re.search(r"call\w*\s.*\b(exp|log1p)\b", assembly)
+    product = njit(error_model="numpy")(dense.hessian_vector.py_func)
+    product(np.ones((64, 5), np.float32), y, np.ones(5), 0.0, 0, 64, np.zeros(6))
+    assembly = product.inspect_asm(product.signatures[0])
+    assert re.search(r"cvtps2pd\s", assembly)
+    assert re.search(r"(fmadd\d+|mul)pd\s", assembly)
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
@@ -173,3 +211,23 @@ def test_wide_index_types_and_read_only_arrays():
         value, slope, _ = reference("logistic", y, rows @ np.ones(6))
         np.testing.assert_allclose(got["value"], value.sum())
         np.testing.assert_allclose(got["gradient"], rows.T @ slope, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("solver", "sparse"), [("newton", False), ("tron", False), ("tron", True), ("lbfgs", False), ("lbfgs", True)]
+)
+def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver, sparse):
+    """The optimum is found here by Newton's method in NumPy, in float64 on the float32 numbers as they are stored."""
+    X, y = higgs_like(20_000)
+    exact = X.astype(np.float64)
+    w = np.zeros(X.shape[1])
+    for _ in range(12):
+        _, slope, curvature = reference("logistic", y, exact @ w)
+        hessian = exact.T @ (curvature[:, None] * exact) + np.eye(len(w))
+        w -= np.linalg.solve(hessian, exact.T @ slope + w)
+    best = objective(exact, y, w, 0.0, 1.0, "logistic")
+    model = daskglm.fit(sp.csr_matrix(X) if sparse else X, y, solver=solver, tol=1e-10, fit_intercept=False)
+    assert model.report_.converged
+    reached = objective(exact, y, model.coef_, 0.0, 1.0, "logistic")
+    assert (reached - best) / best <= 1e-9
+    assert model.report_.objective == pytest.approx(reached, rel=1e-12)

@@ -29,7 +29,8 @@ from daskglm.losses import tile
 TILE_BYTES = 64 * 1024
 MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
 GRAM_ROWS = 128  # rows of a tile when the Gram is wanted: float32 products are summed over so many, then in float64
-NARROW_BYTES = 256  # rows up to which the next tile is fetched while this one is worked on
+NARROW_BYTES = 256  # rows up to which several are taken at once, and the next tile fetched while this one is worked on;
+# longer ones are read faster one by one, in order
 LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
 
 
@@ -83,10 +84,10 @@ def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
     """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead` on are fetched."""
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
-    narrow = d * X.itemsize <= NARROW_BYTES
-    whole = _whole(X, start, stop, len(w)) if narrow or d > LONG else 0
+    short = d * X.itemsize <= NARROW_BYTES
+    whole = _whole(X, start, stop, len(w)) if short or d > LONG else 0
     for t in range(0, whole, LANES):
-        if narrow and t % (2 * LANES) == 0:
+        if short and t % (2 * LANES) == 0:
             _fetch(flat, (ahead + t // 2) * d, LANES * d)
         dots(flat, (start + t) * d, d, w, vectors, b, z, t)
     for i in range(start + whole, stop):
@@ -102,10 +103,10 @@ def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-de
     """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from `ahead` on is fetched."""
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
-    narrow = d * X.itemsize <= NARROW_BYTES
+    short = d * X.itemsize <= NARROW_BYTES
     whole = _whole(X, start, start + count, len(out))
     for t in range(0, whole, LANES):
-        if narrow and t % (2 * LANES) == 0:
+        if short and t % (2 * LANES) == 0:
             _fetch(flat, (ahead + whole // 2 + t // 2) * d, LANES * d)
         add_rows(flat, (start + t) * d, d, slope, t, out, vectors)
     for t in range(whole, count):
@@ -147,27 +148,36 @@ def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True)
-def _rank_update(panels, scaled, count, d, block, gram):  # type: ignore[no-untyped-def]
+def _rank_update(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += [X 1]' D [X 1] of one tile, block by block, on as much of each as lies within d + 1.
 
     Not left to BLAS, whose own threads fight with ours and which reads rows and scaled rows from memory.
     """
     width = _numbers(panels, PANEL_BYTES)
-    gap = panels.shape[1] * width
-    left, right = scaled.reshape(scaled.size), panels.reshape(panels.size)
+    gap, side = panels.shape[1] * width, gram.shape[0]
+    left, right, out = scaled.reshape(scaled.size), panels.reshape(panels.size), gram.reshape(gram.size)
     for p in range(len(panels)):
         for q in range(p, len(panels), 2):
-            pair = min(len(panels) - q, 2)
-            last = min(d + 1 - q * width, pair * width)
-            for j in range(0, min(width, d + 1 - p * width), BLOCK_ROWS):
-                if pair == 2:
-                    products_2(left, p * gap + j, right, q * gap, count, gap, block)
+            both = q + 1 < len(panels)
+            columns = 2 * width if both else width
+            for j in range(p * width, min((p + 1) * width, d + 1), BLOCK_ROWS):
+                fits = j + BLOCK_ROWS <= side and q * width + columns <= side
+                to, at, apart = (out, j * side + q * width, side) if fits else (edge, 0, columns)
+                if both:
+                    products_2(left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart)
                 else:
-                    products_1(left, p * gap + j, right, q * gap, count, gap, block)
-                for i in range(min(BLOCK_ROWS, d + 1 - p * width - j)):
-                    to = gram[p * width + j + i, q * width : q * width + last]
-                    for k in range(last):
-                        to[k] += block[i * pair * width + k]
+                    products_1(left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart)
+                if not fits:
+                    _add_edge(edge, columns, gram, j, q * width, d)
+
+
+@njit(nogil=True, cache=True)
+def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
+    """Add the part within d + 1 of a block that reaches past the end of gram, and clear it."""
+    for i in range(min(BLOCK_ROWS, d + 1 - j)):
+        for m in range(min(columns, d + 1 - k)):
+            gram[j + i, k + m] += edge[i * columns + m]
+    edge[:] = 0.0
 
 
 # ---------------------------------------------------------------------------- what is called
@@ -197,7 +207,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     width = _numbers(X, PANEL_BYTES)
     panels = np.zeros((d // width + 1 if wanted else 0, rows, width), X.dtype)
     scaled = np.empty_like(panels)
-    block = np.empty(2 * BLOCK_ROWS * width, X.dtype)
+    edge = np.zeros(2 * BLOCK_ROWS * width)
     total = 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
@@ -212,7 +222,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
             diagonal[d] += c.sum()
         if wanted:
             _pack(X, c, lo, n, panels, scaled)
-            _rank_update(panels, scaled, n, d, block, gram)
+            _rank_update(panels, scaled, n, d, edge, gram)
     sums[:d] += out[:d]
     sums[d + 1] += total
 

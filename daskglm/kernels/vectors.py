@@ -198,9 +198,11 @@ def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: An
 
 def _products(panels: int) -> Any:
     @intrinsic
-    def products(typingctx: Any, left: Any, j: Any, right: Any, k: Any, count: Any, gap: Any, out: Any) -> Any:
+    def products(
+        typingctx: Any, left: Any, j: Any, right: Any, k: Any, count: Any, gap: Any, out: Any, to: Any, side: Any
+    ) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            left, j, right, k, count, gap, out = args
+            left, j, right, k, count, gap, out, to, side = args
             itemsize = np.dtype(str(sig.args[0].dtype)).itemsize
             width = PANEL_BYTES // itemsize
             a, b = _place(context, builder, sig.args[0], left, j), _place(context, builder, sig.args[2], right, k)
@@ -216,16 +218,23 @@ def _products(panels: int) -> Any:
                 return [_multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
 
             sums = _loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
+            doubles = ir.VectorType(ir.DoubleType(), width)
+            first = _place(context, builder, sig.args[6], out, to)
             for i, total in enumerate(sums):
-                place = _place(context, builder, sig.args[6], out, ir.Constant(j.type, i * width))
-                builder.store(total, builder.bitcast(place, total.type.as_pointer()), align=itemsize)
+                row = builder.mul(side, ir.Constant(side.type, i // panels))
+                at = builder.gep(first, [builder.add(row, ir.Constant(side.type, i % panels * width))])
+                place = builder.bitcast(at, doubles.as_pointer())
+                wide = total if total.type == doubles else builder.fpext(total, doubles)
+                builder.store(builder.fadd(builder.load(place, align=8), wide), place, align=8)
             return context.get_dummy_value()
 
-        return types.void(left, types.intp, right, types.intp, types.intp, types.intp, out), generate
+        places = types.intp, types.intp, types.intp
+        return types.void(left, types.intp, right, *places, out, types.intp, types.intp), generate
 
     return products
 
 
-# Out = A' B in the panels' precision: A the BLOCK_ROWS columns from left[j], B one panel from right[k], or that and the
-# one `gap` numbers further. Panels have `count` rows of PANEL_BYTES; `out`, row by row, stays in registers to the end.
+# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the BLOCK_ROWS columns from left[j], B one panel
+# from right[k], or that and the one `gap` numbers further. Panels have `count` rows of PANEL_BYTES; sums over these are
+# made in the panels' precision and stay in registers.
 products_1, products_2 = _products(1), _products(2)
