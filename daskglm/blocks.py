@@ -17,6 +17,7 @@ from daskglm.chunks import Span
 from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
 from daskglm.messages import Facts
 
+COUNTED_AT_ONCE = 1 << 16
 LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
 
 
@@ -257,7 +258,7 @@ def _labels(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
         low, high = y.min(), y.max()
         if low == high or ((y == low) | (y == high)).all():  # two classes, without hashing or sorting the rows
             _check_label(y, low, high, place)
-            return ((low,) if low == high else (low, high)), (y == high).astype(np.int32) * (low != high)
+            return ((low,) if low == high else (low, high)), (y == high).astype(np.int8) * np.int8(low != high)
     import pandas as pd
 
     codes, labels = pd.factorize(y)
@@ -273,9 +274,10 @@ def _labels(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
                 "a classifier wants labels of classes"
             )
     order = np.argsort(labels, kind="stable")
-    position = np.empty(len(order), np.int32)
-    position[order] = np.arange(len(order), dtype=np.int32)
-    return tuple(labels[order]), position[codes] if len(codes) else np.empty(0, np.int32)
+    index = np.int8 if len(order) <= np.iinfo(np.int8).max else np.int32
+    position = np.empty(len(order), index)
+    position[order] = np.arange(len(order), dtype=index)
+    return tuple(labels[order]), position[codes] if len(codes) else np.empty(0, index)
 
 
 def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
@@ -288,6 +290,11 @@ def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
 def _counts(
     labels: tuple[Any, ...], codes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[tuple[Any, int, float], ...]:
-    rows = np.bincount(codes, minlength=len(labels))
-    weight = rows if weights is None else np.bincount(codes, weights, minlength=len(labels))
+    rows, weight = np.zeros(len(labels), np.int64), np.zeros(len(labels))
+    for at in range(0, len(codes), COUNTED_AT_ONCE):  # bincount makes eight bytes of each code
+        part = slice(at, at + COUNTED_AT_ONCE)
+        rows += np.bincount(codes[part], minlength=len(labels))
+        if weights is not None:
+            weight += np.bincount(codes[part], weights[part], minlength=len(labels))
+    weight = rows if weights is None else weight
     return tuple((label, int(rows[k]), float(weight[k])) for k, label in enumerate(labels))

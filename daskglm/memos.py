@@ -91,8 +91,8 @@ def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 def _targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     if block.labels is None:
         return block.y, NOTHING if block.weight is None else block.weight
-    signs = np.array([1.0 if label == problem.positive else -1.0 for label in block.labels])
-    y = signs[block.y] if len(block.y) else NOTHING
+    signs = np.array([1 if label == problem.positive else -1 for label in block.labels], np.int8)
+    y = signs[block.y] if len(block.y) else np.empty(0, np.int8)
     factors = dict(problem.class_weight)
     by_label = np.array([factors.get(label, 1.0) for label in block.labels])
     if (by_label == 1.0).all():

@@ -67,12 +67,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass."""
+    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass.
+
+    Margins and curvatures stay with the rows under `token`, unless `keep` is false.
+    """
 
     w: np.ndarray
     token: int
     gram: bool = False
     diagonal: bool = False
+    keep: bool = True
 
 
 @dataclass(frozen=True)

@@ -131,10 +131,13 @@ class Objective:
         self._intercept_only[self.n_features :] = 1.0
 
     # ------------------------------------------------------------------ points
-    def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False) -> Point:
-        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round."""
+    def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False, keep: bool = True) -> Point:
+        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round.
+
+        Unless margins are kept (24 bytes a row), to search between points or multiply by the Hessian is a pass more.
+        """
         token = next(tokens)
-        totals = self.ask(Evaluate(w, token, gram, diagonal))
+        totals = self.ask(Evaluate(w, token, gram, diagonal, keep))
         pw = self._penalised * w
         hessian = None
         if gram:

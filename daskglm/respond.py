@@ -185,7 +185,8 @@ class Shard:
         d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
         w, b = self.home.coefficients(request.w, d)
         bare = [request.gram and self.home.gram_without_curvature(memo.rows) for memo in memos]
-        for i, memo in enumerate(memos):
+        keep = request.keep or self.home is not host
+        for i, memo in enumerate(memos if keep else []):
             memo.reserve(request.token)
             memo.curvature_of = None if bare[i] else request.token
         side = gram_side(d) if request.gram else 0
@@ -194,10 +195,10 @@ class Shard:
             sums, diagonal, gram = zeros(d + 2), zeros(d + 1 if request.diagonal else 0), zeros(side, side)
             for i, lo, hi in pieces:
                 m = memos[i]
-                curvature = NOTHING if bare[i] else m.curvature
-                m.kernels.evaluate(
-                    code, m.rows, m.y, m.weight, w, b, lo, hi, m.margins[request.token], curvature, sums, diagonal, gram
-                )
+                z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
+                if keep and not bare[i]:
+                    curvature = m.curvature
+                m.kernels.evaluate(code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram)
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
         threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None

@@ -117,14 +117,17 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop); see `dense`."""
     d = len(sums) - 2
     rows = _tile_rows(d, stop - start)
+    kept = len(z) > 0
     slope = np.empty(rows)
+    here, there = np.empty(0 if kept else rows), np.empty(0 if kept else rows)
     total = 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
-        _forward(X, w, b, lo, hi, z[lo:hi])
-        c = curvature[lo:hi]
-        total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[:n], c)
+        m = z[lo:hi] if kept else here[:n]
+        c = curvature[lo:hi] if kept else there[:n]
+        _forward(X, w, b, lo, hi, m)
+        total += tile(code, y[lo:hi], m, weight[lo:hi], slope[:n], c)
         _backward(X, slope, lo, n, sums)
         sums[d] += slope[:n].sum()
         if len(diagonal) > 0:

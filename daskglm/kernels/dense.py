@@ -197,12 +197,13 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
 
     Margins go to z, curvatures to `curvature` (both (n,)). `sums` (d + 2,) gets X' slope, the sum of slopes and that
     of losses; `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of side `gram_side(d)`, the upper
-    triangle of [X 1]' D [X 1] in its leading d + 1 rows. An empty `diagonal` or `gram` is not wanted.
+    triangle of [X 1]' D [X 1] in its leading d + 1 rows. Empty z and `curvature`, `diagonal` or `gram` are not wanted.
     """
     d = X.shape[1]
     wanted = gram.shape[0] > 0
     rows = GRAM_ROWS if wanted else _tile_rows(X)
-    slope = np.empty(rows)
+    kept = len(z) > 0
+    slope, here, there = np.empty(rows), np.empty(rows), np.empty(rows)
     wide, out = _padded(w), np.zeros(_vectors(d) * LANES)
     width = _numbers(X, PANEL_BYTES)
     panels = np.zeros((d // width + 1 if wanted else 0, rows, width), X.dtype)
@@ -212,9 +213,11 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
-        c, s = curvature[lo:hi], slope[:n]
-        _forward(X, wide, b, lo, hi, z[lo:hi], hi)
-        total += tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], s, c)
+        s = slope[:n]
+        m = z[lo:hi] if kept else here[:n]
+        c = curvature[lo:hi] if kept else there[:n]
+        _forward(X, wide, b, lo, hi, m, hi)
+        total += tile(code, y[lo:hi], m, weight[lo:hi], s, c)
         _backward(X, s, lo, n, out, hi)
         sums[d] += s.sum()
         if len(diagonal) > 0:

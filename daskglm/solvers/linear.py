@@ -155,7 +155,13 @@ def _to_border(
 
 
 def backtrack(
-    objective: Objective, point: Point, trial: Point, reference: float | None = None, *, gram: bool = False
+    objective: Objective,
+    point: Point,
+    trial: Point,
+    reference: float | None = None,
+    *,
+    gram: bool = False,
+    keep: bool = True,
 ) -> Point | None:
     """The trial point if it decreases the objective enough, else the first point between that does.
 
@@ -176,6 +182,6 @@ def backtrack(
         values = objective.between(point, trial, steps)
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
-            return objective.at(point.w + steps[good[0]] * (trial.w - point.w), gram=gram)
+            return objective.at(point.w + steps[good[0]] * (trial.w - point.w), gram=gram, keep=keep)
         t = float(steps[-1])
     return None

@@ -22,6 +22,7 @@ NEAREST = 0.03  # at most as a share of the value
 GRAM_FEATURES = 20.0  # a Gram costs as many passes as a row has values over this
 FAIR = 1.5  # times as many passes with a sample's Hessian may be, to be worth a Gram
 MEMORY = 20
+MANY_ROWS, LONG_ROW = 300_000, 240  # rows, and bytes of one, from which and below which margins are not kept
 SEED = 20
 
 
@@ -47,16 +48,27 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
         The bound on relative suboptimality that is wanted: it tells which Hessian is cheaper.
     """
     model = None if w.any() else from_samples(objective)
-    point = objective.at(w, gram=True) if model is None else (yield from _by_model(objective, model, tol))
+    keep = _keeps(objective)
+    if model is None:
+        point = objective.at(w, gram=True, keep=keep)
+    else:
+        point = yield from _by_model(objective, model, tol)
     while True:
         yield point
         step = newton_step(point.gram, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
-        accepted = backtrack(objective, point, objective.at(point.w + step, gram=True), gram=True)
+        trial = objective.at(point.w + step, gram=True, keep=keep)
+        accepted = backtrack(objective, point, trial, gram=True, keep=keep)
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
+
+
+def _keeps(objective: Objective) -> bool:
+    """Whether margins are few beside the rows: most steps are unit steps, which do not need them."""
+    facts = objective.engine.facts
+    return facts.n_rows < MANY_ROWS or facts.nbytes > LONG_ROW * facts.n_rows
 
 
 def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
@@ -67,14 +79,16 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
     inverse = inverse_of(model.gram)
     pairs: deque[Pair] = deque(maxlen=MEMORY)
     rate = model.rate
-    point = objective.at(model.w)
+    keep = _keeps(objective)
+    point = objective.at(model.w, keep=keep)
     while True:
         yield point
         step = -inverse_times(pairs, inverse, point.gradient)
         gram = not _suffices(objective, point, rate, tol)
-        accepted = backtrack(objective, point, objective.at(point.w + step, gram=gram), gram=gram)
+        trial = objective.at(point.w + step, gram=gram, keep=keep)
+        accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
         if accepted is None or accepted.gram is not None:
-            return accepted or objective.at(point.w, gram=True)
+            return accepted or objective.at(point.w, gram=True, keep=keep)
         change = accepted.gradient - point.gradient
         pair = Pair(accepted.w - point.w, change, float(change @ (accepted.w - point.w)))
         if pair.curvature > 0.0:
