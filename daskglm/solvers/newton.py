@@ -16,6 +16,7 @@ from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, n
 ROWS_A_FEATURE = 20  # of the first sample
 GROWTH = 4.0  # from one sample to the next
 LAST_SAMPLE = 0.1  # largest share of the rows in a sample
+ENOUGH = 3.0
 LEAST_VALUES = 1_000_000  # stored values from which samples pay
 NEAR = 10.0  # statistical errors of a sample within which one more step suffices for it,
 NEAREST = 0.03  # at most as a share of the value
@@ -47,7 +48,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
     tol : float
         The bound on relative suboptimality that is wanted: it tells which Hessian is cheaper.
     """
-    model = None if w.any() else from_samples(objective)
+    model = None if w.any() else from_samples(objective, tol)
     keep = _keeps(objective)
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
@@ -108,13 +109,13 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
     return FAIR * steps < 1.0 + facts.nonzeros / max(facts.n_rows, 1) / GRAM_FEATURES
 
 
-def from_samples(objective: Objective) -> Model | None:
+def from_samples(objective: Objective, tol: float) -> Model | None:
     """Newton's method on random samples of the rows, each larger than the last; None where they would not pay.
 
     A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is solved to that
     (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
     """
-    sizes = sample_sizes(objective)
+    sizes = sample_sizes(objective, tol)
     if not sizes:
         return None
     w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
@@ -136,15 +137,19 @@ def from_samples(objective: Objective) -> Model | None:
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
-def sample_sizes(objective: Objective) -> list[float]:
-    """Shares of the rows for samples that grow to `LAST_SAMPLE`; none where all rows are few or far away."""
+def sample_sizes(objective: Objective, tol: float = 1e-6) -> list[float]:
+    """Shares of the rows for samples that grow; none where all rows are few or far away.
+
+    One step on all rows by the Hessian of m of them leaves about (d / m)^2 of the value, so the last sample has
+    `ENOUGH` d / sqrt(tol) rows, or `LAST_SAMPLE` of all.
+    """
     facts = objective.engine.facts
     if not objective.engine.samples or facts.nonzeros < LEAST_VALUES:
         return []
     rarest = min((rows for _, rows, _ in facts.classes), default=facts.n_rows) / facts.n_rows
     least = ROWS_A_FEATURE * objective.size / facts.n_rows / min(2.0 * rarest, 1.0)
     sizes = []
-    fraction = LAST_SAMPLE
+    fraction = min(LAST_SAMPLE, ENOUGH * objective.size / math.sqrt(min(max(tol, 1e-12), 1e-5)) / facts.n_rows)
     while fraction >= least:
         sizes.append(fraction)
         fraction /= GROWTH
