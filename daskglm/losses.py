@@ -127,8 +127,13 @@ def exp(x: float) -> float:
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def log1p(t: float) -> float:
-    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t)): the series in s^2 <= 1/9 up to s^33."""
-    s = t / (2.0 + t)
+    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t))."""
+    return _twice_artanh(t / (2.0 + t))
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def _twice_artanh(s: float) -> float:
+    """2 artanh(s) for 0 <= s <= 1/3: the series in s^2 up to s^33."""
     q = s * s
     p = 1.0 / 33.0
     p = p * q + 1.0 / 31.0
@@ -166,11 +171,12 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
             s = weight[t] if weighted else 1.0
             m = y[t] * z[t]
             e = exp(-abs(m))
-            other = 1.0 / (1.0 + e)
+            both = 1.0 / ((1.0 + e) * (2.0 + e))  # one division for the slope's and the logarithm's
+            other = (2.0 + e) * both
             p = e * other if m > 0.0 else other
             slope[t] = -s * y[t] * p
             curvature[t] = s * e * other * other
-            total += s * (max(-m, 0.0) + log1p(e) + 0.0 * m)
+            total += s * (max(-m, 0.0) + _twice_artanh(e * (1.0 + e) * both) + 0.0 * m)
     elif code == SQUARED_HINGE:
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0
