@@ -16,7 +16,7 @@ from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, n
 ROWS_A_FEATURE = 20  # of the first sample
 GROWTH = 4.0  # from one sample to the next
 LAST_SAMPLE = 0.1  # largest share of the rows in a sample
-ENOUGH = 3.0
+ENOUGH = 5.0
 LEAST_VALUES = 1_000_000  # stored values from which samples pay
 NEAR = 10.0  # statistical errors of a sample within which one more step suffices for it,
 NEAREST = 0.03  # at most as a share of the value

@@ -1,0 +1,92 @@
+"""Guard against slower solvers on any machine: passes, rounds, bytes reduced and temporary memory of fixed problems.
+
+The limits are what was counted when they were written, plus the little that rounding may change; a change that lowers
+one should lower it here too.
+"""
+
+import tracemalloc
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daskglm
+
+
+def low_dimensional(n=500_000, d=12):
+    """Dense float32 rows of correlated columns, labels of a noisy linear model."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    X[:, 1:] += 0.5 * X[:, :-1]
+    z = 0.5 * X @ rng.standard_normal(d, dtype=np.float32)
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1, -1)
+
+
+def text_like(n=20_000, d=8_000, per_row=40):
+    """Sparse rows of norm one whose features' frequencies follow a power law."""
+    rng = np.random.default_rng(2)
+    columns = np.minimum((rng.random(n * per_row) ** 3 * d).astype(np.int32), d - 1)
+    X = sp.csr_matrix((np.ones(n * per_row, np.float32), columns, np.arange(0, n * per_row + 1, per_row)), (n, d))
+    X.sum_duplicates()
+    X.data += np.random.default_rng(3).random(len(X.data), dtype=np.float32)
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
+    X.data /= np.repeat(norms, np.diff(X.indptr))
+    z = 8 * (X @ rng.standard_normal(d))
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1, -1)
+
+
+PROBLEMS = {"low-dimensional": low_dimensional, "text-like": text_like}
+MOST_PASSES = {  # to a proved tol of 1e-6, C = 1, no intercept
+    ("low-dimensional", "newton"): 2.2,
+    ("low-dimensional", "tron"): 29.4,
+    ("low-dimensional", "lbfgs"): 18.0,
+    ("low-dimensional", "sdca"): 10.0,
+    ("low-dimensional", "auto"): 2.2,
+    ("text-like", "tron"): 19.0,
+    ("text-like", "lbfgs"): 18.0,
+    ("text-like", "sdca"): 9.0,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Each problem made once."""
+    return {name: make() for name, make in PROBLEMS.items()}
+
+
+@pytest.mark.parametrize(("name", "solver"), MOST_PASSES)
+def test_passes_to_a_proved_1e_6(data, name, solver):
+    X, y = data[name]
+    report = daskglm.fit(X, y, solver=solver, fit_intercept=False, tol=1e-6, random_state=0).report_
+    assert report.relative_gap <= 1e-6
+    assert report.passes <= MOST_PASSES[name, solver]
+
+
+@pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 10), ("lbfgs", 17), ("sdca", 20)])
+def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_rounds):
+    X, y = data["low-dimensional"]
+    blocks = da.from_array(X[:100_000], chunks=(25_000, -1)), da.from_array(y[:100_000], chunks=25_000)
+    report = daskglm.fit(*blocks, solver=solver, fit_intercept=False, tol=1e-6, random_state=0).report_
+    assert report.converged
+    assert report.rounds <= most_rounds
+    d, workers = X.shape[1], 2
+    numbers = {"newton": d * d + d + 2, "lbfgs": d + 2, "sdca": 3 * d + 40}[solver]
+    assert report.bytes_reduced <= 8 * workers * numbers * report.rounds
+
+
+@pytest.mark.parametrize(
+    ("name", "solver", "share"),
+    [("low-dimensional", "newton", 0.22), ("low-dimensional", "auto", 0.22), ("text-like", "lbfgs", 0.48)],
+)
+def test_temporary_memory_beside_the_data(data, name, solver, share):
+    X, y = data[name]
+    nbytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    daskglm.fit(X[:4000], y[:4000], solver=solver, fit_intercept=False)
+    tracemalloc.start()
+    try:
+        daskglm.fit(X, y, solver=solver, fit_intercept=False, tol=1e-6)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= share * nbytes
