@@ -12,7 +12,6 @@ import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,10 @@ from daskglm.engines import client_for, make_engine
 from daskglm.inputs import Partitions, partitions
 from daskglm.joint import Columns, Joint
 from daskglm.kernels import to_host
-from daskglm.losses import LOGISTIC, Loss
+from daskglm.losses import Loss
 from daskglm.messages import Folds, Problem
 from daskglm.objective import Objective
 from daskglm.report import Reason, Report, combine
-from daskglm.solvers.ascend import ascend
 from daskglm.solvers.together import Solved, together
 from daskglm.training import Begin, Settings, check_facts, problems_of, solve_one
 
@@ -91,14 +89,14 @@ class Family:
         W = np.zeros((len(columns), self.joint.size)) if start is None else start.copy()
         losses, counts = np.zeros(len(columns)), np.zeros((len(columns), 4))
         reports: list[Report | None] = [None] * len(columns)
-        method = self._method(columns, start)
-        if method is not None:
+        if self._can_be_joint(columns):
             began, passes, rounds = time.perf_counter(), self.joint.passes, self.joint.rounds
-            solved = method()
+            max_iter = JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
+            solved = together(self.joint, columns, start, tol=float(self.settings.tol), max_iter=max_iter)
             W, losses, counts = solved.found.W, solved.found.losses, solved.found.counts
             spent = (time.perf_counter() - began, self.joint.passes - passes, self.joint.rounds - rounds)
             reports = [
-                None if solved.reasons[p] is Reason.NO_PROGRESS else self._report(method.func, solved, p, spent)
+                None if solved.reasons[p] is Reason.NO_PROGRESS else self._report(solved, p, spent)
                 for p in range(len(columns))
             ]
         left = [p for p, report in enumerate(reports) if report is None]
@@ -109,20 +107,15 @@ class Family:
             losses, counts = found.losses, found.counts
         return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
 
-    def _method(self, columns: Columns, start: np.ndarray | None) -> partial[Solved] | None:
-        """What solves these problems together, if anything does."""
-        facts, d, solver = self.engine.facts, self.joint.n_features, self.settings.solver
-        limits: dict[str, Any] = {"tol": float(self.settings.tol)}
-        limits["max_iter"] = JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
-        if self.engine.device != "cpu" or not np.isfinite(columns.C).all() or not math.isfinite(self.loss.smoothness):
-            return None
-        if solver in ("auto", "newton") and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES):
-            return partial(together, self.joint, columns, start, **limits)
-        wide = facts.sparse and d > SPARSE_FEATURES and not self.settings.out_of_core
-        if wide and start is None and self.loss.code == LOGISTIC and solver in ("auto", "sdca"):
-            seed = int(check_random_state(self.settings.random_state).randint(2**31 - 1))
-            return partial(ascend, self.joint, columns, seed=seed, **limits)
-        return None
+    def _can_be_joint(self, columns: Columns) -> bool:
+        facts, d = self.engine.facts, self.joint.n_features
+        return (
+            self.settings.solver in ("auto", "newton")
+            and self.engine.device == "cpu"
+            and math.isfinite(self.loss.smoothness)
+            and bool(np.isfinite(columns.C).all())
+            and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
+        )
 
     def _start(self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]) -> np.ndarray:
         """Where a problem starts: where it is, or if that is nowhere at the solution of the next smaller C."""
@@ -145,10 +138,10 @@ class Family:
         solution, report = solve_one(objective, Begin(w), settings, self.loading, 0, None)
         return to_host(solution.point.w), report
 
-    def _report(self, method: Any, solved: Solved, p: int, spent: tuple[float, float, int]) -> Report:
+    def _report(self, solved: Solved, p: int, spent: tuple[float, float, int]) -> Report:
         reason, facts = solved.reasons[p], self.engine.facts
         return Report(
-            solver="newton" if method is together else "sdca",
+            solver="newton",
             why=f"{len(solved.gaps)} problems together, which share passes over X",
             converged=reason.converged,
             reason=reason.value,

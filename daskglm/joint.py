@@ -17,7 +17,7 @@ import scipy.linalg
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import LOGISTIC, SQUARED, Loss
-from daskglm.messages import AscendMany, EvaluateMany, Problem, Totals, WeighGroups
+from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups
 
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
 
@@ -43,8 +43,7 @@ class Found:
     """Problems evaluated at W (P, size): objectives and gradients; held-out losses and counts (P, 4); Hessians asked.
 
     `counts` are weights of rows held out: positive ones predicted right, positive ones, the same of negative ones.
-    `moved` (P,) bounds how far any margin is from that at the problem's frame; `bends` (P,) are the objectives' second
-    derivatives in the intercept, where known.
+    `moved` (P,) bounds how far any margin is from that at the problem's frame.
     """
 
     W: np.ndarray
@@ -54,7 +53,6 @@ class Found:
     counts: np.ndarray
     hessians: np.ndarray
     moved: np.ndarray
-    bends: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class Joint:
         self.labels = labels
         self.radius = math.hypot(engine.facts.largest_row_norm, float(fit_intercept))
 
-    def ask(self, request: AscendMany | EvaluateMany | WeighGroups) -> Totals:
+    def ask(self, request: EvaluateMany | WeighGroups) -> Totals:
         """Pass a request to the engine, counting joint passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
@@ -170,18 +168,7 @@ class Joint:
             totals["counts"],
             hessians,
             totals["moments"] ** (1.0 / MOMENT) if frames else np.zeros(len(columns)),
-            scale * totals.get("bends", 0.0),
         )
-
-    def epoch(
-        self, columns: Columns, V: np.ndarray, base: np.ndarray, ids: np.ndarray, total: int, bias: float, solve: int,
-        number: int, seed: int,
-    ) -> AscendMany:  # fmt: skip
-        """The request for an epoch of dual ascent, see `messages.AscendMany`."""
-        return AscendMany(
-            V, base, columns.C, columns.of, columns.fold, ids, total, self.classes, bias, solve, number, seed,
-            self.engine.workers,
-        )  # fmt: skip
 
     def by_group(self, of: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1 pass, 1 round.
@@ -205,14 +192,14 @@ class Joint:
         return positive, float(by_label.sum()) - positive
 
     # ------------------------------------------------------------------ how good a point is
-    def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame] = ()) -> np.ndarray:
+    def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame]) -> np.ndarray:
         """Bound on (value - optimum) / optimum of each problem.
 
-        The best of three bounds on the excess: that of strong convexity, as `Objective.bound`; one by the curvature
-        in the intercept, see `excess_by_intercept`; and one by the Hessian of a frame, see `excess`.
+        The better of two bounds on the excess: that of strong convexity, as `Objective.bound`; and one by the Hessian
+        of a frame, see `excess`.
         """
         gaps = np.empty(len(columns))
-        for p in range(len(columns)):
+        for p, frame in enumerate(frames):
             value, g = float(found.values[p]), found.gradients[p]
             reach = math.sqrt(2.0 * max(value, 0.0)) * self.engine.facts.largest_row_norm
             bound = 0.5 * float(g[: self.n_features] @ g[: self.n_features])
@@ -221,26 +208,11 @@ class Joint:
                     *self.sides(int(columns.of[p]), int(columns.fold[p])), self.engine.facts.largest_target
                 )
                 bound += abs(float(g[-1])) * (abs(float(found.W[p, -1])) + reach + span)
-                bound = min(bound, self.excess_by_intercept(g, float(found.bends[p])))
-            if frames:
-                bound = min(bound, self.excess(g, frames[p], float(found.moved[p])))
+            bound = min(bound, self.excess(g, frame, float(found.moved[p])))
             bound = min(bound, value) if math.isfinite(value) else math.inf
             least = value - bound
             gaps[p] = 0.0 if bound == 0.0 else (bound / least if least > 0 else math.inf)
         return gaps
-
-    def excess_by_intercept(self, gradient: np.ndarray, bend: float) -> float:
-        """Bound on the excess of a logistic problem by the curvature in its intercept.
-
-        Let h be that, b the best intercept and t = -log(1 - |g_b| / h): as in `excess`, b is at most t away, which is
-        worth at most t |g_b|. On the way there g_w changes by no more than the largest row norm times what g_b does,
-        which is |g_b|; and with the best intercept the excess is at most |g_w|^2 / 2.
-        """
-        across = abs(float(gradient[-1]))
-        if self.loss.code != LOGISTIC or not across < bend:
-            return math.inf
-        norm = float(np.linalg.norm(gradient[:-1])) + self.engine.facts.largest_row_norm * across
-        return -across * math.log1p(-across / bend) + 0.5 * norm * norm
 
     def excess(self, gradient: np.ndarray, frame: Frame, moved: float) -> float:
         """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature varies slowly.

@@ -14,9 +14,8 @@ import numpy as np
 
 from daskglm.blocks import Block
 from daskglm.folds import groups
-from daskglm.joint_ascent import ascend, signs
 from daskglm.kernels import host, many, many_csr, to_host
-from daskglm.messages import AscendMany, EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups
+from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS, LEAST_ROWS = 1024, 64
@@ -45,15 +44,12 @@ def together(
     memos: Sequence[Any],
     facts: Facts,
     each: Each,
-    threads: int,
 ) -> Totals:
     """Answer a request for many problems with sums over the rows of all blocks."""
     if isinstance(request, WeighGroups):
         return {"weights": _weigh(problem, request, blocks, memos), "rows": 0}
     if any(memo.home is not host for memo in memos):
         raise NotImplementedError("many problems at once want rows in host memory")
-    if isinstance(request, AscendMany):
-        return ascend(problem, request, blocks, memos, each, threads)
     return _evaluate(problem, request, blocks, memos, facts, each)
 
 
@@ -78,6 +74,12 @@ def _by_group(group: np.ndarray, count: int, rows: int) -> tuple[np.ndarray, np.
     bounds = np.zeros((-(-n // rows), count + 1), np.int64)
     bounds[:, 1:] = np.bincount(place, minlength=len(bounds) * count).reshape(-1, count).cumsum(axis=1)
     return np.argsort(place, kind="stable").astype(np.int32 if n < 2**31 else np.int64), bounds
+
+
+def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
+    if block.labels is None:
+        return np.empty((0, 0))
+    return np.array([[1.0 if label == positive else -1.0 for label in block.labels] for positive in classes])
 
 
 def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memos: Sequence[Any]) -> np.ndarray:
@@ -180,15 +182,13 @@ class _Wide:
     def zeros(self) -> Totals:
         """Sums of no rows."""
         P, groups = self.roles.shape
-        zeros = {"gradients": np.zeros_like(self.W), "values": np.zeros((groups, P)), "counts": np.zeros((P, 4))}
-        return {**zeros, "bends": np.zeros(P)}
+        return {"gradients": np.zeros_like(self.W), "values": np.zeros((groups, P)), "counts": np.zeros((P, 4))}
 
     def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
         many_csr.evaluate(
             self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
             joint.rows, self.W, self.request.of, self.roles, tiles, to["gradients"], to["values"], to["counts"],
-            to["bends"],
         )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _rows(memo: Any, joint: JointMemo, block: Block, request: EvaluateMany) -> t
     """What the kernels want to know of a block's rows: labels, y, weights in training, weights held out, signs."""
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
-    return joint.labels, y, memo.weight, raw, signs(block, request.classes)
+    return joint.labels, y, memo.weight, raw, _signs(block, request.classes)
 
 
 def _roles(folds: Folds | None, fold: np.ndarray) -> np.ndarray:

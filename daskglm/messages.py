@@ -277,7 +277,7 @@ class EvaluateMany:
     Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
     ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
     that of the anchor) ** `kernels.many.MOMENT`, grams (groups or 1, Grams, size, size).
-    Of wide sparse rows there are no moments and Grams, but bends (P,): sums of the losses' curvatures.
+    Of wide sparse rows there are no moments and Grams.
     """
 
     W: np.ndarray
@@ -298,51 +298,7 @@ class WeighGroups:
     classes: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class AscendMany:
-    """An epoch of dual coordinate ascent for many logistic problems on wide sparse rows. 1 pass.
-
-    The dual variables lie with the rows and belong to a solve and the number of a round. Rows that are not where they
-    should be (their worker was lost) begin again at zero and sit this round out.
-
-    Parameters
-    ----------
-    V : (P, d + 1) array
-        Coefficients, last that of the constant feature `bias`.
-    base : (P,) array
-        What is added to margins besides.
-    C, of, fold : (P,) arrays
-        Weight of the losses, index into `classes`, fold held out (-1: none).
-    ids : (P,) array
-        Which of `total` problems these are.
-    solve, round : int
-        Name the dual variables.
-    shares : int
-        Workers among which the rows are.
-    totals : bool
-        Instead of an epoch add up C X' alpha, at the end of a round.
-
-    Reply: change (P, d + 1) of V, or with `totals` V; squares (P,) of the changes of dual variables; lost, number of
-    rows that began again.
-    """
-
-    V: np.ndarray
-    base: np.ndarray
-    C: np.ndarray
-    of: np.ndarray
-    fold: np.ndarray
-    ids: np.ndarray
-    total: int
-    classes: tuple[Any, ...]
-    bias: float
-    solve: int
-    round: int
-    seed: int
-    shares: int
-    totals: bool = False
-
-
-JointRequest = EvaluateMany | WeighGroups | AscendMany
+JointRequest = EvaluateMany | WeighGroups
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = Evaluate | HessianVector | InBall | OnHull | DualRequest | JointRequest
 

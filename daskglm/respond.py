@@ -18,7 +18,6 @@ from daskglm.ascent import Ascent, DualMemo, Side
 from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
 from daskglm.folds import trained_on
-from daskglm.joint_ascent import JointAscent
 from daskglm.joint_rows import JointMemo, together
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.losses import SMOOTHED_HINGE
@@ -59,7 +58,6 @@ class Memo:
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
         self.joint: JointMemo | None = None
-        self.joint_ascent: JointAscent | None = None
         self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
         y, weight = targets(block, problem)
         self.targets = self.vector(y)
@@ -190,7 +188,7 @@ class Shard:
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
         if isinstance(request, JointRequest):
-            return together(problem, request, self.blocks, memos, self.facts, self._each, len(self.pieces))
+            return together(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:

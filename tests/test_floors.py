@@ -32,9 +32,7 @@ FLOORS = {
     "kernels.many": 1,
     "kernels.many_csr": 1,
     "folds": 1,
-    "joint_ascent": 1,
     "joint_rows": 1,
-    "kernels.many_dual": 1,
     "chunks": 0,
     "dealing": 1,
     "epochs": 1,
@@ -68,7 +66,6 @@ FLOORS = {
     "solvers.staged": 4,
     "solvers.proximal": 4,
     "solvers.tron": 4,
-    "solvers.ascend": 4,
     "solvers.together": 4,
     "engines": 4,
     "training": 5,
@@ -100,8 +97,8 @@ WITHIN = {  # edges between modules of one floor
         (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
-    ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"), ("joint_rows", "joint_ascent"), ("joint_ascent", "blocks"), ("joint_ascent", "folds"), ("joint_ascent", "kernels"), ("joint_ascent", "kernels.many_dual"), ("joint_ascent", "messages"),
-    ("respond", "joint_ascent"), ("kernels.many_csr", "kernels.dual"), ("kernels.many_dual", "kernels.dual"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
+    ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"),
+    ("kernels.many_csr", "kernels.dual"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
     ("joint_rows", "kernels.many"), ("joint_rows", "kernels.many_csr"), ("joint_rows", "messages"), ("kernels.many_csr", "kernels.many"), ("respond", "folds"), ("respond", "joint_rows"),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
@@ -110,14 +107,13 @@ WITHIN = {  # edges between modules of one floor
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
-    ("solvers", "solvers.tron"), ("solvers.ascend", "solvers.together"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
+    ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
     ("solvers", "solvers.sdca"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
 SOLVERS_MAY_IMPORT = {"objective", "joint", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
     "solvers.linear": {"kernels"},  # to know where a Hessian is
-    "solvers.ascend": {"solvers.together"},  # how it ended is told alike
     "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {

@@ -52,11 +52,11 @@ def _ask(X, i, W):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, tiles, sums, values, counts, bends
+    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, tiles, sums, values, counts
 ):
     """Sums of many problems over some tiles of sparse rows; arguments as those of `many.evaluate`, but for W.
 
-    W (d + 1, P) has the intercepts last; so has `sums`, which is like it. `bends` (P,) gets the sums of curvatures.
+    W (d + 1, P) has the intercepts last; so has `sums`, which is like it.
     """
     P = W.shape[1]
     spare = rows + 8
@@ -75,7 +75,6 @@ def evaluate(  # type: ignore[no-untyped-def]
         for p in range(P):
             losses_of_tile(code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], curvature[:n],
                            values[:, p], counts[p])  # fmt: skip
-            bends[p] += curvature[:n].sum()
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], sums)
             for p in range(P):

@@ -47,7 +47,7 @@ def nowhere(P: int, size: int) -> Solved:
     """Problems that have not begun."""
     W, gradients, values, losses, counts = (np.zeros((P, *more)) for more in ((size,), (size,), (), (), (4,)))
     unknown = np.empty(0)
-    found = Found(W, values + math.inf, gradients, losses, counts, unknown, unknown, unknown)
+    found = Found(W, values + math.inf, gradients, losses, counts, unknown, unknown)
     return Solved(found, np.full(P, math.inf), [Reason.NO_PROGRESS] * P, np.zeros(P, np.int32))
 
 
