@@ -19,6 +19,7 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 
 from daskglm.engine import Engine
 from daskglm.engines import client_for, make_engine
@@ -223,7 +224,11 @@ def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
     X, y, _ = data.arrays
     n = X.shape[0]
     if data.classify and (cv is None or isinstance(cv, (int, np.integer))):
-        splitter, y = StratifiedKFold(5 if cv is None else cv), pd.factorize(np.asarray(y))[0]
+        y, labels = pd.factorize(np.asarray(y))  # equal to sorting them, for folds, and faster
+        labels = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels  # loading tells where they are
+        if len(labels):
+            check_classification_targets(labels)
+        splitter = StratifiedKFold(5 if cv is None else cv)
     else:
         splitter = check_cv(cv)
     group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
