@@ -38,7 +38,12 @@ class JointMemo:
 
 
 def together(
-    problem: Problem, request: JointRequest, blocks: Sequence[Block], memos: Sequence[Any], facts: Facts, each: Each
+    problem: Problem,
+    request: JointRequest,
+    blocks: Sequence[Block],
+    memos: Sequence[Any],
+    facts: Facts,
+    each: Each,
 ) -> Totals:
     """Answer a request for many problems with sums over the rows of all blocks."""
     if isinstance(request, WeighGroups):

@@ -15,7 +15,9 @@ import daskglm
 pytestmark = pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
 
 
-@parametrize_with_checks([daskglm.LogisticRegression(), daskglm.LinearSVC(), daskglm.Ridge()])
+@parametrize_with_checks(
+    [daskglm.LogisticRegression(), daskglm.LinearSVC(), daskglm.Ridge(), daskglm.LogisticRegressionCV(Cs=2, cv=3)]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

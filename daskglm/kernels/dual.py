@@ -26,7 +26,7 @@ REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 # ---------------------------------------------------------------------------- rows of one storage or the other
 @intrinsic
-def _fetch(typingctx: Any, array: Any, at: Any) -> Any:
+def fetch(typingctx: Any, array: Any, at: Any) -> Any:
     """Ask for the cache line of array[at] without waiting for it; numba has no function for it."""
     signature = types.void(array, types.intp)
 
@@ -134,16 +134,16 @@ def _fetch_rows_of(X, i, stop):  # type: ignore[no-untyped-def]
         def dense(X, i, stop):  # type: ignore[no-untyped-def]
             flat = X.reshape(X.size)
             for p in range(i * X.shape[1], min(stop * X.shape[1], i * X.shape[1] + AHEAD), LINE_VALUES):
-                _fetch(flat, p)
+                fetch(flat, p)
 
         return dense
 
     def sparse(X, i, stop):  # type: ignore[no-untyped-def]
         data, indices, indptr = X
         for p in range(indptr[i], min(indptr[stop], indptr[i] + AHEAD), LINE_VALUES):
-            _fetch(indices, p)
+            fetch(indices, p)
             if len(data) > 1:
-                _fetch(data, p)
+                fetch(data, p)
 
     return sparse
 
@@ -157,7 +157,7 @@ def _fetch_shared_of(X, i, v):  # type: ignore[no-untyped-def]
         _, indices, indptr = X
         places = indices[indptr[i] : min(indptr[i + 1], indptr[i] + SHARED_AHEAD)]
         for p in range(len(places)):
-            _fetch(v, places[p])
+            fetch(v, places[p])
 
     return sparse
 
@@ -223,8 +223,8 @@ def sweep(  # type: ignore[no-untyped-def]
         if t + 1 < end:
             place = place_of(t + 1, buckets, mask, half, key)
             coming = first + place * bucket
-            _fetch(alpha, coming)
-            _fetch(norms, coming)
+            fetch(alpha, coming)
+            fetch(norms, coming)
             _fetch_rows(X, coming, min(coming + bucket, stop))
         for i in range(row, min(row + bucket, stop)):
             cost = C * weight[i] if weighted else C

@@ -9,7 +9,7 @@ tile of X with all of W, and a problem keeps its Hessian as long as that serves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,20 @@ class Solved:
     gaps: np.ndarray
     reasons: list[Reason]
     n_iter: np.ndarray
-    history: list[dict[str, float]] = field(default_factory=list)
+
+    def take(self, p: int, found: Found, k: int, gap: float, reason: Reason) -> None:
+        """Put down problem k of what was found as where problem p is."""
+        for name in ("W", "values", "gradients", "losses", "counts"):
+            getattr(self.found, name)[p] = getattr(found, name)[k]
+        self.gaps[p], self.reasons[p] = gap, reason
+
+
+def nowhere(P: int, size: int) -> Solved:
+    """Problems that have not begun."""
+    W, gradients, values, losses, counts = (np.zeros((P, *more)) for more in ((size,), (size,), (), (), (4,)))
+    unknown = np.empty(0)
+    found = Found(W, values + math.inf, gradients, losses, counts, unknown, unknown)
+    return Solved(found, np.full(P, math.inf), [Reason.NO_PROGRESS] * P, np.zeros(P, np.int32))
 
 
 def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: float, max_iter: int) -> Solved:
@@ -51,7 +64,7 @@ def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: f
             state.advance(iteration)
             if not state.active.any():
                 break
-    return state.solved()
+    return state.solved
 
 
 class _State:
@@ -70,15 +83,12 @@ class _State:
         self.joint, self.columns, self.tol = joint, columns, tol
         self.frames = list(frames)
         P, size = W.shape
-        self.W, self.steps = W, steps
-        self.values, self.decrements = values, np.full(P, math.inf)
-        self.gradients = np.zeros((P, size))
-        self.losses, self.counts, self.moved = np.zeros(P), np.zeros((P, 4)), np.zeros(P)
-        self.gaps, self.n_iter = np.full(P, math.inf), np.zeros(P, np.int32)
+        self.solved = nowhere(P, size)
+        self.solved.found.W[:], self.solved.found.values[:] = W, values
+        self.solved.reasons[:] = [Reason.MAX_ITER] * P
+        self.steps, self.decrements = steps, np.full(P, math.inf)
         self.active, self.fresh = np.ones(P, bool), np.zeros(P, bool)
         self.short = np.zeros(P, int)
-        self.reasons = [Reason.MAX_ITER] * P
-        self.history: list[dict[str, float]] = []
 
     def advance(self, iteration: int) -> None:
         """Try the next step of every problem that is not solved. Cost: 1 joint pass; more if Hessians fill memory."""
@@ -87,16 +97,10 @@ class _State:
         wanted = np.cumsum(self.fresh[active]) // room
         for share in range(int(wanted.max(initial=0)) + 1):
             self._try(active[wanted == share], iteration)
-        done = ~self.active
-        self.history.append(
-            {
-                "iteration": iteration, "problems": len(active), "converged": int(done.sum()),
-                "relative_gap": float(self.gaps.max()), "passes": self.joint.passes, "rounds": self.joint.rounds,
-            }
-        )  # fmt: skip
 
     def _try(self, which: np.ndarray, iteration: int) -> None:
-        columns, trial = self.columns.take(which), self.W[which] + self.steps[which]
+        at = self.solved.found
+        columns, trial = self.columns.take(which), at.W[which] + self.steps[which]
         gram = np.flatnonzero(self.fresh[which])
         frames = [self.frames[p] for p in which]
         found = self.joint.evaluate(columns, trial, gram, frames=frames)
@@ -105,25 +109,22 @@ class _State:
                 frames[k], found.moved[k] = Frame.of(trial[k], found.hessians[q]), 0.0
         gaps = self.joint.bounds(columns, found, frames)
         for k, p in enumerate(which.tolist()):
-            self.n_iter[p] = iteration
-            if not found.values[k] <= self.values[p] + ROUNDING * abs(self.values[p]) and not gaps[k] <= self.tol:
+            self.solved.n_iter[p] = iteration
+            done = gaps[k] <= self.tol
+            if not found.values[k] <= at.values[p] + ROUNDING * abs(at.values[p]) and not done:
                 self._shorten(p)
                 continue
-            self.W[p], self.values[p], self.gradients[p] = trial[k], found.values[k], found.gradients[k]
-            self.losses[p], self.counts[p], self.gaps[p] = found.losses[k], found.counts[k], gaps[k]
-            self.frames[p], self.short[p], self.moved[p] = frames[k], 0, found.moved[k]
-            if gaps[k] <= self.tol:
-                self._end(p, Reason.CONVERGED)
-            else:
+            self.solved.take(p, found, k, float(gaps[k]), Reason.CONVERGED if done else Reason.MAX_ITER)
+            self.frames[p], self.short[p], self.active[p] = frames[k], 0, not done
+            if not done:
                 self._next(p)
 
     def _next(self, p: int) -> None:
         """Newton's step from where problem p is; a Hessian of its own for it if the last step gained little."""
-        frame = self.frames[p]
-        self.steps[p], square = frame.step(self.gradients[p])
+        self.steps[p], square = self.frames[p].step(self.solved.found.gradients[p])
         self.fresh[p] = square > SLOW * self.decrements[p]
-        if square <= ROUNDING * ROUNDING * abs(self.values[p]):
-            self._end(p, Reason.NO_PROGRESS)
+        if square <= ROUNDING * ROUNDING * abs(self.solved.found.values[p]):
+            self._give_up(p)
         self.decrements[p] = square
 
     def _shorten(self, p: int) -> None:
@@ -132,15 +133,10 @@ class _State:
         self.short[p] += 1
         self.fresh[p] = True
         if self.short[p] > STALL:
-            self._end(p, Reason.NO_PROGRESS)
+            self._give_up(p)
 
-    def _end(self, p: int, reason: Reason) -> None:
-        self.active[p], self.reasons[p] = False, reason
-
-    def solved(self) -> Solved:
-        """What has become of all problems."""
-        found = Found(self.W, self.values, self.gradients, self.losses, self.counts, np.empty((0, 0, 0)), self.moved)
-        return Solved(found, self.gaps, self.reasons, self.n_iter, self.history)
+    def _give_up(self, p: int) -> None:
+        self.active[p], self.solved.reasons[p] = False, Reason.NO_PROGRESS
 
 
 # ---------------------------------------------------------------------------- where to start
