@@ -45,7 +45,8 @@ class Suite:
     """Defaults of a suite; the command line overrides any of them.
 
     `tols` of None are each contestant's own; `once_above`: seconds of a first run above which it is not repeated;
-    `enough`: a suboptimality beyond which a contestant is asked for no tighter tolerance.
+    `last_above`: seconds of a run after which the contestant is asked for no tighter tolerance; `enough`: a
+    suboptimality after which it is not either.
     """
 
     cases: tuple[Case, ...]
@@ -55,6 +56,7 @@ class Suite:
     tols: tuple[float, ...] | None = (1e-2, 1e-4, 1e-6)
     repeats: int = 3
     once_above: float | None = None
+    last_above: float | None = None
     enough: float | None = None
 
     def problems(
@@ -158,6 +160,7 @@ SUITES = {
         ),
         tols=None,
         once_above=20.0,
+        last_above=60.0,
         enough=1e-7,
     ),
     # the setting of the TRON paper's comparison with multi-threaded LIBLINEAR, on its sparse sets
@@ -173,6 +176,7 @@ SUITES = {
         losses=("logistic", "squared_hinge"),
         tols=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
         once_above=20.0,
+        last_above=60.0,
         enough=1e-7,
     ),
     "quick": Suite(
