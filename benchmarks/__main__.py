@@ -142,7 +142,7 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
 
 @main.command()
 @click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
-@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
+@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each repeat holds (flock).")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md")
 def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
     """Time importing daskglm and first fits in fresh processes; write a Markdown page."""

@@ -49,7 +49,7 @@ def run_suite(
     """Run each problem's contestants: repeats outermost, contestants innermost.
 
     A contestant that is missing, does not apply or ran out of time or memory is recorded with the reason; what is left
-    out for that, or by the suite's `once_above` and `enough`, is recorded too, as "skipped".
+    out for that, or by the suite's `once_above`, `last_above` and `enough`, is recorded too, as "skipped".
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     common = {"suite": name, "commit": commit()}
@@ -109,9 +109,11 @@ def _consequences(suite: Suite, record: dict[str, Any], best: float) -> list[Ski
     found = []
     if suite.once_above is not None and record["seconds"] > suite.once_above:
         found.append(Skip(tol, repeat + 1, f"one run only, it took more than {suite.once_above:g} s"))
+    tighter = math.nextafter(tol, 0.0)
+    if suite.last_above is not None and record["seconds"] > suite.last_above:
+        found.append(Skip(tighter, 0, f"a looser tolerance took more than {suite.last_above:g} s"))
     if suite.enough is not None and suboptimality(record["objective"], best) <= suite.enough:
-        looser = math.nextafter(tol, 0.0)
-        found.append(Skip(looser, 0, f"a looser tolerance gave a suboptimality below {suite.enough:g}"))
+        found.append(Skip(tighter, 0, f"a looser tolerance gave a suboptimality below {suite.enough:g}"))
     return found
 
 

@@ -87,18 +87,16 @@ def measure(repeats: int, lock: Path | None, say: Callable[[str], None]) -> list
     ]
     records = []
     for repeat in range(-1, repeats):
-        for about, arguments in imports + starts:
-            found = about | _fresh(arguments, lock)
-            if repeat >= 0:
-                records.append(found)
+        with locked(lock):
+            found = [about | _fresh(arguments) for about, arguments in imports + starts]
+        records += found if repeat >= 0 else []
         say(f"{repeat + 1} of {repeats} repeats")
     return records
 
 
-def _fresh(arguments: list[str], lock: Path | None) -> dict[str, float]:
+def _fresh(arguments: list[str]) -> dict[str, float]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    with locked(lock):
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments[-2:])}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
     return json.loads(done.stdout.splitlines()[-1])

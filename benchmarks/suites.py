@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.rivals import select
+from benchmarks.rivals import CONTESTANTS, select
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Suite:
     """Defaults of a suite; the command line overrides any of them.
 
     `tols` of None are each contestant's own; `once_above`: seconds of a first run above which it is not repeated;
-    `enough`: a suboptimality beyond which a contestant is asked for no tighter tolerance.
+    `last_above`: seconds of a run after which the contestant is asked for no tighter tolerance; `enough`: a
+    suboptimality after which it is not either.
     """
 
     cases: tuple[Case, ...]
@@ -55,6 +56,7 @@ class Suite:
     tols: tuple[float, ...] | None = (1e-2, 1e-4, 1e-6)
     repeats: int = 3
     once_above: float | None = None
+    last_above: float | None = None
     enough: float | None = None
 
     def problems(
@@ -70,9 +72,10 @@ class Suite:
         found = {}
         for case in self.cases:
             offered = case.contestants or self.contestants
-            chosen = select(peers, offered) if peers else offered
             for rows in case.rows if limit is None else (limit,):
                 for loss in self.losses:
+                    fit_for = tuple(name for name in offered if loss in CONTESTANTS[name].losses)
+                    chosen = select(peers, fit_for) if peers else fit_for
                     for C in case.Cs or self.Cs:
                         found[Problem(case.data, rows, seed, dtype, loss, C, fit_intercept)] = chosen
         return found
@@ -157,15 +160,23 @@ SUITES = {
         ),
         tols=None,
         once_above=20.0,
+        last_above=60.0,
         enough=1e-7,
     ),
     # the setting of the TRON paper's comparison with multi-threaded LIBLINEAR, on its sparse sets
     "tron-sparse": Suite(
         tuple(map(Case, ("RCV1", "real-sim", "url", "KDD2010-b"))),
-        contestants=("liblinear-multicore-s0", "liblinear-multicore-s2", "liblinear-s0", "daskglm-tron"),
+        contestants=(
+            "liblinear-multicore-s0",
+            "liblinear-multicore-s2",
+            "liblinear-s0",
+            "liblinear-s2",
+            "daskglm-tron",
+        ),
         losses=("logistic", "squared_hinge"),
         tols=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
         once_above=20.0,
+        last_above=60.0,
         enough=1e-7,
     ),
     "quick": Suite(

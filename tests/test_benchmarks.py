@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -211,13 +212,20 @@ def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
     asked = answered(
         monkeypatch, lambda who, tol: {"status": "ok", "seconds": seconds[who], "objective": found[who][tol]}
     )
-    suite = Suite((Case("breast_cancer"),), (quick, slow), tols=None, repeats=2, once_above=20.0, enough=1e-7)
+    rules = {"once_above": 20.0, "last_above": 40.0, "enough": 1e-7}
+    suite = Suite((Case("breast_cancer"),), (quick, slow), tols=None, repeats=2, **rules)
     monkeypatch.setitem(CONTESTANTS, slow, CONTESTANTS[slow]._replace(tols=(0.1, 1e-2, 1e-3)))
     records = run_records(suite, tmp_path)
     assert asked == [(0.1, quick), (0.1, slow), (1e-2, quick), (1e-2, slow), (1e-3, slow), (0.1, quick), (1e-2, quick)]
     reasons = {(r["contestant"], r["repeat"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
     assert reasons[quick, 0, 1e-3] == "a looser tolerance gave a suboptimality below 1e-07"
     assert reasons[slow, 1, 1e-3] == "one run only, it took more than 20 s"
+    asked.clear()
+    seconds[slow] = 50.0
+    records = run_records(replace(suite, repeats=1), tmp_path / "slower")
+    assert [tol for tol, who in asked if who == slow] == [0.1]
+    reasons = {(r["contestant"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
+    assert reasons[slow, 1e-2] == "a looser tolerance took more than 40 s"
 
 
 def test_memory_counts_descendants_and_forgets_peaks_that_were_reset():

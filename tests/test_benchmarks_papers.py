@@ -54,6 +54,32 @@ def test_both_tables_come_out_with_what_the_papers_printed(tmp_path):
     assert "930.1" in hpc
 
 
+def test_figure_6_interleaves_and_stops_what_fails_or_takes_long(monkeypatch):
+    from benchmarks.sdca import rivals
+
+    asked = []
+
+    def child(request, conditions):
+        who, tol = request["contestant"], request["tol"]
+        asked.append((who, conditions.threads, tol))
+        assert request["held_out"] == rivals.HELD_OUT
+        if who == "h2o-irlsm":
+            return {"status": "missing", "reason": "no java"}
+        seconds = 9.0 if who == "sklearn-saga" else float(len(asked))
+        return request | {"status": "ok", "threads": conditions.threads, "seconds": seconds}
+
+    monkeypatch.setattr(rivals, "child", child)
+    problem = rivals.Problem("epsilon-like", 800, 0, None, "logistic", 1.0, False)
+    settings = [("h2o-irlsm", 2), ("sklearn-saga", 2), ("daskglm-sdca", 1)]
+    found, reasons = rivals._race(problem, settings, repeats=2)
+    assert asked[:6] == [("h2o-irlsm", 2, 1e-2), ("sklearn-saga", 2, 1e-1), ("daskglm-sdca", 1, 1e-1)] * 2
+    assert asked[6:] == [("daskglm-sdca", 1, 1e-6)] * 2  # few rows: the loosest and the tightest
+    assert reasons == {"h2o-irlsm": "missing: no java"}
+    assert [(run["contestant"], run["seconds"]) for run in found] == [
+        *(("sklearn-saga", 9.0), ("daskglm-sdca", 4.5), ("daskglm-sdca", 7.5)),
+    ]
+
+
 # ---------------------------------------------------------------------------- strong scaling, starts
 def test_strong_scaling_compares_with_one_of_the_same_kind():
     def line(threads, workers, seconds):

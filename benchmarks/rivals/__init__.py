@@ -74,6 +74,7 @@ def select(words: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
 
 DECADES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # for bounds on the mean gradient's entries
 SECOND_ORDER = (1e-2, 1e-4, 1e-6, 1e-8)
+CHANGES = (1.0, 0.3, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # for bounds on the change of the coefficients
 SUMS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2)  # for bounds on the entries of the gradient of a sum over rows
 
 
@@ -134,8 +135,8 @@ CONTESTANTS: dict[str, Contestant] = {
     "liblinear-multicore-s0": _liblinear(0, "logistic", multicore=True),
     "liblinear-multicore-s1": _liblinear(1, "squared_hinge", multicore=True),
     "liblinear-multicore-s2": _liblinear(2, "squared_hinge", multicore=True),
-    "snapml-dual": Contestant("snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml", "snapml"),
-    "snapml-primal": Contestant("snap_ml", {"dual": False}, ("logistic",), "snapml", "snapml"),
+    "snapml-dual": Contestant("snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml", "snapml", CHANGES),
+    "snapml-primal": Contestant("snap_ml", {"dual": False}, ("logistic",), "snapml", "snapml", CHANGES),
     "glum-irls": _peer("glum_regressor", "glum", SECOND_ORDER, solver="irls-ls"),
     "glum-lbfgs": _peer("glum_regressor", "glum", solver="lbfgs"),
     "skglm-lbfgs": _peer("skglm_lbfgs", "skglm"),

@@ -66,18 +66,20 @@ def _race(problem: Problem, settings: list[Setting], repeats: int) -> tuple[list
         ladders = {name: (tols[0], tols[-1]) for name, tols in ladders.items()}
     with tempfile.TemporaryDirectory(prefix="daskglm-benchmarks-") as cache:
         for level in range(max(map(len, ladders.values()))):
-            for name, count in settings:
-                if (name, count) in stopped or level >= len(ladders[name]):
-                    continue
-                request = {"what": "run", "problem": problem.fields(), "contestant": name, "held_out": HELD_OUT}
-                request["tol"] = ladders[name][level]
-                runs = [child(request, Conditions(count, TIMEOUT, cache)) for _ in range(repeats)]
-                failed = next((run for run in runs if run["status"] != "ok"), None)
+            racing = [who for who in settings if who not in stopped and level < len(ladders[who[0]])]
+            runs: dict[Setting, list[dict[str, Any]]] = {who: [] for who in racing}
+            for _ in range(repeats):
+                for name, count in racing:
+                    request = {"what": "run", "problem": problem.fields(), "contestant": name, "held_out": HELD_OUT}
+                    request["tol"] = ladders[name][level]
+                    runs[name, count].append(child(request, Conditions(count, TIMEOUT, cache)))
+            for who, some in runs.items():
+                failed = next((run for run in some if run["status"] != "ok"), None)
                 if failed:
-                    reasons[name] = f"{failed['status']}: {failed['reason']}"
-                    stopped.add((name, count))
+                    reasons[who[0]] = f"{failed['status']}: {failed['reason']}"
+                    stopped.add(who)
                     continue
-                found.append(runs[-1] | {"seconds": median(run["seconds"] for run in runs)})
+                found.append(some[-1] | {"seconds": median(run["seconds"] for run in some)})
                 if found[-1]["seconds"] > BUDGET:
-                    stopped.add((name, count))
+                    stopped.add(who)
     return found, reasons
