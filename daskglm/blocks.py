@@ -296,5 +296,6 @@ def _counts(
         rows += np.bincount(codes[part], minlength=len(labels))
         if weights is not None:
             weight += np.bincount(codes[part], weights[part], minlength=len(labels))
-    weight = rows if weights is None else weight
+    if weights is None:
+        weight = rows.astype(float)
     return tuple((label, int(rows[k]), float(weight[k])) for k, label in enumerate(labels))

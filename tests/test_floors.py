@@ -101,7 +101,7 @@ WITHIN = {  # edges between modules of one floor
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"),
-    ("kernels.many_csr", "kernels.dual"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
+    ("kernels.many_csr", "kernels.vectors"), ("kernels.dual", "kernels.vectors"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
     ("joint_rows", "kernels.many"), ("joint_rows", "kernels.many_csr"), ("joint_rows", "messages"), ("kernels.many_csr", "kernels.many"), ("respond", "folds"), ("respond", "joint_rows"),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "samples"), ("respond", "memos"), ("memos", "ascent"), ("memos", "blocks"), ("memos", "folds"), ("memos", "joint_rows"), ("memos", "kernels"), ("memos", "messages"), ("sessions", "memos"), ("streaming", "memos"), ("samples", "blocks"), ("samples", "kernels"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),

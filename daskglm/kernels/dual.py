@@ -7,14 +7,12 @@ reasons that `csr` gives. A sweep belongs to one thread and one replica of the s
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from daskglm.duals import into_domain, step
+from daskglm.kernels.vectors import fetch
 from daskglm.losses import SQUARED_HINGE
 
 AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
@@ -25,23 +23,6 @@ REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
 # ---------------------------------------------------------------------------- rows of one storage or the other
-@intrinsic
-def fetch(typingctx: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line of array[at] without waiting for it; numba has no function for it."""
-    signature = types.void(array, types.intp)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        start = context.make_array(sig.args[0])(context, builder, args[0]).data
-        place = builder.bitcast(builder.gep(start, [args[1]]), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(prefetch, [place, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
 def _dot(X, i, v):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 

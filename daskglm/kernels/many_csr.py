@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from daskglm.kernels.dual import fetch
 from daskglm.kernels.many import losses_of_tile, targets_of_tile
+from daskglm.kernels.vectors import fetch
 
 LINE_VALUES = 8  # float64 values in a cache line of 64 bytes
 FAST = {"contract", "reassoc", "nsz"}
