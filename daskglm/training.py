@@ -291,7 +291,10 @@ def solve_one(
     objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
-    name, why = (settings.solver, "asked for") if settings.solver != "auto" else choose(objective)
+    name, why = settings.solver, "asked for"
+    if name == "auto":
+        with _quiet_blas(name, objective.engine):
+            name, why = choose(objective)
     if begin.solver is not None:
         name, why = begin.solver, "that of the checkpoint"
     w = objective.xp.asarray(begin.w)

@@ -14,7 +14,8 @@ FEW_PASSES = 10.0  # by Newton, that need no comparison
 EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
 EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the penalty; to here about ten do
 TRON_PASSES = 80.0
-TRIAL_SHARE, TRIAL_VALUES = 1 / 32, 200_000.0  # of the rows, or as many as hold so many values
+TRIAL_SHARE = 1 / 32  # of the rows, but
+LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
 TRIAL_SEED = 30
 LEAST_VALUES = 4  # of a feature in the sample, below which vectors cost more than its rows
 LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
@@ -62,7 +63,7 @@ def newton_passes(objective: Objective) -> float:
 def trial(objective: Objective, most: int) -> float:
     """Iterations that L-BFGS takes on a sample of the rows; infinite beyond `most`, or where a sample says little."""
     nonzeros = max(objective.engine.facts.nonzeros, 1)
-    fraction = min(max(TRIAL_SHARE, TRIAL_VALUES / nonzeros), 1.0)
+    fraction = min(max(min(TRIAL_SHARE, MOST_TRIAL / nonzeros), LEAST_TRIAL / nonzeros), 1.0)
     if fraction * nonzeros < LEAST_VALUES * objective.size:
         return math.inf
     values: list[float] = []
