@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from daskglm.objective import Objective
@@ -16,6 +17,7 @@ EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the pena
 TRON_PASSES = 80.0
 TRIAL_SHARE = 1 / 32  # of the rows, but
 LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
+TRIAL_ITERATIONS, WINDOW = 25, 5  # of L-BFGS at most, and over how many of them a rate is taken
 TRIAL_SEED = 30
 LEAST_VALUES = 4  # of a feature in the sample, below which vectors cost more than its rows
 LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
@@ -25,7 +27,7 @@ def choose(objective: Objective) -> tuple[str, str]:
     """Name of the solver that is expected to take fewest passes, and the reason in words.
 
     Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is tried on a
-    sample of the rows where neither is few. Cost: nothing, or up to 2.5 passes in as many rounds as it takes.
+    sample of the rows where neither is few. Cost: nothing, or less than 1 pass in up to some 30 rounds.
     """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
@@ -35,7 +37,7 @@ def choose(objective: Objective) -> tuple[str, str]:
     curvature = hardness(objective)
     costs = {"newton": newton, "tron": TRON_PASSES, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
     if objective.engine.samples:
-        costs["lbfgs"] = trial(objective, int(min(costs.values())))
+        costs["lbfgs"] = trial(objective)
     name = min(costs, key=costs.__getitem__)
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
     return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}"
@@ -60,20 +62,28 @@ def newton_passes(objective: Objective) -> float:
     return 7.0 * (1.0 + gram + factor)
 
 
-def trial(objective: Objective, most: int) -> float:
-    """Iterations that L-BFGS takes on a sample of the rows; infinite beyond `most`, or where a sample says little."""
+def trial(objective: Objective) -> float:
+    """Iterations that L-BFGS takes on a sample of the rows; infinite where a sample says little.
+
+    After `TRIAL_ITERATIONS` the rest follows from the rate at which the value has fallen.
+    """
     nonzeros = max(objective.engine.facts.nonzeros, 1)
     fraction = min(max(min(TRIAL_SHARE, MOST_TRIAL / nonzeros), LEAST_TRIAL / nonzeros), 1.0)
     if fraction * nonzeros < LEAST_VALUES * objective.size:
         return math.inf
+    points = lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size))
     values: list[float] = []
-    for point in lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size)):
+    for point in itertools.islice(points, TRIAL_ITERATIONS + 1):
         values.append(point.value)
         if len(values) > 2 and values[-3] - values[-1] <= 2.0 * LEVEL * abs(values[-1]):
             return len(values)
-        if len(values) > most:
-            break
-    return math.inf
+    if len(values) <= TRIAL_ITERATIONS:  # no lower value was to be found
+        return len(values)
+    before, last = values[-1 - 2 * WINDOW] - values[-1 - WINDOW], values[-1 - WINDOW] - values[-1]
+    if not 0.0 < last < before:
+        return math.inf
+    left = math.log(last / (WINDOW * LEVEL * abs(values[-1]))) / math.log(before / last)
+    return len(values) + WINDOW * max(left, 0.0)
 
 
 def hardness(objective: Objective) -> float:
