@@ -10,6 +10,7 @@ from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import GRAM_FEATURES, sample_sizes
 
 LARGEST_GRAM = 2000  # features
+FEW_FEATURES = 1000  # up to which a Hessian is cheap beside reading rows anew, and on a device
 SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
 FEW_PASSES = 10.0  # by Newton, that need no comparison
 EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
@@ -31,16 +32,20 @@ def choose(objective: Objective) -> tuple[str, str]:
     """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
+    if not objective.engine.samples and objective.n_features <= FEW_FEATURES:
+        return "newton", f"{_shape(objective)}: fewest passes over rows that are read anew, or on a device"
     newton = newton_passes(objective)
     if newton <= FEW_PASSES:
         return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
     curvature = hardness(objective)
+    spent = objective.passes
     costs = {"newton": newton, "tron": TRON_PASSES, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
     if objective.engine.samples:
         costs["lbfgs"] = trial(objective)
     name = min(costs, key=costs.__getitem__)
+    tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
-    return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}"
+    return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}{tried}"
 
 
 def _shape(objective: Objective) -> str:
