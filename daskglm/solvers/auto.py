@@ -12,7 +12,8 @@ from daskglm.solvers.newton import GRAM_FEATURES, sample_sizes
 LARGEST_GRAM = 2000  # features
 FEW_FEATURES = 1000  # up to which a Hessian is cheap beside reading rows anew, and on a device
 SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
-FEW_PASSES = 10.0  # by Newton, that need no comparison
+FEW_PASSES = 10.0  # by Newton, that need no comparison,
+SMALL_FLOPS = 1e8  # nor do so many operations for a step
 EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
 EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the penalty; to here about ten do
 TRON_PASSES = 80.0
@@ -35,7 +36,7 @@ def choose(objective: Objective) -> tuple[str, str]:
     if not objective.engine.samples and objective.n_features <= FEW_FEATURES:
         return "newton", f"{_shape(objective)}: fewest passes over rows that are read anew, or on a device"
     newton = newton_passes(objective)
-    if newton <= FEW_PASSES:
+    if newton <= FEW_PASSES or _is_small(objective):
         return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
     curvature = hardness(objective)
     spent = objective.passes
@@ -46,6 +47,12 @@ def choose(objective: Objective) -> tuple[str, str]:
     tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
     return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}{tried}"
+
+
+def _is_small(objective: Objective) -> bool:
+    """Whether a Hessian and its factorisation take no time to speak of: then Newton's digits come for nothing."""
+    facts, d = objective.engine.facts, objective.n_features
+    return facts.nonzeros / max(facts.n_rows, 1) * facts.nonzeros + d**3 / 3 <= SMALL_FLOPS
 
 
 def _shape(objective: Objective) -> str:
