@@ -19,6 +19,7 @@ def test_f1_of_the_positive_class():
     assert tables.f1(y, -np.ones(200)) == 0.0
 
 
+@pytest.mark.slow
 def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     X, y = tables.load("higgs-like", rows=600, seed=1)
     tables._give(tmp_path, X, y)
