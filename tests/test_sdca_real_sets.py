@@ -89,7 +89,9 @@ def test_arrangements(name, where, threads, partitioning, real_set, request):
     _check(name, "logistic", real_set, client, partitions=threads, partitioning=partitioning, polish=polish)
 
 
-@pytest.mark.parametrize("name", [*HINGE, *(pytest.param(name, marks=pytest.mark.slow) for name in (*LARGE[1:3], *LARGE[5:]))])
+@pytest.mark.parametrize(
+    "name", [*HINGE, *(pytest.param(name, marks=pytest.mark.slow) for name in (*LARGE[1:3], *LARGE[5:]))]
+)
 def test_hinge(name, real_set):
     _check(name, "hinge", real_set)
 
