@@ -16,8 +16,9 @@ import scipy.linalg
 
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
-from daskglm.losses import LOGISTIC, SQUARED, Loss
+from daskglm.losses import Loss
 from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups
+from daskglm.objective import excess_of
 
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
 
@@ -217,24 +218,13 @@ class Joint:
     def excess(self, gradient: np.ndarray, frame: Frame, moved: float) -> float:
         """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature varies slowly.
 
-        The logistic loss has |third derivative| <= second, so where margins differ by at most s curvatures differ by
-        factors within exp(+-s) (Bach 2010, "Self-concordant analysis for logistic regression"). Let t (`moved`) bound
-        how far margins are from those at the frame, and lambda^2 = exp(t) g'H^-1 g. The optimum is at most u away in
-        the norm of exp(-t) H, where (1 - exp(-k u)) / k = lambda and k bounds the norm of a row dual to that: by the
-        trace of H^-1. Hence the excess is at most lambda^2 / (4 r), with r = (exp(-s) - 1 + s) / s^2 at s = k u. For
-        the squared loss the Hessian is constant and the excess is g'H^-1 g / 2.
+        See `objective.excess`. Where margins differ by at most t (`moved`) curvatures differ by factors within
+        exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the inverse Hessian there, and its trace
+        that of its largest eigenvalue.
         """
-        square = frame.step(gradient)[1]
-        if not math.isfinite(square) or not math.isfinite(frame.trace):
+        square, rate = frame.step(gradient)[1], self.loss.concordance
+        if not math.isfinite(square + frame.trace + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
             return math.inf
-        if self.loss.code == SQUARED:
-            return 0.5 * square
-        if self.loss.code != LOGISTIC or not moved <= LARGEST_EXPONENT:
-            return math.inf
-        decrement = math.sqrt(math.exp(moved) * square)
-        k = self.radius * math.sqrt(math.exp(moved) * frame.trace)
-        if k * decrement >= 0.99:
-            return math.inf
-        s = -math.log1p(-k * decrement)
-        r = 0.5 - s / 6.0 if s < 1e-4 else (math.expm1(-s) + s) / (s * s)
-        return decrement * decrement / (4.0 * r)
+        grown = math.exp(rate * moved) if rate > 0.0 else 1.0
+        squared = grown * square
+        return excess_of(squared, rate * self.radius * math.sqrt(grown * frame.trace * squared))

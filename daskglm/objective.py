@@ -24,6 +24,13 @@ from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, R
 tokens = itertools.count()
 
 
+def excess_of(squared: float, s: float) -> float:
+    """The least upper bound of `excess` from nu^2 and s; infinite from s = 1 on."""
+    if not s < 1.0:
+        return math.inf
+    return squared * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
+
+
 def excess(hessian: np.ndarray, gradient: np.ndarray, reach: float) -> float:
     """Bound on f(w) - min f by f's gradient and Hessian at w, where curvature changes at a rate of at most `reach`.
 
@@ -42,10 +49,7 @@ def excess(hessian: np.ndarray, gradient: np.ndarray, reach: float) -> float:
     if not least > len(gradient) * np.finfo(float).eps * float(np.trace(hessian)):
         return math.inf
     squared = float(gradient @ (inverse @ gradient))
-    s = reach * math.sqrt(max(squared, 0.0) / least)
-    if not s < 1.0:
-        return math.inf
-    return squared * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
+    return excess_of(squared, reach * math.sqrt(max(squared, 0.0) / least))
 
 
 @dataclass(frozen=True, eq=False)
