@@ -335,6 +335,11 @@ class Facts:
     sparse: bool = False
     classes: tuple[tuple[Any, int, float], ...] = ()
 
+    @property
+    def per_row(self) -> float:
+        """Stored values of a mean row."""
+        return self.nonzeros / max(self.n_rows, 1)
+
     def merge(self, other: Facts) -> Facts:
         """Facts of both sets of rows together."""
         classes = {label: (rows, weight) for label, rows, weight in self.classes}

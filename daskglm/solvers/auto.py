@@ -52,13 +52,12 @@ def choose(objective: Objective) -> tuple[str, str]:
 def _is_small(objective: Objective) -> bool:
     """Whether a Hessian and its factorisation take no time to speak of: then Newton's digits come for nothing."""
     facts, d = objective.engine.facts, objective.n_features
-    return facts.nonzeros / max(facts.n_rows, 1) * facts.nonzeros + d**3 / 3 <= SMALL_FLOPS
+    return facts.per_row * facts.nonzeros + d**3 / 3 <= SMALL_FLOPS
 
 
 def _shape(objective: Objective) -> str:
     facts = objective.engine.facts
-    per_row = facts.nonzeros / max(facts.n_rows, 1)
-    kind = f"sparse, {per_row:.0f} stored a row" if facts.sparse else "dense"
+    kind = f"sparse, {facts.per_row:.0f} stored a row" if facts.sparse else "dense"
     return f"{objective.n_features:,} features, {kind}"
 
 
@@ -67,7 +66,7 @@ def newton_passes(objective: Objective) -> float:
     facts, d = objective.engine.facts, objective.n_features
     if d > LARGEST_GRAM:
         return math.inf
-    gram = facts.nonzeros / max(facts.n_rows, 1) / GRAM_FEATURES
+    gram = facts.per_row / GRAM_FEATURES
     factor = d**3 / (SOLVE_FLOPS * max(facts.nonzeros, 1))
     if sample_sizes(objective):
         return 4.0 + 1.5 * gram + 7.0 * factor

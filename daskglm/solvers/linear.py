@@ -55,14 +55,12 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:
-    """Multiply by the inverse of a positive definite matrix, factorised once; see `newton_step` for others."""
-    if not on_device(hessian):
-        try:
-            factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            return lambda v: -newton_step(hessian, v)
-        return lambda v: scipy.linalg.cho_solve(factor, v, check_finite=False)
-    return lambda v: -newton_step(hessian, v)
+    """Multiply by the inverse of a positive definite matrix in host memory, factorised once; else see `newton_step`."""
+    try:
+        factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return lambda v: -newton_step(hessian, v)
+    return lambda v: scipy.linalg.cho_solve(factor, v, check_finite=False)
 
 
 class Pair(NamedTuple):

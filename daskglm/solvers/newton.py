@@ -16,7 +16,7 @@ from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, n
 ROWS_A_FEATURE = 20  # of the first sample
 GROWTH = 4.0  # from one sample to the next
 LAST_SAMPLE = 0.1  # largest share of the rows in a sample
-ENOUGH = 5.0
+ENOUGH = 5.0  # see `sample_sizes`
 LEAST_VALUES = 1_000_000  # stored values from which samples pay
 NEAR = 10.0  # statistical errors of a sample within which one more step suffices for it,
 NEAREST = 0.03  # at most as a share of the value
@@ -100,13 +100,12 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
 
 def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
     """Whether steps that leave `rate` of the bound each reach tol for less than a Hessian of all rows costs."""
-    facts = objective.engine.facts
     wanted = tol * point.value
     bound = objective.feature_bound(point)
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    return FAIR * steps < 1.0 + facts.nonzeros / max(facts.n_rows, 1) / GRAM_FEATURES
+    return FAIR * steps < 1.0 + objective.engine.facts.per_row / GRAM_FEATURES
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
