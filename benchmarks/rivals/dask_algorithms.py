@@ -7,8 +7,6 @@ loss alone; they are judged at our objective all the same.
 
 from __future__ import annotations
 
-import atexit
-from functools import cache
 from typing import Any
 
 import dask
@@ -17,23 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.rivals import NotApplicable
+from benchmarks.rivals.local_cluster import client_of
 
 MAX_ITER = 10_000
 CHUNKS_PER_THREAD = 2
 PENALISED = ("lbfgs", "proximal_grad", "admm")
-
-
-@cache
-def _client(workers: int, threads: int) -> Any:
-    """One cluster for the life of this process."""
-    from distributed import Client, LocalCluster
-
-    cluster = LocalCluster(
-        n_workers=workers, threads_per_worker=max(1, threads // workers), dashboard_address=":0", memory_limit=0
-    )
-    client = Client(cluster)
-    atexit.register(lambda: (client.close(), cluster.close()))
-    return client
 
 
 def prepare(
@@ -56,7 +42,7 @@ def prepare(
     if workers:
         from distributed import wait
 
-        client = _client(workers, threads)
+        client = client_of(workers, threads)
         table, labels = client.persist([table, labels])
         wait([table, labels])
         client.rebalance([table, labels])

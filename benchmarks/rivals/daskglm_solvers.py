@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 import daskglm
+from benchmarks.rivals.local_cluster import client_of
 
 BLOCKS_PER_WORKER = 4
-
-
-@cache
-def _client(workers: int, threads: int) -> Any:
-    """One cluster for the life of this process."""
-    from distributed import Client, LocalCluster
-
-    cluster = LocalCluster(
-        n_workers=workers,
-        threads_per_worker=max(1, threads // workers),
-        dashboard_address=":0",
-        memory_limit=0,
-    )
-    client = Client(cluster)
-    atexit.register(lambda: (client.close(), cluster.close()))
-    return client
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
@@ -36,7 +19,7 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
         return X, y
     import dask
 
-    client = _client(workers, threads)
+    client = client_of(workers, threads)
     addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
     cuts = np.linspace(0, X.shape[0], workers * BLOCKS_PER_WORKER + 1).astype(int)
     parts: tuple[list[Any], list[Any]] = ([], [])
@@ -60,7 +43,7 @@ def fit(
     workers: int,
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Fit; what the report counts goes along."""
-    client = _client(workers, threads) if workers else None
+    client = client_of(workers, threads) if workers else None
     model = daskglm.fit(X, y, loss=loss, C=C, solver=solver, fit_intercept=fit_intercept, tol=tol, client=client)
     report = model.report_
     names = ("passes", "rounds", "relative_gap", "solver")
