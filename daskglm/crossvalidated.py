@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from daskglm.engines import awaitable_on
-from daskglm.estimators import LogisticRegression, in_memory, is_lazy
+from daskglm.estimators import LogisticRegression, is_lazy
 from daskglm.family import Family, Solutions, opened, warn
-from daskglm.inputs import feature_names
 from daskglm.joint import Columns
 from daskglm.paths import values_of_C
-from daskglm.training import Settings, Trained
+from daskglm.settings import Settings
+from daskglm.training import Trained
 
 
 def _accuracy(losses: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -144,13 +144,9 @@ class LogisticRegressionCV(LogisticRegression):
         if not isinstance(scoring, str) or scoring not in SCORINGS:
             raise ValueError(f"scoring={scoring!r} is not one of {', '.join(map(repr, SCORINGS))}")
         Cs = values_of_C(np.logspace(-4, 4, self.Cs) if isinstance(self.Cs, (int, np.integer)) else self.Cs, "Cs")
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        lazy, names = is_lazy(X), feature_names(X, y, sample_weight)
-        if not lazy:
-            X, y, sample_weight = in_memory(X, y, sample_weight)
+        X, y, sample_weight, names = self._taken(X, y, sample_weight)
         work = partial(self._choose, X, y, settings, names, sample_weight, client, Cs, SCORINGS[scoring])
-        return awaitable_on(client, lazy, work)
+        return awaitable_on(client, is_lazy(X), work)
 
     def _choose(
         self,

@@ -15,7 +15,8 @@ from daskglm.inputs import feature_names
 from daskglm.kernels import on_device, to_host
 from daskglm.predict import in_kind
 from daskglm.report import Report
-from daskglm.training import Settings, Trained, train
+from daskglm.settings import Settings
+from daskglm.training import Trained, train
 
 
 class LinearModel(BaseEstimator):
@@ -39,16 +40,18 @@ class LinearModel(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
         settings = self._settings(**more)
         settings.check()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        lazy = is_lazy(X)
-        names = feature_names(X, y, sample_weight)
-        if not lazy:
-            X, y, sample_weight = in_memory(X, y, sample_weight)
+        X, y, sample_weight, names = self._taken(X, y, sample_weight)
         if start is None and getattr(self, "warm_start", False) and hasattr(self, "coef_"):
             start = (self.coef_, self.intercept_)
         work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
-        return awaitable_on(client, lazy, work)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+        """Data as solvers want them, and the names of the features; raises ValueError without y."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        names = feature_names(X, y, sample_weight)
+        return (*((X, y, sample_weight) if is_lazy(X) else _in_memory(X, y, sample_weight)), names)
 
     def _fit_now(
         self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, start: Any, client: Any
@@ -344,7 +347,7 @@ class Ridge(RegressorMixin, LinearModel):
 
 
 # ---------------------------------------------------------------------------- pieces
-def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def _in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Labels and weights of data in memory, as scikit-learn would take them."""
     if not (isinstance(y, str) or is_lazy(y)):
         y = column_or_1d(to_host(y), warn=True)

@@ -22,16 +22,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from daskglm.engine import Engine
-from daskglm.engines import client_for, make_engine
 from daskglm.inputs import Partitions, partitions
 from daskglm.joint import Columns, Joint
 from daskglm.kernels import to_host
 from daskglm.losses import Loss
 from daskglm.messages import Folds, Problem
 from daskglm.objective import Objective
+from daskglm.problems import loaded
 from daskglm.report import Reason, Report, combine
+from daskglm.settings import Settings
 from daskglm.solvers.together import Solved, together
-from daskglm.training import Begin, Settings, check_facts, problems_of, solve_one
+from daskglm.training import Begin, solve_one
 
 DENSE_FEATURES = 1000  # up to which Hessians are formed
 SPARSE_FEATURES = 500
@@ -198,17 +199,11 @@ def opened(
     loss = settings.check()
     data = partitions(X, y, sample_weight, classify=loss.classifies)
     folds = None if cv is False else divide(data, cv, settings.random_state)
-    began = time.perf_counter()
-    with (
-        client_for(data, client) as running,
-        contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
-    ):
-        check_facts(engine.facts, loss)
-        if engine.device != "cpu" and folds is not None:
+    with loaded(data, settings, client) as on:
+        if on.engine.device != "cpu" and folds is not None:
             raise ValueError("cross-validation in one pass wants rows in host memory: give device='cpu'")
-        classes, problems = problems_of(engine.facts, loss, settings)
-        loading = time.perf_counter() - began
-        yield Family(engine, loss, settings, classes, [problem for problem, _ in problems], folds, loading)
+        problems = [problem for problem, _ in on.problems]
+        yield Family(on.engine, loss, settings, on.classes, problems, folds, on.seconds)
 
 
 def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:

@@ -17,7 +17,7 @@ import scipy.linalg
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
-from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups
+from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups, roles_of
 from daskglm.objective import excess_of
 
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
@@ -120,9 +120,7 @@ class Joint:
         self.passes, self.rounds = 0.0, 0
         self.penalised = np.ones(self.size)
         self.penalised[self.n_features :] = 0.0
-        folds = problem.folds
-        roles = np.zeros((1, 0), int) if folds is None else np.array(folds.roles)
-        self.roles = np.concatenate([roles, np.zeros((len(roles), 1), int)], axis=1)  # the last: no fold
+        self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
         self.radius = math.hypot(engine.facts.largest_row_norm, float(fit_intercept))

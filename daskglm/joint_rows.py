@@ -15,7 +15,7 @@ import numpy as np
 from daskglm.blocks import Block
 from daskglm.folds import groups
 from daskglm.kernels import host, many, many_csr, to_host
-from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups
+from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups, roles_of
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS, LEAST_ROWS = 1024, 64
@@ -144,7 +144,7 @@ class _Narrow:
         self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
         if request.anchors is not None:
             self.W[P : P + Q, :size] = request.anchors
-        self.roles = _roles(problem.folds, request.fold)
+        self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
         self.of_gram = np.array(request.gram, np.int64)
 
     def zeros(self) -> Totals:
@@ -177,7 +177,7 @@ class _Wide:
         self.request, self.d, self.code = request, d, problem.code
         self.W = np.zeros((d + 1, len(request.W)))
         self.W[: request.W.shape[1]] = request.W.T
-        self.roles = _roles(problem.folds, request.fold)
+        self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
 
     def zeros(self) -> Totals:
         """Sums of no rows."""
@@ -197,10 +197,3 @@ def _rows(memo: Any, joint: JointMemo, block: Block, request: EvaluateMany) -> t
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
     return joint.labels, y, memo.weight, raw, _signs(block, request.classes)
-
-
-def _roles(folds: Folds | None, fold: np.ndarray) -> np.ndarray:
-    """Role of each group in each problem, (P, groups)."""
-    table = np.zeros((1, 1), np.int8) if folds is None else np.array(folds.roles, np.int8)
-    whole = np.zeros((len(table), 1), np.int8)
-    return np.ascontiguousarray(np.concatenate([table, whole], axis=1)[:, fold].T)

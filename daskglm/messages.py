@@ -37,6 +37,12 @@ class Folds:
     groups: np.ndarray | None = field(default=None, compare=False)
 
 
+def roles_of(folds: Folds | None) -> np.ndarray:
+    """Roles (groups, folds + 1): the last column, which fold -1 means, trains on all rows."""
+    roles = np.zeros((1, 0), np.int8) if folds is None else np.array(folds.roles, np.int8)
+    return np.concatenate([roles, np.zeros((len(roles), 1), np.int8)], axis=1)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What turns stored labels into targets and row weights.

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import clone
 
 from daskglm.engines import awaitable_on
-from daskglm.estimators import LinearModel, in_memory, is_lazy
+from daskglm.estimators import LinearModel, is_lazy
 from daskglm.family import opened, warn
-from daskglm.inputs import feature_names
-from daskglm.training import Settings, Trained
+from daskglm.settings import Settings
+from daskglm.training import Trained
 
 
 def values_of_C(given: Any, name: str) -> np.ndarray:
@@ -50,10 +50,10 @@ def fit_path(
     models = [clone(model).set_params(C=float(C)) for C in values]
     settings = models[0]._settings(**more)
     settings.check()
-    lazy, names = is_lazy(X), feature_names(X, y, sample_weight)
-    if not lazy:
-        X, y, sample_weight = in_memory(X, y, sample_weight)
-    return awaitable_on(client, lazy, partial(_fit_now, models, X, y, settings, values, names, sample_weight, client))
+    X, y, sample_weight, names = model._taken(X, y, sample_weight)
+    return awaitable_on(
+        client, is_lazy(X), partial(_fit_now, models, X, y, settings, values, names, sample_weight, client)
+    )
 
 
 def _fit_now(

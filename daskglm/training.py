@@ -1,104 +1,35 @@
-"""From checked arguments to a solved problem: data to an engine, labels to problems, a solver to its solution."""
+"""From checked arguments to solved problems: where each begins, the solver that suits it, and its report."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import math
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from dask.utils import parse_bytes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from daskglm.checkpoints import Keeper, Saved, every, identity, load, prepare
-from daskglm.driver import Callback, Solution, solve
+from daskglm.driver import Solution, solve
 from daskglm.engine import Engine, Local
-from daskglm.engines import client_for, make_engine
 from daskglm.inputs import partitions
 from daskglm.kernels import to_host
-from daskglm.losses import LOSSES, Loss
-from daskglm.messages import Facts, Problem
+from daskglm.losses import Loss
+from daskglm.messages import Problem
 from daskglm.objective import Objective
-from daskglm.placing import Where
+from daskglm.problems import loaded
 from daskglm.progress import progress_bar
 from daskglm.report import Report, combine
-from daskglm.solvers import MAX_ITER, SOLVERS, check_options
+from daskglm.settings import Settings
+from daskglm.solvers import MAX_ITER, SOLVERS
 from daskglm.solvers.auto import choose
 
 LARGEST_HESSIAN = 8 << 30  # bytes
-DEVICES = (None, "cpu", "cuda")
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields."""
-
-    loss: str
-    C: float = 1.0
-    solver: str = "auto"
-    fit_intercept: bool = True
-    tol: float = 1e-6
-    max_iter: int | None = None
-    class_weight: Mapping[Any, float] | str | None = None
-    callback: Callback | None = None
-    progress: bool | None = None
-    random_state: Any = None
-    solver_options: Mapping[str, Any] | None = None
-    device: str | None = None
-    device_memory_limit: int | str | None = None
-    checkpoint: Any = None
-    checkpoint_every: int | str = "60s"
-    resume: Any = None
-    out_of_core: bool = False
-
-    def check(self) -> Loss:
-        """Raise ValueError for values that no fit can use; return the loss."""
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
-        if not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
-            hint = "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one" if np.ndim(self.C) else ""
-            raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty){hint}")
-        if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} must be a number not below 0")
-        if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1):
-            raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer, or None")
-        check_options(self.solver, dict(self.solver_options or {}))
-        self.where()
-        every(self.checkpoint_every)
-        loss = LOSSES[self.loss]
-        if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
-            raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
-        if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
-            raise ValueError(f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to solve")
-        weight = self.class_weight
-        if weight is not None and not loss.classifies:
-            raise ValueError(f"class_weight has no meaning for loss={self.loss!r}, which has no classes")
-        if weight is not None and weight != "balanced" and not isinstance(weight, Mapping):
-            raise ValueError(f"class_weight={weight!r} must be a dict of label: weight, 'balanced' or None")
-        if isinstance(weight, Mapping) and any(not value >= 0 for value in weight.values()):
-            raise ValueError(f"class_weight={weight!r} has a weight that is not a number >= 0")
-        return loss
-
-    def where(self) -> Where:
-        """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
-        if self.device not in DEVICES:
-            raise ValueError(f"device={self.device!r} is not one of {', '.join(map(repr, DEVICES))}")
-        limit = self.device_memory_limit
-        try:
-            number = None if limit is None else int(parse_bytes(limit))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"device_memory_limit={limit!r} is not a number of bytes, such as '8GB'") from error
-        if number is not None and number <= 0:
-            raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        return Where(self.device, number)
 
 
 @dataclass(frozen=True)
@@ -134,87 +65,24 @@ def train(
     saved = _saved(settings, start)
     folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
-    began = time.perf_counter()
-    with (
-        client_for(data, client) as running,
-        contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
-    ):
-        loading = time.perf_counter() - began
-        check_facts(engine.facts, loss)
-        classes, problems = problems_of(engine.facts, loss, settings)
+    with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         keeper: Keeper | None = None
-        for k, (problem, total) in enumerate(problems):
-            objective = _objective(engine, problem, total, loss, settings)
+        for k, (problem, total) in enumerate(on.problems):
+            objective = _objective(on.engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
                 keeper = _keeper(objective, settings, saved, folder)
-            fresh = Begin(_start(start, k, len(problems), objective))
+            fresh = Begin(_start(start, k, len(on.problems), objective))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
-            solved.append(solve_one(objective, begin, settings, loading, k, keeper))
+            solved.append(solve_one(objective, begin, settings, on.seconds, k, keeper))
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
         _warn(report, settings)
-    d = engine.facts.n_features or 0
+    d = on.engine.facts.n_features or 0
     W = np.array([to_host(solution.point.w) for solution, _ in solved])
     intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
-    return Trained(W[:, :d], intercept, classes, report)
-
-
-# ---------------------------------------------------------------------------- problems
-def check_facts(facts: Facts, loss: Loss) -> None:
-    """Raise ValueError for data that no model can be fitted to."""
-    if facts.n_rows == 0:
-        raise ValueError(
-            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is "
-            "required."
-        )
-    if not facts.n_features:
-        raise ValueError(f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns")
-    if not facts.weight > 0:
-        raise ValueError("all sample weights are zero: there is nothing to fit")
-    if loss.classifies:
-        kept = [label for label, _, weight in facts.classes if weight > 0]
-        if len(kept) < 2:
-            names = ", ".join(repr(getattr(label, "item", lambda label=label: label)()) for label in kept)
-            raise ValueError(f"all rows with a positive weight have one class, {names}: a classifier needs two")
-
-
-def problems_of(
-    facts: Facts, loss: Loss, settings: Settings
-) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
-    """The classes, and each problem with the total weight of its positive and negative rows."""
-    if not loss.classifies:
-        return None, [(Problem(loss.code), (facts.weight, 0.0))]
-    try:
-        ordered = sorted(facts.classes, key=lambda entry: entry[0])
-    except TypeError as error:
-        raise ValueError(f"labels of different kinds cannot be ordered: {error}") from error
-    factors = _class_factors(ordered, settings.class_weight)
-    weights = {label: weight * factors.get(label, 1.0) for label, _, weight in ordered}
-    total = sum(weights.values())
-    positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
-    problems = [
-        (Problem(loss.code, label, tuple(factors.items())), (weights[label], total - weights[label]))
-        for label in positives
-    ]
-    for problem, (positive, negative) in problems:
-        if not (positive > 0 and negative > 0):
-            raise ValueError(f"class {problem.positive!r} against the rest leaves one side without weight")
-    return np.array([label for label, _, _ in ordered]), problems
-
-
-def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> dict[Any, float]:
-    if class_weight is None:
-        return {}
-    if class_weight == "balanced":
-        total = sum(weight for _, _, weight in ordered)
-        return {label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0}
-    labels = {label for label, _, _ in ordered}
-    unknown = [label for label in class_weight if label not in labels]
-    if unknown:
-        raise ValueError(f"class_weight names {unknown}, which y does not have; it has {sorted(labels)}")
-    return {label: float(weight) for label, weight in class_weight.items()}
+    return Trained(W[:, :d], intercept, on.classes, report)
 
 
 def _objective(

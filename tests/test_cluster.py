@@ -19,9 +19,9 @@ from distributed import Client, LocalCluster, get_client, wait
 
 import daskglm
 from daskglm.cluster import Cluster, DataLost
+from daskglm.inputs import partitions
 from daskglm.messages import Evaluate, Problem
 from daskglm.sessions import _sessions
-from daskglm.training import partitions
 from daskglm.whereabouts import Kept
 from tests.conftest import make_problem
 

@@ -286,7 +286,7 @@ def test_on_a_cluster_as_in_process(client, data, monkeypatch):
         X, y = lazy(X, y)
     there = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0).fit(X, y)
     assert there.report_.workers == 2
-    monkeypatch.setattr(families, "client_for", lambda data, client: contextlib.nullcontext())
+    monkeypatch.setattr("daskglm.problems.client_for", lambda data, client: contextlib.nullcontext())
     here = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0).fit(X, y)
     for label in here.scores_:
         np.testing.assert_allclose(there.scores_[label], here.scores_[label], atol=0.011)

@@ -10,7 +10,8 @@ import dask
 import numpy as np
 
 from daskglm.launch import tls
-from daskglm.training import Settings, train
+from daskglm.settings import Settings
+from daskglm.training import train
 
 POLL_SECONDS = 0.2
 ROWS = 64  # of each partition of the fit that tries the cluster, two partitions a thread
