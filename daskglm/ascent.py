@@ -116,7 +116,7 @@ class Ascent:
     def __init__(self, side: Side, n_features: int, zeros: Callable[[int], Any]) -> None:
         self.side, self.n_features, self.zeros = side, n_features, zeros
         self.number: int | None = None
-        self.own = self.change = self.previous = zeros(0)
+        self.own = self.change = self.previous = self.none = zeros(0)
 
     def close(self) -> None:
         """End the threads."""
@@ -171,13 +171,13 @@ class Ascent:
         if self.number is not None and self.number == state.before and not lost:
             c1, c2 = state.commit
             step = self.change if c1 == 1.0 else c1 * self.change
-            if c2 != 0.0:
+            if c2 != 0.0 and len(self.previous):
                 step = step + c2 * self.previous
-            self.own, self.previous = self.own + step, step
+            self.own, self.change, self.previous = self.own + step, self.none, step if state.keep else self.none
             read = 0
         else:
             self.own = self._read(state, memos)
-            self.previous = self.change = self.zeros(len(self.own))
+            self.previous, self.change = self.none, self.zeros(len(self.own))
             read = self.side.rows if state.w is not None else 0
             self.side.wake(memos)
         self.number = state.number
@@ -200,7 +200,7 @@ class Ascent:
         self.side.wake(memos)
         zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]
         self.own = self.side.totals(request.state, memos, zero, None, out, True)["own"]
-        self.previous = self.change = self.zeros(len(self.own))
+        self.previous, self.change = self.none, self.zeros(len(self.own))
         self.number = request.state.number
         return {"own": self.own, "rows": self.side.rows}
 

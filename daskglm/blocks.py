@@ -114,8 +114,11 @@ def _arrays(rows: Any) -> tuple[Any, Any, Any]:
 
 def _without_values(rows: Any) -> Any:
     """Sparse rows with equal values as a `Pattern`, others as they are."""
-    if not sp.issparse(rows) or rows.nnz < 2 or not (rows.data == rows.data[0]).all():
+    if not sp.issparse(rows) or rows.nnz < 2:
         return rows
+    for at in range(0, rows.nnz, COUNTED_AT_ONCE):  # most rows are told by the first of them
+        if not (rows.data[at : at + COUNTED_AT_ONCE] == rows.data[0]).all():
+            return rows
     return Pattern(rows.data[:1].copy(), rows.indices, rows.indptr, rows.shape)
 
 

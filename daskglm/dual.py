@@ -83,7 +83,9 @@ class Dual:
         self.step = (1.0, 0.0)
         self.gap = 0.0 if saved is None else math.inf
         self.w: np.ndarray | None = w if w.any() else None
-        self.v, self.previous, self.change = (objective.xp.zeros(d + 1) for _ in range(3))
+        self.v = objective.xp.zeros(d + 1)
+        self.change: Any = None  # of the last round, until it is committed
+        self.previous: Any = None  # the step before, where it is kept
         if saved is not None:
             state, folder = saved
             self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
@@ -123,8 +125,8 @@ class Dual:
         return self.offset + self.bias * float(self.v[-1])
 
     def primal_point(self) -> np.ndarray:
-        """Coefficients and, where there is one, the intercept."""
-        return np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1].copy()
+        """Coefficients and, where there is one, the intercept. Shared vectors are never written to: a view will do."""
+        return np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1]
 
     def shape(self) -> tuple[int, int]:
         """Groups of threads over all workers, and the most partitions that a group has. Cost: 0 passes, 1 round."""
@@ -167,10 +169,10 @@ class Dual:
         """
         self.keep = keep
         step = self.change if c1 == 1.0 else c1 * self.change
-        if c2 != 0.0:
+        if c2 != 0.0 and self.previous is not None:
             step = step + c2 * self.previous
         self.v = self.v + step
-        self.previous = step if keep else np.zeros_like(step)
+        self.change, self.previous = None, step if keep else None
         self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
         self.offset = self.intercept
         self.w = self.primal_point()
@@ -180,7 +182,8 @@ class Dual:
         totals = self.objective.ask(DualLine(self._state(), coefficients))
         C = self.objective.scale
         xp = self.objective.xp
-        directions = xp.stack([self.change, self.previous])
+        previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
+        directions = xp.stack([self.change, previous])
         at = self.v + xp.asarray(coefficients) @ directions
         pull = self.offset / self.bias if self.bias else 0.0
         squares, inner = to_host((at * at).sum(axis=1)), to_host(at @ directions.T)
@@ -207,7 +210,7 @@ class Dual:
         self.v = smoothed.ask(asked)["own"]
         self.objective.passes += smoothed.passes
         self.objective.waited += smoothed.waited
-        self.previous = np.zeros_like(self.v)
+        self.previous = None
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 
     # ------------------------------------------------------------------ how good it is

@@ -70,7 +70,7 @@ class Memo:
                 self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
         return True
 
-    def reserve(self, token: int, needed: Sequence[int] = ()) -> None:
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
         """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)

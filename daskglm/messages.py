@@ -75,7 +75,8 @@ class Problem:
 class Evaluate:
     """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass.
 
-    Margins and curvatures stay with the rows under `token`, unless `keep` is false.
+    Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved` is true.
+    `beside` is another token whose margins are still wanted.
     """
 
     w: np.ndarray
@@ -83,6 +84,8 @@ class Evaluate:
     gram: bool = False
     diagonal: bool = False
     keep: bool = True
+    curved: bool = False
+    beside: int | None = None
 
 
 @dataclass(frozen=True)

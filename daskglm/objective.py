@@ -128,25 +128,37 @@ class Objective:
         self.span = span
         self.passes = self.waited = 0.0
         self.xp = engine.xp
-        self._penalised = self.xp.ones(self.size)
-        self._penalised[self.n_features :] = 0.0
-        self._penalised *= self.penalty
-        self._intercept_only = self.xp.zeros(self.size)
-        self._intercept_only[self.n_features :] = 1.0
+
+    def _penalised(self, v: Any = None) -> Any:
+        """The penalty's Hessian times v, or its diagonal."""
+        out = self.xp.full(self.size, self.penalty) if v is None else self.penalty * v
+        out[self.n_features :] = 0.0
+        return out
 
     # ------------------------------------------------------------------ points
-    def at(self, w: np.ndarray, *, gram: bool = False, diagonal: bool = False, keep: bool = True) -> Point:
+    def at(
+        self,
+        w: np.ndarray,
+        *,
+        gram: bool = False,
+        diagonal: bool = False,
+        keep: bool = True,
+        curved: bool = False,
+        beside: Point | None = None,
+    ) -> Point:
         """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round.
 
-        Unless margins are kept (24 bytes a row), to search between points or multiply by the Hessian is a pass more.
+        Unless margins are kept (8 bytes a row), to search between points or multiply by the Hessian is a pass more.
+        Those of two points are, the last and the last but one, or the point `beside`, to which a search may go back.
+        `curved` keeps what products want (8 bytes a row).
         """
         token = next(tokens)
-        totals = self.ask(Evaluate(w, token, gram, diagonal, keep))
-        pw = self._penalised * w
+        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, beside.token if beside else None))
+        pw = self._penalised(w)
         hessian = None
         if gram:
             upper = self.xp.triu(totals["gram"])
-            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(self._penalised)
+            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(self._penalised())
         return Point(
             self,
             w,
@@ -154,17 +166,17 @@ class Objective:
             self.scale * totals["gradient"] + pw,
             token,
             hessian,
-            self.scale * totals["diagonal"] + self._penalised if diagonal else None,
+            self.scale * totals["diagonal"] + self._penalised() if diagonal else None,
         )
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
-        return self.scale * product + self._penalised * v
+        return self.scale * product + self._penalised(v)
 
     def in_ball(self, point: Point, M: Any, radius: float) -> Totals:
         """See `messages.InBall`. Cost: 1 pass per product, 1 round."""
-        return self.ask(InBall((point.token, point.w), point.gradient, M, radius, self.scale, self._penalised))
+        return self.ask(InBall((point.token, point.w), point.gradient, M, radius, self.scale, self._penalised()))
 
     def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
@@ -175,8 +187,11 @@ class Objective:
         """
         coefficients = np.atleast_2d(coefficients)
         totals = self.ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
-        W = self.xp.stack([*(p.w for p in points), self._intercept_only])
-        inner = to_host((W * self._penalised) @ W.T)
+        inner = np.zeros((len(points) + 1, len(points) + 1))  # the last: the intercept, which is not penalised
+        for i, p in enumerate(points):
+            pulled = self._penalised(p.w)
+            for j, q in enumerate(points[: i + 1]):
+                inner[i, j] = inner[j, i] = float(pulled @ q.w)
         pc = coefficients @ inner
         values = self.scale * totals["values"] + 0.5 * np.einsum("mk,mk->m", pc, coefficients)
         return values, self.scale * totals["slopes"] + pc, self.scale * totals["hessians"] + inner

@@ -104,6 +104,7 @@ class Shard:
         """Reply to one request with the sums over all rows of this shard."""
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
+        self._let_sample_go()
         memos = [self._memo(name, block, problem) for name, block in zip(self.names, self.blocks, strict=True)]
         if isinstance(request, Evaluate):
             return self._evaluate(problem.code, request, memos)
@@ -154,7 +155,7 @@ class Shard:
             self.pool.shutdown(wait=False)
 
     def _sample(self, fraction: float, seed: int) -> Shard:
-        """A shard of a random part of these rows; one is kept, the last asked for."""
+        """A shard of a random part of these rows; the last asked for is kept until all rows are asked."""
         if self.sample is None or self.sample[0] != (fraction, seed):
             self._let_sample_go()
             drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
@@ -184,11 +185,12 @@ class Shard:
     def _evaluate(self, code: int, request: Evaluate, memos: list[Memo]) -> Totals:
         d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
         w, b = self.home.coefficients(request.w, d)
-        bare = [request.gram and self.home.gram_without_curvature(memo.rows) for memo in memos]
-        keep = request.keep or self.home is not host
+        keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
+        bare = [not curved or (request.gram and self.home.gram_without_curvature(memo.rows)) for memo in memos]
         for i, memo in enumerate(memos if keep else []):
-            memo.reserve(request.token)
-            memo.curvature_of = None if bare[i] else request.token
+            memo.reserve(request.token, [request.beside])
+            if not bare[i]:
+                memo.curvature_of = request.token
         side = gram_side(d) if request.gram else 0
 
         def work(pieces: list[Piece]) -> Totals:

@@ -72,7 +72,23 @@ def test_memory_of_margins_is_bounded():
     s = shard([100])
     for token in range(10):
         s.answer(PROBLEM, Evaluate(W, token))
-    assert all(len(memo.margins) == 3 for memo in s.memos.values())
+    assert all(len(memo.margins) == 2 for memo in s.memos.values())
+
+
+def test_margins_of_the_point_beside_stay():
+    s = shard([100])
+    s.answer(PROBLEM, Evaluate(W, 0))
+    for token in range(1, 5):
+        s.answer(PROBLEM, Evaluate(W, token, beside=0))
+        assert all(set(memo.margins) == {0, token} for memo in s.memos.values())
+
+
+def test_curvatures_are_kept_where_products_will_want_them():
+    s = shard([100])
+    s.answer(PROBLEM, Evaluate(W, 0))
+    assert all(memo.curvature_of is None for memo in s.memos.values())
+    s.answer(PROBLEM, Evaluate(W, 1, curved=True))
+    assert all(memo.curvature_of == 1 for memo in s.memos.values())
 
 
 def test_another_problem_on_the_same_rows_starts_afresh():

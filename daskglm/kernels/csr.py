@@ -117,15 +117,15 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop); see `dense`."""
     d = len(sums) - 2
     rows = _tile_rows(d, stop - start)
-    kept = len(z) > 0
+    kept, curved = len(z) > 0, len(curvature) > 0
     slope = np.empty(rows)
-    here, there = np.empty(0 if kept else rows), np.empty(0 if kept else rows)
+    here, there = np.empty(0 if kept else rows), np.empty(0 if curved else rows)
     total = 0.0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
         m = z[lo:hi] if kept else here[:n]
-        c = curvature[lo:hi] if kept else there[:n]
+        c = curvature[lo:hi] if curved else there[:n]
         _forward(X, w, b, lo, hi, m)
         total += tile(code, y[lo:hi], m, weight[lo:hi], slope[:n], c)
         _backward(X, slope, lo, n, sums)

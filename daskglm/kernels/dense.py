@@ -202,7 +202,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     d = X.shape[1]
     wanted = gram.shape[0] > 0
     rows = GRAM_ROWS if wanted else _tile_rows(X)
-    kept = len(z) > 0
+    kept, curved = len(z) > 0, len(curvature) > 0
     slope, here, there = np.empty(rows), np.empty(rows), np.empty(rows)
     wide, out = _padded(w), np.zeros(_vectors(d) * LANES)
     width = _numbers(X, PANEL_BYTES)
@@ -215,7 +215,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
         n = hi - lo
         s = slope[:n]
         m = z[lo:hi] if kept else here[:n]
-        c = curvature[lo:hi] if kept else there[:n]
+        c = curvature[lo:hi] if curved else there[:n]
         _forward(X, wide, b, lo, hi, m, hi)
         total += tile(code, y[lo:hi], m, weight[lo:hi], s, c)
         _backward(X, s, lo, n, out, hi)

@@ -74,8 +74,8 @@ def coefficients(w: np.ndarray, d: int) -> tuple[np.ndarray, float]:
 
 
 def kept_margins(rows: Any) -> int:
-    """Vectors of margins that a block may hold: two ends of a line search and one to spare."""
-    return 3
+    """Vectors of margins that a block may hold: the two ends of a line search."""
+    return 2
 
 
 def gram_without_curvature(rows: Any) -> bool:

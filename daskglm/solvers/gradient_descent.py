@@ -71,7 +71,7 @@ def _barzilai_borwein(
         kept = {"t": t, "odd": odd, "before": list(values)}
         values.append(point.value)
         yield replace(point, resume=partial(dict, state=kept))
-        trial = objective.at(point.w - t * point.gradient)
+        trial = objective.at(point.w - t * point.gradient, beside=point)
         accepted = backtrack(objective, point, trial, reference=max(values))
         if accepted is None:
             return Reason.NO_PROGRESS

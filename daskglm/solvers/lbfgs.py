@@ -50,7 +50,7 @@ def lbfgs(
         step = -inverse_times(pairs, lambda v: v / diagonal, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
-        accepted = backtrack(objective, point, objective.at(point.w + step))
+        accepted = backtrack(objective, point, objective.at(point.w + step, beside=point))
         if accepted is None:
             if not pairs:
                 return Reason.NO_PROGRESS

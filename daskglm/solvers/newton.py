@@ -59,7 +59,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
         step = newton_step(point.gram, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
-        trial = objective.at(point.w + step, gram=True, keep=keep)
+        trial = objective.at(point.w + step, gram=True, keep=keep, beside=point)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep)
         if accepted is None:
             return Reason.NO_PROGRESS
@@ -86,7 +86,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
         yield point
         step = -inverse_times(pairs, inverse, point.gradient)
         gram = not _suffices(objective, point, rate, tol)
-        trial = objective.at(point.w + step, gram=gram, keep=keep)
+        trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point)
         accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
         if accepted is None or accepted.gram is not None:
             return accepted or objective.at(point.w, gram=True, keep=keep)
@@ -127,7 +127,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
             ahead = -0.5 * float(point.gradient @ step)
             if not ahead > min(NEAR * objective.size / (fraction * n), NEAREST) * point.value:
                 break
-            accepted = backtrack(part, point, part.at(point.w + step, gram=True), gram=True)
+            accepted = backtrack(part, point, part.at(point.w + step, gram=True, beside=point), gram=True)
             if accepted is None:
                 break
             point = accepted

@@ -101,7 +101,8 @@ def sdca(
             watch.start_again()
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
         value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
-        share = sigma.after(totals, dual.change)
+        share = sigma.after(totals)
+        del totals  # vectors as long as w
         dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
         last, point = point, dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
@@ -167,13 +168,14 @@ class _Sigma:
         """From now on find the best multiple of each round's change, which makes sigma' = 1 among groups safe."""
         self.search, self.outer = True, 1.0
 
-    def after(self, totals: Totals, change: np.ndarray) -> float:
+    def after(self, totals: Totals) -> float:
         """The part of a round's changes to take: all, unless they overlap more than foreseen; adapts to what they did.
 
         By the concavity of the dual it cannot fall along the sum of changes up to outer * sum |change|^2 / |sum|^2.
         """
         share = 1.0
         if self.outer > 1.0:
+            change = totals["change"]
             ratio = _ratio(float(change @ change), float(totals["squares"]))
             share = min(1.0, self.outer / ratio) if ratio > 0.0 else 1.0
             if not self.fixed:

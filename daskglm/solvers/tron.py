@@ -31,7 +31,7 @@ def tron(
     solve to go on from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for the trial.
     """
     mixture = _fewest_products(objective, w) if mixture is None else mixture
-    point = objective.at(w, diagonal=True)
+    point = objective.at(w, diagonal=True, curved=True)
     M = _preconditioner(point, mixture)
     first = radius is None
     radius = math.sqrt(float(point.gradient @ (M * point.gradient))) if radius is None else radius
@@ -40,7 +40,7 @@ def tron(
         ball = ball_step(point, M, radius)
         slope = float(point.gradient @ ball.step)
         predicted = -0.5 * (slope - float(ball.step @ ball.residual))
-        trial = objective.at(point.w + ball.step, diagonal=True)
+        trial = objective.at(point.w + ball.step, diagonal=True, curved=True, beside=point)
         value = trial.value if math.isfinite(trial.value) else math.inf
         actual = point.value - value
         length = math.sqrt(float(ball.step @ (M * ball.step)))
@@ -69,7 +69,7 @@ def _fewest_products(objective: Objective, w: np.ndarray) -> float:
     """The mixture with which conjugate gradients take fewest products at w on a sample; else the first."""
     if not objective.engine.samples or objective.engine.facts.nonzeros < TRIAL_VALUES:
         return MIXTURES[0]
-    point = objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True)
+    point = objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
     counts = dict.fromkeys(MIXTURES, 0)
     for mixture in MIXTURES:
 
