@@ -106,8 +106,7 @@ class Family:
         for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
             W[p], reports[p] = self._alone(columns, p, self._start(columns, p, W, reports))
         if left and self.n_folds and (columns.fold >= 0).any():
-            found = self.joint.evaluate(columns, W, np.empty(0, int))
-            losses, counts = found.losses, found.counts
+            losses, counts = self.joint.score(columns, W)
         return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
 
     def _can_be_joint(self, columns: Columns) -> bool:
@@ -214,8 +213,7 @@ def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
             raise ValueError(f"cv={cv!r}: dask collections take a number of folds of at least 2, which are then drawn")
         seed = random_state if isinstance(random_state, (int, np.integer)) else None
         seed = int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
-        roles = tuple(tuple(int(g == v) for v in range(n)) for g in range(n))
-        return Folds(f"{n} drawn from {seed}", roles, seed)
+        return Folds(f"{n} drawn from {seed}", _each_its_own(int(n)), seed)
     X, y, _ = data.arrays
     n = X.shape[0]
     if data.classify and (cv is None or isinstance(cv, (int, np.integer))):
@@ -223,11 +221,15 @@ def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
         labels = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels  # loading tells where they are
         if len(labels):
             check_classification_targets(labels)
+        if len(labels) <= np.iinfo(np.int16).max:
+            y = y.astype(np.int16)  # sorted faster, which folds ask for more than once
         splitter = StratifiedKFold(5 if cv is None else cv)
-    else:
-        splitter = check_cv(cv)
+        group = np.empty(n, np.int16)
+        for fold, (_, test) in enumerate(splitter.split(y, y)):  # they divide the rows: each is in one fold
+            group[test] = fold
+        return Folds(uuid.uuid4().hex, _each_its_own(splitter.n_splits), None, group)
     group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
-    for fold, (train, test) in enumerate(splitter.split(np.zeros(n), y)):
+    for fold, (train, test) in enumerate(check_cv(cv).split(np.zeros(n), y)):
         role = np.full(n, 2, np.int8)
         role[train] = 0
         if (role[test] == 0).any():
@@ -236,6 +238,11 @@ def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
         group, kinds = pd.factorize(3 * group + role)  # hashing: np.unique of whole rows took seconds
         table = np.concatenate([table[kinds // 3], kinds[:, None] % 3], axis=1)
     return Folds(uuid.uuid4().hex, tuple(map(tuple, table.tolist())), None, group.astype(np.int16))
+
+
+def _each_its_own(n: int) -> tuple[tuple[int, ...], ...]:
+    """Roles of groups that are held out in one fold each."""
+    return tuple(tuple(int(g == v) for v in range(n)) for g in range(n))
 
 
 def warn(reports: Sequence[Report], tol: float) -> None:

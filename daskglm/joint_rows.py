@@ -161,8 +161,15 @@ class _Narrow:
 
     def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
+        labels, y, weight, raw, signs = _rows(memo, joint, block, self.request)
+        if self.request.score:
+            many.score(
+                self.code, memo.rows, self.d, labels, y, raw, signs, joint.order, joint.bounds, joint.rows,
+                self.W, self.request.of, self.roles, tiles, to["values"], to["counts"],
+            )  # fmt: skip
+            return
         many.evaluate(
-            self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
+            self.code, memo.rows, self.d, labels, y, weight, raw, signs, joint.order, joint.bounds,
             joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, tiles,
             to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
         )  # fmt: skip

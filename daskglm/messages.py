@@ -299,6 +299,8 @@ class EvaluateMany:
         Points that margins are compared with.
     anchor : (P,) array, optional
         Which of them each problem's margins are compared with.
+    score : bool
+        Whether rows held out are all that is asked for: values, zero for other groups, and counts.
 
     Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
     ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
@@ -315,6 +317,7 @@ class EvaluateMany:
     part: tuple[int, int] = (1, 0)
     anchors: np.ndarray | None = None
     anchor: np.ndarray | None = None
+    score: bool = False
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,62 @@ def test_the_excess_that_is_told_is_not_less_than_the_truth():
     engine.close()
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge"])
+def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
+    X, y = make_problem(20_000, 5, loss=loss, seed=2)
+    rows = partitions(X, y, classify=LOSSES[loss].classifies).load()
+    classes, labels = ((1.0,), (-1.0, 1.0)) if LOSSES[loss].classifies else ((), ())
+    joint = Joint(Local(rows), Problem(LOSSES[loss].code), LOSSES[loss], classes, labels, fit_intercept=True)
+    model = daskglm.fit(X, y, loss=loss, tol=1e-12)
+    one, best = Columns(np.zeros(1, int), np.array([-1]), np.ones(1)), model.report_.objective
+    rng, told = np.random.default_rng(0), []
+    for far in (1e-3, 1e-2, 0.1, 1.0, 10.0):
+        w = np.append(model.coef_, model.intercept_) + far * rng.standard_normal(6)
+        found = joint.evaluate(one, w[None], np.array([0]))
+        frame = Frame.of(w, found.hessians[0])
+        step, square = frame.step(found.gradients[0])
+        value, error, gap = joint.ahead(frame, float(found.values[0]), step, square)
+        told.append(gap)
+        if loss == "squared_hinge":  # its curvature jumps
+            assert gap == np.inf
+            continue
+        true = float(joint.evaluate(one, (w + step)[None], np.empty(0, int)).values[0])
+        assert abs(true - value) <= error + 1e-12 * best
+        assert gap >= true / best - 1.0 - 1e-12
+    assert loss == "squared_hinge" or told[0] < 1e-9
+    assert loss != "logistic" or told[-1] == np.inf
+    joint.engine.close()
+
+
+def test_steps_that_are_certain_cost_no_pass():
+    X, y = make_problem(20_000, 5, loss="squared")
+    Cs = np.logspace(-3, 3, 20)
+    models = daskglm.fit(X, y, C=Cs, loss="squared")
+    assert models[0].report_.passes < 4.0
+    for C, model in zip(Cs, models, strict=True):
+        assert model.report_.objective == pytest.approx(objective(X, y, model.coef_, model.intercept_, C, "squared"))
+        np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, C=C, loss="squared", tol=1e-12).coef_, atol=1e-7)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_are_those_of_a_whole_evaluation(sparse, weighted):
+    X, y = make_problem(700, sparse=sparse, seed=4)
+    folds = Folds("two", ((1, 0), (0, 1), (2, 0)), groups=np.random.default_rng(0).integers(0, 3, len(y)))
+    weight = np.random.default_rng(1).random(len(y)) if weighted else None
+    engine = Local(partitions(X, y, weight, classify=True).load())
+    joint = Joint(engine, Problem(0, folds=folds), LOSSES["logistic"], (1.0, -1.0), (-1.0, 1.0), fit_intercept=True)
+    columns = Columns(np.array([0, 1, 0]), np.array([0, 1, -1]), np.ones(3))
+    W = np.random.default_rng(2).standard_normal((3, 8))
+    found = joint.evaluate(columns, W, np.empty(0, int))
+    losses, counts = joint.score(columns, W)
+    np.testing.assert_allclose(losses, found.losses)
+    np.testing.assert_allclose(counts, found.counts)
+    assert losses[0] > 0.0
+    assert losses[2] == 0.0
+    engine.close()
+
+
 def test_sums_by_group_are_those_of_the_folds():
     X, y = make_problem(700, seed=4)
     groups = np.random.default_rng(0).integers(0, 3, len(y))

@@ -197,6 +197,30 @@ def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: igno
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def score(  # type: ignore[no-untyped-def]
+    code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
+):
+    """Losses and hits of the rows held out of each problem, over some tiles of the rows; see `evaluate`."""
+    spare = rows + 8
+    columns, z, slope, curvature = np.zeros((W.shape[1], spare)), np.empty(rows), np.empty(rows), np.empty(rows)
+    Y, R, nothing = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(0)
+    for number in tiles:
+        here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
+        _fill(X, d, here, columns)
+        targets_of_tile(here, labels, y, nothing, raw, signs, Y, R, R)
+        for p in range(len(of)):
+            for g in range(roles.shape[1]):
+                a, b = cuts[g], cuts[g + 1]
+                if roles[p, g] == TEST and a < b:
+                    margins, r = z[: b - a], R[a:b] if len(raw) > 0 else nothing
+                    margins[:] = 0.0
+                    for j in range(0, W.shape[1], 8):
+                        _combine(columns, j, W[p], margins, a, b)
+                    values[g, p] += tile(code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a])
+                    _count(Y[of[p], a:b], margins, r, counts[p])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, tiles,
     sums, values, counts, moments, gram,

@@ -19,7 +19,8 @@ from daskglm.report import Reason
 SAMPLES = (64, 8)  # one over the shares of the rows that starting points are found on
 SAMPLED_ROWS = 50  # least rows of a sample, per coefficient
 SAMPLE_STEPS = 20
-SMALL = 1e-3  # relative decrement^2 at which a sample's problem is solved well enough
+SMALL = 0.1  # relative decrement^2, times the rows of a sample, at which it is solved well enough
+LEAST = 1e-6  # the same where all rows are used
 NEAR = 0.05  # root mean square difference of margins within which values of C share a common point
 SLOW = 0.01  # decrement^2 must shrink to this by a step, or the problem gets a Hessian of its own
 SHORTEN, STALL = 0.25, 6  # factor of a step that did not lower the objective; how often it may be shortened
@@ -60,10 +61,15 @@ def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: f
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
         state = _State(joint, columns, *_common(joint, columns, start), tol)
+        unread = state.foresee()
         for iteration in range(1, max_iter + 1):
-            state.advance(iteration)
             if not state.active.any():
                 break
+            state.advance(iteration)
+    held = unread[columns.fold[unread] >= 0]
+    if len(held):
+        found = state.solved.found
+        found.losses[held], found.counts[held] = joint.score(columns.take(held), found.W[held])
     return state.solved
 
 
@@ -78,6 +84,7 @@ class _State:
         W: np.ndarray,
         values: np.ndarray,
         steps: np.ndarray,
+        squares: np.ndarray,
         tol: float,
     ) -> None:
         self.joint, self.columns, self.tol = joint, columns, tol
@@ -86,9 +93,25 @@ class _State:
         self.solved = nowhere(P, size)
         self.solved.found.W[:], self.solved.found.values[:] = W, values
         self.solved.reasons[:] = [Reason.MAX_ITER] * P
-        self.steps, self.decrements = steps, np.full(P, math.inf)
+        self.steps, self.decrements = steps, squares
         self.active, self.fresh = np.ones(P, bool), np.zeros(P, bool)
         self.short = np.zeros(P, int)
+
+    def foresee(self) -> np.ndarray:
+        """Take the first step of problems where it is certain to solve them; return which. Cost: nothing."""
+        taken = []
+        for p in np.flatnonzero(self.active).tolist():
+            found = self.solved.found
+            value, error, gap = self.joint.ahead(
+                self.frames[p], float(found.values[p]), self.steps[p], float(self.decrements[p])
+            )
+            if gap <= self.tol and error <= self.tol * value:
+                found.W[p] += self.steps[p]
+                found.values[p], self.solved.gaps[p], self.solved.n_iter[p] = value, gap, 1
+                self.solved.reasons[p], self.active[p] = Reason.CONVERGED, False
+                taken.append(p)
+        self.decrements[:] = math.inf
+        return np.array(taken, int)
 
     def advance(self, iteration: int) -> None:
         """Try the next step of every problem that is not solved. Cost: 1 joint pass; more if Hessians fill memory."""
@@ -142,14 +165,16 @@ class _State:
 # ---------------------------------------------------------------------------- where to start
 def _common(
     joint: Joint, columns: Columns, start: np.ndarray | None
-) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray]:
-    """Common points, one for problems near each other: every problem's Hessian, start, value and first step there."""
+) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Common points, one for problems near each other.
+
+    Returns every problem's Hessian, start, value and first step there, with the square of its decrement.
+    """
     kinds, place = np.unique(np.stack([columns.of, columns.C]), axis=1, return_inverse=True)
     place = np.ravel(place)
     heads = Columns(kinds[0].astype(columns.of.dtype), np.full(kinds.shape[1], -1), kinds[1])
     if start is None:
-        W, hessians = _on_samples(joint, heads)
-        common, head = _gather(joint, heads, W, hessians)
+        W, common, head = _on_samples(joint, heads)
     else:
         W = np.empty((len(heads), joint.size))
         W[place] = start
@@ -159,7 +184,8 @@ def _common(
     parts = [part for run in runs for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)]
     points = [W[k].copy() for k in common]
     frames: list[Frame] = []
-    starts, steps, values = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size)), []
+    starts, steps = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size))
+    values, squares = np.empty(len(columns)), np.empty(len(columns))
     for p in range(len(columns)):
         k = int(head[place[p]])
         losses, gradients, grams = parts[k]
@@ -167,16 +193,19 @@ def _common(
         hessian = C * np.einsum("g,gij->ij", trained, grams) + np.diag(joint.penalised)
         frames.append(Frame.of(w, hessian))
         starts[p] = w
-        values.append(C * (trained @ losses) + 0.5 * w @ (joint.penalised * w))
-        steps[p] = frames[-1].step(C * (trained @ gradients) + joint.penalised * w)[0]
-    return frames, starts, np.array(values), steps
+        values[p] = C * (trained @ losses) + 0.5 * w @ (joint.penalised * w)
+        steps[p], squares[p] = frames[-1].step(C * (trained @ gradients) + joint.penalised * w)
+    return frames, starts, values, steps, squares
 
 
 def _gather(joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Heads that serve as common points, and which of these serves each head: C in order, runs of near ones."""
+    """Heads that serve as common points, and which of these serves each head: runs of near ones from the largest C.
+
+    Solutions for large C are next to each other, whatever C is.
+    """
     common: list[int] = []
     served = np.empty(len(heads), int)
-    for p in range(len(heads)):  # ordered by class, then C
+    for p in reversed(range(len(heads))):  # ordered by class, then C
         if common and heads.of[common[-1]] == heads.of[p]:
             move, k = W[p] - W[common[-1]], common[-1]
             weight = heads.C[k] * joint.weights.sum() * min(joint.loss.smoothness, 1.0)
@@ -188,28 +217,45 @@ def _gather(joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray) -
     return np.array(common), served
 
 
-def _on_samples(joint: Joint, heads: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Solve the problem of each head roughly on growing parts of the rows, or on all of them where they are few."""
+def _on_samples(joint: Joint, heads: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve the problem of each head roughly on a part of the rows, or on all of them where they are few.
+
+    Returns the points, and what `_gather` does. Those that serve as common points are solved on a larger part too, and
+    brought next to the optimum of all rows by a step with the exact gradient. Cost: that pass, and less than one more.
+    """
     W, hessians = np.zeros((len(heads), joint.size)), np.empty((len(heads), joint.size, joint.size))
     n = joint.engine.facts.n_rows
     samples = [every for every in SAMPLES if n >= SAMPLED_ROWS * joint.size * every]
-    for every in samples or [1]:
-        active = np.arange(len(heads))
-        values, steps = np.full(len(heads), math.inf), np.zeros_like(W)
-        for _ in range(SAMPLE_STEPS):
-            trial = W[active] + steps[active]
-            found = joint.evaluate(heads.take(active), trial, np.arange(len(active)), (every, 0))
-            left = []
-            for k, p in enumerate(active):
-                if not found.values[k] <= values[p] * (1.0 + ROUNDING):
-                    steps[p] *= SHORTEN
-                    left.append(p)
-                    continue
-                W[p], values[p], hessians[p] = trial[k], found.values[k], found.hessians[k]
-                steps[p], square = Frame.of(trial[k], found.hessians[k]).step(found.gradients[k])
-                if square > SMALL * abs(values[p]) * (every / n if len(samples) else 1e-3):
-                    left.append(p)
-            active = np.array(left, int)
-            if not len(active):
-                break
-    return W, hessians
+    for every in samples[:1] or [1]:
+        _solve_on(joint, heads, np.arange(len(heads)), every, SMALL * every / n if samples else LEAST, W, hessians)
+    common, served = _gather(joint, heads, W, hessians)
+    for every in samples[1:]:
+        _solve_on(joint, heads, common, every, SMALL * every / n, W, hessians)
+    if samples:
+        found = joint.evaluate(heads.take(common), W[common], np.empty(0, int))
+        for k, p in enumerate(common):
+            W[p] += Frame.of(W[p], hessians[p]).step(found.gradients[k])[0]
+    return W, common, served
+
+
+def _solve_on(
+    joint: Joint, heads: Columns, active: np.ndarray, every: int, small: float, W: np.ndarray, hessians: np.ndarray
+) -> None:
+    """Newton's method for some heads on one of `every` tiles of the rows, until decrement^2 is relatively `small`."""
+    values, steps = np.full(len(heads), math.inf), np.zeros_like(W)
+    for _ in range(SAMPLE_STEPS):
+        trial = W[active] + steps[active]
+        found = joint.evaluate(heads.take(active), trial, np.arange(len(active)), (every, 0))
+        left = []
+        for k, p in enumerate(active):
+            if not found.values[k] <= values[p] * (1.0 + ROUNDING):
+                steps[p] *= SHORTEN
+                left.append(p)
+                continue
+            W[p], values[p], hessians[p] = trial[k], found.values[k], found.hessians[k]
+            steps[p], square = Frame.of(trial[k], found.hessians[k]).step(found.gradients[k])
+            if square > small * abs(values[p]):
+                left.append(p)
+        active = np.array(left, int)
+        if not len(active):
+            break
