@@ -134,11 +134,14 @@ class Rows:
         self.z, self.curvature = np.empty(self.n), np.ones(self.n)
 
     def evaluate(self, lo: int, hi: int) -> None:
-        self._evaluate(lo, hi, self.curvature, NO_GRAM)
+        self._evaluate(lo, hi, NOTHING, NO_GRAM)
+
+    def evaluate_and_keep(self, lo: int, hi: int) -> None:
+        self._evaluate(lo, hi, self.z, NO_GRAM)
 
     def gram(self, lo: int, hi: int) -> None:
         side = gram_side(self.d)
-        self._evaluate(lo, hi, self.curvature, np.zeros((side, side)))
+        self._evaluate(lo, hi, NOTHING, np.zeros((side, side)))
 
     def hessian_vector(self, lo: int, hi: int) -> None:
         self.kernels.hessian_vector(self.raw, self.curvature, self.w, 0.0, lo, hi, np.zeros(self.d + 1))
@@ -149,22 +152,22 @@ class Rows:
     def squared_norms(self, lo: int, hi: int) -> None:
         self.kernels.squared_norms(self.raw, lo, hi)
 
-    def _evaluate(self, lo: int, hi: int, curvature: np.ndarray, gram: np.ndarray) -> None:
+    def _evaluate(self, lo: int, hi: int, z: np.ndarray, gram: np.ndarray) -> None:
         sums = np.zeros(self.d + 2)
-        self.kernels.evaluate(
-            LOGISTIC, self.raw, self.y, NOTHING, self.w, 0.0, lo, hi, self.z, curvature, sums, NOTHING, gram
-        )
+        self.kernels.evaluate(LOGISTIC, self.raw, self.y, NOTHING, self.w, 0.0, lo, hi, z, NOTHING, sums, NOTHING, gram)
 
 
-PASSES = ("evaluate", "hessian_vector", "margins", "squared_norms")
+PASSES = ("evaluate", "evaluate_and_keep", "hessian_vector", "margins", "squared_norms")
 # bytes of numbers for each row that a pass has to read or write beside X
-BESIDE = {"read": 0, "evaluate": 24, "gram": 24, "hessian_vector": 8, "margins": 8, "squared_norms": 0}
+BESIDE = {
+    "read": 0, "evaluate": 1, "evaluate_and_keep": 9, "gram": 1, "hessian_vector": 8, "margins": 8, "squared_norms": 0
+}  # fmt: skip
 
 
 def dense(clock: Clock, flat: np.ndarray, widths: Sequence[int], rate: float) -> list[Row]:
     """All kernels on dense rows of each width, cut from one array."""
     found: list[Row] = []
-    signs = np.where(np.random.default_rng(2).random(flat.size // min(widths)) < 0.5, 1.0, -1.0)
+    signs = np.where(np.random.default_rng(2).random(flat.size // min(widths)) < 0.5, 1, -1).astype(np.int8)
     for d in widths:
         n = flat.size // d
         whole = flat[: n * d].reshape(n, d)
@@ -198,7 +201,7 @@ def sparse(clock: Clock, name: str, X: Any, y: np.ndarray) -> list[Row]:
     """All kernels on sparse rows beside the gather and scatter of the same places."""
     pattern = bool((X.data == X.data[0]).all())
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    rows = Rows(X, y)
+    rows = Rows(X, y.astype(np.int8))
     data = X.data[:1].copy() if pattern else X.data
     rows.raw = (data, X.indices, X.indptr)
     size = X.indices.nbytes + X.indptr.nbytes + (0 if pattern else X.data.nbytes)
@@ -223,7 +226,10 @@ def sparse(clock: Clock, name: str, X: Any, y: np.ndarray) -> list[Row]:
     reading, *times = clock.seconds(rows.n, works)
     read = size / reading
     both = times[0] + times[1]
-    ceiling = {"gather": times[0], "scatter": times[1], "evaluate": both, "hessian_vector": both, "margins": times[0]}
+    ceiling = {
+        "gather": times[0], "scatter": times[1], "evaluate": both, "evaluate_and_keep": both, "hessian_vector": both,
+        "margins": times[0],
+    }  # fmt: skip
     found: list[Row] = []
     for each, seconds in zip(("gather", "scatter", *PASSES), times, strict=True):
         share = f"{ceiling[each] / seconds:.0%} of gather/scatter" if each in ceiling else ""
