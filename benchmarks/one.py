@@ -126,7 +126,7 @@ def _measure(
     few = _few_rows(y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rival.fit(*prepare(X[few], y[few], **arguments), **task)
+        getattr(rival, "warm_up", rival.fit)(*prepare(X[few], y[few], **arguments), **task)
         gc.collect()
         was_reset, loaded = memory.reset_peaks(), memory.resident_mb()
         marks.append(time.perf_counter())

@@ -11,6 +11,7 @@ import daskglm
 from benchmarks.rivals.local_cluster import client_of
 
 BLOCKS_PER_WORKER = 4
+MAY_TAKE = ("auto", "tron", "lbfgs", "sdca")
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
@@ -28,6 +29,12 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
             held = client.scatter(values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False)
             blocks.append(dask.delayed(held))
     return parts
+
+
+def warm_up(X: Any, y: Any, *, solver: str, **task: Any) -> None:
+    """Fit few rows. For them `auto` takes a solver that it may not take for all: those are made ready, too."""
+    for name in MAY_TAKE if solver == "auto" else (solver,):
+        fit(X, y, solver=name, **task)
 
 
 def fit(
