@@ -188,7 +188,7 @@ class Shard:
         keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
         bare = [not curved or (request.gram and self.home.gram_without_curvature(memo.rows)) for memo in memos]
         for i, memo in enumerate(memos if keep else []):
-            memo.reserve(request.token, [request.beside])
+            memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])  # else it is read anew if need be
             if not bare[i]:
                 memo.curvature_of = request.token
         side = gram_side(d) if request.gram else 0
