@@ -254,8 +254,8 @@ class Joint:
         norm of the gradient, in that of H^-1, falls to at most (exp(t) - 1 - t) / t of what it was (Bach 2010,
         proposition 1), and the value is that of the quadratic model but for that share of its decrease.
         """
-        moved = self.radius * float(np.linalg.norm(step)) if self.loss.concordance else 0.0
-        t = self.loss.concordance * moved if moved else 0.0
+        moved = self.radius * float(np.linalg.norm(step))
+        t = self.loss.concordance * moved
         if not t <= LARGEST_EXPONENT:
             return value, math.inf, math.inf
         left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + ROUNDED

@@ -56,12 +56,14 @@ def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: f
     """Solve all problems to a proved relative gap of `tol`, or to where floating point or `max_iter` ends it.
 
     `start` (P, size) is where problems start, the same for those of one class and C; default: found on samples.
-    Cost: a pass over samples of the rows, one joint pass for common Hessians, then one or two joint passes; problems
-    drop out as they are solved. Small data: some ten joint passes.
+    Cost: less than a pass over samples of the rows, two joint passes for common points and their Hessians, then one or
+    two joint passes; problems drop out as they are solved, and a last pass scores those that no pass has seen. Small
+    data: some ten joint passes.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
-        state = _State(joint, columns, *_common(joint, columns, start), tol)
-        unread = state.foresee()
+        frames, W, values, steps, squares = _common(joint, columns, start)
+        state = _State(joint, columns, frames, W, values, steps, tol)
+        unread = state.foresee(squares)
         for iteration in range(1, max_iter + 1):
             if not state.active.any():
                 break
@@ -84,7 +86,6 @@ class _State:
         W: np.ndarray,
         values: np.ndarray,
         steps: np.ndarray,
-        squares: np.ndarray,
         tol: float,
     ) -> None:
         self.joint, self.columns, self.tol = joint, columns, tol
@@ -93,24 +94,23 @@ class _State:
         self.solved = nowhere(P, size)
         self.solved.found.W[:], self.solved.found.values[:] = W, values
         self.solved.reasons[:] = [Reason.MAX_ITER] * P
-        self.steps, self.decrements = steps, squares
+        self.steps, self.decrements = steps, np.full(P, math.inf)
         self.active, self.fresh = np.ones(P, bool), np.zeros(P, bool)
         self.short = np.zeros(P, int)
 
-    def foresee(self) -> np.ndarray:
-        """Take the first step of problems where it is certain to solve them; return which. Cost: nothing."""
-        taken = []
-        for p in np.flatnonzero(self.active).tolist():
-            found = self.solved.found
-            value, error, gap = self.joint.ahead(
-                self.frames[p], float(found.values[p]), self.steps[p], float(self.decrements[p])
-            )
+    def foresee(self, squares: np.ndarray) -> np.ndarray:
+        """Take the first step, of such squared decrements, of problems that it is certain to solve; return which.
+
+        Cost: nothing.
+        """
+        taken, found = [], self.solved.found
+        for p, square in enumerate(squares.tolist()):
+            value, error, gap = self.joint.ahead(self.frames[p], float(found.values[p]), self.steps[p], square)
             if gap <= self.tol and error <= self.tol * value:
                 found.W[p] += self.steps[p]
                 found.values[p], self.solved.gaps[p], self.solved.n_iter[p] = value, gap, 1
                 self.solved.reasons[p], self.active[p] = Reason.CONVERGED, False
                 taken.append(p)
-        self.decrements[:] = math.inf
         return np.array(taken, int)
 
     def advance(self, iteration: int) -> None:
