@@ -25,7 +25,7 @@ from fsspec.implementations.local import LocalFileSystem
 from daskglm.kernels import to_host
 from daskglm.objective import Objective, Point
 
-FORMAT, VERSION = "daskglm-checkpoint", 1
+FORMAT, VERSION = "daskglm-checkpoint", 2
 STATE = "state.npz"
 SAME = 1e-6  # relative: sums over the rows of the same data differ by rounding only, in whatever order they are added
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Generator
 from dataclasses import replace
@@ -11,9 +12,11 @@ import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import Pair, backtrack, inverse_times
+from daskglm.solvers.linear import Pair, backtrack, inverse_times, pair_of
 
-MEMORY = 10
+MEMORY = 10  # pairs
+FIRST_RENEWAL = 4  # steps after which the diagonal is formed anew; then each time that they have doubled
+LEAST = 0.1  # of the first diagonal, below which curvature with jumps is not believed: rows may come back
 
 
 def lbfgs(
@@ -23,41 +26,57 @@ def lbfgs(
     steps: np.ndarray | None = None,
     changes: np.ndarray | None = None,
     diagonal: np.ndarray | None = None,
+    least: np.ndarray | None = None,
+    taken: int = 0,
+    renewal: int = FIRST_RENEWAL,
 ) -> Generator[Point, None, Reason]:
-    """Two-loop L-BFGS started from the inverse diagonal of the Hessian at the first point.
+    """Two-loop L-BFGS around the inverse diagonal of the Hessian, which is formed anew after 4, 8, 16, ... steps.
 
     Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search is on cached
-    margins. `steps` and `changes` of the gradient, (pairs, d) each, and `diagonal` are those of a solve to go on from.
+    margins. The keywords are those of a solve to go on from: steps and changes of the gradient, (pairs, d) each, the
+    diagonal and its lower bound, (d,), steps taken and those at which the diagonal is due.
     Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
     """
+
+    def inverse(v: Any) -> Any:
+        return v / diagonal
+
     point = objective.at(w, diagonal=diagonal is None)
     pairs: deque[Pair] = deque(maxlen=MEMORY)
-    if diagonal is None or steps is None or changes is None:
+    if diagonal is None or least is None or steps is None or changes is None:
         assert point.diagonal is not None
-        diagonal = np.maximum(point.diagonal, 1e-12 * max(float(point.diagonal.max()), 1e-300))
+        floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)
+        share = 0.0 if math.isfinite(objective.loss.concordance) else LEAST
+        least = np.maximum(share * point.diagonal, floor)
+        diagonal = np.maximum(point.diagonal, least)
     else:
-        diagonal = objective.xp.asarray(diagonal)
+        diagonal, least = objective.xp.asarray(diagonal), objective.xp.asarray(least)
         for s, change in zip(map(objective.xp.asarray, steps), map(objective.xp.asarray, changes), strict=True):
-            pairs.append(Pair(s, change, float(s @ change)))
+            pairs.append(pair_of(s, change, inverse))
 
     def state() -> dict[str, Any]:
         kept = ([pair[k] for pair in pairs] for k in (0, 1))
         rows = [objective.xp.stack(each) if each else objective.xp.zeros((0, len(w))) for each in kept]
-        return {"steps": rows[0], "changes": rows[1], "diagonal": diagonal}
+        how = {"diagonal": diagonal, "least": least, "taken": taken, "renewal": renewal}
+        return {"steps": rows[0], "changes": rows[1], **how}
 
     while True:
         yield replace(point, resume=state)
-        step = -inverse_times(pairs, lambda v: v / diagonal, point.gradient)
+        step = -inverse_times(pairs, inverse, point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
-        accepted = backtrack(objective, point, objective.at(point.w + step, beside=point))
+        trial = objective.at(point.w + step, diagonal=taken + 1 >= renewal, beside=point)
+        accepted = backtrack(objective, point, trial)
         if accepted is None:
             if not pairs:
                 return Reason.NO_PROGRESS
             pairs.clear()  # a stale model of the curvature may be all that is wrong
             continue
-        s, change = accepted.w - point.w, accepted.gradient - point.gradient
-        curvature = float(s @ change)
-        if curvature > 1e-10 * float(s @ (diagonal * s)) * 1e-6:
-            pairs.append(Pair(s, change, curvature))
+        pair = pair_of(accepted.w - point.w, accepted.gradient - point.gradient, inverse)
+        if pair.curvature > 1e-16 * float(pair.step @ (diagonal * pair.step)):
+            pairs.append(pair)
+        taken += 1
+        if accepted.diagonal is not None:
+            diagonal, renewal = np.maximum(accepted.diagonal, least), 2 * taken
+            pairs = deque((pair_of(s, change, inverse) for s, change, _, _ in pairs), maxlen=MEMORY)
         point = accepted

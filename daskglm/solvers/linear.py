@@ -64,29 +64,36 @@ def inverse_of(hessian: Any) -> Callable[[Any], Any]:
 
 
 class Pair(NamedTuple):
-    """A step, the change of the gradient over it, and their product."""
+    """A step, the change of the gradient over it, their product, and what of an inverse Hessian agrees with them."""
 
     step: Any
     change: Any
     curvature: float
+    scale: float
+
+
+def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> Pair:
+    """The pair of a step, for `inverse_times` with this inverse."""
+    curvature = float(step @ change)
+    return Pair(step, change, curvature, curvature / float(change @ inverse(change)) if curvature > 0.0 else 0.0)
 
 
 def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient: Any) -> Any:
     """An inverse Hessian times the gradient: `inverse`, corrected by what the pairs tell (L-BFGS).
 
-    Nocedal & Wright, algorithm 7.4. `inverse` is scaled to agree with the last pair.
+    Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best: the scale of the
+    last one alone (their equation 7.20) swings tenfold from step to step.
     """
     q = gradient.copy()
     alphas = []
-    for s, change, curvature in reversed(pairs):
+    for s, change, curvature, _ in reversed(pairs):
         alpha = float(s @ q) / curvature
         q -= alpha * change
         alphas.append(alpha)
     if pairs:
-        _, change, curvature = pairs[-1]
-        q *= curvature / float(change @ inverse(change))
+        q *= min(max(pair.scale for pair in pairs), 1.0)
     q = inverse(q)
-    for (s, change, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
+    for (s, change, curvature, _), alpha in zip(pairs, reversed(alphas), strict=True):
         q += (alpha - float(change @ q) / curvature) * s
     return q
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, newton_step
+from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, newton_step, pair_of
 
 ROWS_A_FEATURE = 20  # of the first sample
 GROWTH = 4.0  # from one sample to the next
@@ -90,8 +90,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
         accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
         if accepted is None or accepted.gram is not None:
             return accepted or objective.at(point.w, gram=True, keep=keep)
-        change = accepted.gradient - point.gradient
-        pair = Pair(accepted.w - point.w, change, float(change @ (accepted.w - point.w)))
+        pair = pair_of(accepted.w - point.w, accepted.gradient - point.gradient, inverse)
         if pair.curvature > 0.0:
             pairs.append(pair)
         rate = float((accepted.gradient @ accepted.gradient) / (point.gradient @ point.gradient))
