@@ -220,6 +220,8 @@ def _options(name: str, settings: Settings) -> dict[str, Any]:
     options = dict(settings.solver_options or {})
     if name == "newton":
         return {**options, "tol": float(settings.tol)}
+    if name == "lbfgs":
+        return {**options, "polish": settings.solver == "auto"}
     if name != "sdca":
         return options
     seed = settings.random_state

@@ -197,6 +197,25 @@ def test_second_stage_of_sdca_goes_on_in_it(tmp_path):
     assert {record["solver"] for record in rest.history} == {"newton"}
 
 
+@pytest.mark.parametrize("stage", ["lbfgs", "tron"])
+def test_auto_goes_on_in_either_stage(stage, tmp_path):
+    rng = np.random.default_rng(5)
+    levels = [np.minimum((m * rng.random(20_000) ** 3).astype(int), m - 1) for m in (2_000, 500, 30)]
+    S = sp.hstack([sp.csr_matrix((np.ones(20_000), (np.arange(20_000), k))) for k in levels], "csr")
+    t = np.where(rng.random(20_000) < 1 / (1 + np.exp(-sum(rng.standard_normal(k.max() + 1)[k] for k in levels))), 1, 0)
+    options = {"C": 100.0, "tol": 1e-8}
+    whole = daskglm.fit(S, t, **options).report_
+    assert whole.solver == "lbfgs+tron"
+    at = next(record["iteration"] for record in whole.history if record["solver"] == "tron")
+    at = at + 1 if stage == "tron" else at // 2
+    killed(tmp_path / "c", S, t, at=at, **options)
+    rest = daskglm.fit(S, t, resume=tmp_path / "c", **options).report_
+    assert rest.converged
+    assert rest.passes < whole.passes if stage == "tron" else rest.passes < whole.passes + 60
+    assert rest.history[0]["solver"] == ("tron" if stage == "tron" else "")
+    np.testing.assert_allclose(rest.history[0]["objective"], whole.history[at]["objective"], rtol=1e-12)
+
+
 def test_sparse_rows_and_a_hinge_with_proximal_points(tmp_path):
     S, t = make_problem(500, 10, sparse=True)
     options = {"loss": "hinge", "solver": "sdca", "tol": 1e-6, "random_state": 0}

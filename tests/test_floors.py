@@ -112,7 +112,7 @@ WITHIN = {  # edges between modules of one floor
     ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"), ("joint", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("progress", "driver"), ("cli", ""),
-    ("solvers", "solvers.gradient_descent"), ("solvers", "solvers.lbfgs"), ("solvers", "solvers.newton"),
+    ("solvers", "solvers.gradient_descent"), ("solvers.staged", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
     ("solvers", "solvers.sdca"), ("solvers.auto", "solvers.lbfgs"), ("solvers.auto", "solvers.newton"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
@@ -121,7 +121,7 @@ SOLVERS_MAY_IMPORT = {"objective", "joint", "dual", "messages", "report", "solve
 COMPOSES = {
     "solvers.auto": {"solvers.lbfgs", "solvers.newton"},
     "solvers.linear": {"kernels"},  # to know where a Hessian is
-    "solvers.staged": {"solvers.sdca", "solvers.newton", "solvers.tron", "solvers.proximal"},
+    "solvers.staged": {"solvers.sdca", "solvers.lbfgs", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
     "distributed": {"cluster", "whereabouts", "dealt", "engines", "room", "cli", "launch.ready", "launch.commands"},

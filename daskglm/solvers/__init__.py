@@ -8,10 +8,9 @@ from typing import Any
 from daskglm.objective import Point
 from daskglm.report import Reason
 from daskglm.solvers.gradient_descent import gradient_descent
-from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import newton
 from daskglm.solvers.sdca import check as check_sdca
-from daskglm.solvers.staged import sdca_then_newton
+from daskglm.solvers.staged import lbfgs_then_tron, sdca_then_newton
 from daskglm.solvers.tron import tron
 
 Solver = Callable[..., Generator[Point, None, Reason]]
@@ -19,7 +18,7 @@ Solver = Callable[..., Generator[Point, None, Reason]]
 SOLVERS: dict[str, Solver] = {
     "newton": newton,
     "tron": tron,
-    "lbfgs": lbfgs,
+    "lbfgs": lbfgs_then_tron,
     "gd": gradient_descent,
     "sdca": sdca_then_newton,
 }

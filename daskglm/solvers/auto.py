@@ -17,6 +17,7 @@ SMALL_FLOPS = 1e8  # nor do so many operations for a step
 EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
 EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the penalty; to here about ten do
 TRON_PASSES = 80.0
+POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from
 TRIAL_SHARE = 1 / 32  # of the rows, but
 LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
 TRIAL_ITERATIONS, WINDOW = 25, 5  # of L-BFGS at most, and over how many of them a rate is taken
@@ -29,8 +30,9 @@ LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial en
 def choose(objective: Objective) -> tuple[str, str]:
     """Name of the solver that is expected to take fewest passes, and the reason in words.
 
-    Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is tried on a
-    sample of the rows where neither is few. Cost: nothing, or less than 1 pass in up to some 30 rounds.
+    Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is what is left, or
+    tried on a sample of the rows beside them, and TRON for so many features that vectors cost more than rows do.
+    Cost: nothing, or less than 1 pass in up to some 30 rounds.
     """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
@@ -40,14 +42,20 @@ def choose(objective: Objective) -> tuple[str, str]:
     if newton <= FEW_PASSES or _is_small(objective):
         return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
     curvature = hardness(objective)
-    spent = objective.passes
-    costs = {"newton": newton, "tron": TRON_PASSES, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
-    if objective.engine.samples:
-        costs["lbfgs"] = trial(objective, SURE * costs["sdca"] if curvature <= EASY_DUAL else 0.0)
+    shape = f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row"
+    costs = {"newton": newton, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
+    fraction, spent = _trial_share(objective), objective.passes
+    if not fraction:
+        costs["tron"] = TRON_PASSES
+    elif not math.isfinite(min(costs.values())):
+        return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
+    else:
+        enough = SURE * costs["sdca"] if curvature <= EASY_DUAL else 0.0
+        costs["lbfgs"] = min(trial(objective, fraction, enough), POLISHED_PASSES)
     name = min(costs, key=costs.__getitem__)
     tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
-    return name, f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row; expected passes: {known}{tried}"
+    return name, f"{shape}; expected passes: {known}{tried}"
 
 
 def _is_small(objective: Objective) -> bool:
@@ -74,16 +82,20 @@ def newton_passes(objective: Objective) -> float:
     return 7.0 * (1.0 + gram + factor)
 
 
-def trial(objective: Objective, enough: float = 0.0) -> float:
-    """Iterations that L-BFGS takes on a sample of the rows; infinite where a sample says little.
+def _trial_share(objective: Objective) -> float:
+    """Share of the rows that a trial takes; 0 where a sample says little, or cannot be had."""
+    nonzeros = max(objective.engine.facts.nonzeros, 1)
+    fraction = min(max(min(TRIAL_SHARE, MOST_TRIAL / nonzeros), LEAST_TRIAL / nonzeros), 1.0)
+    tells = objective.engine.samples and fraction * nonzeros >= LEAST_VALUES * objective.size
+    return fraction if tells else 0.0
+
+
+def trial(objective: Objective, fraction: float, enough: float = 0.0) -> float:
+    """Iterations that L-BFGS takes on a sample of the rows; infinite where they get no slower.
 
     After `TRIAL_ITERATIONS`, or once no more than `enough` are foretold, the rest follows from the rate at which the
     value has fallen. Of ill-conditioned problems that foretells too few: half to a quarter of them after ten.
     """
-    nonzeros = max(objective.engine.facts.nonzeros, 1)
-    fraction = min(max(min(TRIAL_SHARE, MOST_TRIAL / nonzeros), LEAST_TRIAL / nonzeros), 1.0)
-    if fraction * nonzeros < LEAST_VALUES * objective.size:
-        return math.inf
     points = lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size))
     values: list[float] = []
     for point in itertools.islice(points, TRIAL_ITERATIONS + 1):

@@ -1,4 +1,4 @@
-"""Two solvers in turn: dual ascent while it is cheap, then Newton's method for the last digits."""
+"""Two solvers in turn: dual ascent or L-BFGS while they are cheap, then Newton's method for the last digits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from daskglm.dual import Dual
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
+from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import newton
 from daskglm.solvers.proximal import proximal_points
 from daskglm.solvers.sdca import plan_of, sdca
@@ -24,6 +25,7 @@ NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0  # epochs that a polish costs: Newton ste
 GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
 PROXIMAL = 5.0  # times as many Newton steps for the proximal points of a hinge
 LARGEST_GRAM = 1000
+LBFGS_PASSES = 60.0  # after which few problems are left that TRON does not end sooner
 
 
 def sdca_then_newton(
@@ -77,6 +79,40 @@ def sdca_then_newton(
             if smooth and reason is not None:
                 return reason
             allowed = False  # it took more than the epochs it was to save: the ascent goes on from where it was
+
+
+def lbfgs_then_tron(
+    objective: Objective,
+    w: np.ndarray,
+    *,
+    polish: bool = False,
+    radius: float | None = None,
+    mixture: float | None = None,
+    **state: Any,
+) -> Generator[Point, None, Reason]:
+    """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve to go on from."""
+    if radius is None:
+        start = objective.passes
+        first = lbfgs(objective, w, **state)
+        while True:
+            try:
+                point = next(first)
+            except StopIteration as end:
+                return end.value
+            yield point
+            if polish and objective.passes - start >= LBFGS_PASSES:
+                break
+        first.close()
+        w = point.w
+    return (yield from _made_by("tron", tron(objective, w, radius=radius, mixture=mixture)))
+
+
+def _made_by(name: str, points: Generator[Point, None, Reason]) -> Generator[Point, None, Reason]:
+    while True:
+        try:
+            yield replace(next(points), by=name)
+        except StopIteration as end:
+            return end.value
 
 
 def _second(
