@@ -168,7 +168,7 @@ def backtrack(
     gram: bool = False,
     keep: bool = True,
 ) -> Point | None:
-    """The trial point if it decreases the objective enough, else the first point between that does.
+    """The trial point if it decreases the objective enough, else the lowest of the first points between that do.
 
     Search between the two points uses their cached margins, so it makes no pass over X; only the accepted point is
     evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches). None where no
@@ -187,6 +187,7 @@ def backtrack(
         values = objective.between(point, trial, steps)
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
-            return objective.at(point.w + steps[good[0]] * (trial.w - point.w), gram=gram, keep=keep)
+            t = float(steps[good[np.argmin(values[good])]])
+            return objective.at(point.w + t * (trial.w - point.w), gram=gram, keep=keep)
         t = float(steps[-1])
     return None
