@@ -24,7 +24,8 @@ LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: th
 class Block(NamedTuple):
     """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y).
 
-    `spans` tell which rows of the user's data these are: see `chunks`.
+    `spans` tell which rows of the user's data these are: see `chunks`. A sample has those of the block that it was
+    `drawn` from, and here that block and which of its rows they are.
     """
 
     X: Any
@@ -33,6 +34,7 @@ class Block(NamedTuple):
     labels: tuple[Any, ...] | None
     facts: Facts
     spans: tuple[Span, ...]
+    drawn: tuple[Any, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,13 @@ class Family:
                 for p in range(len(columns))
             ]
         left = [p for p, report in enumerate(reports) if report is None]
+        chosen: dict[tuple[int, float], tuple[str, str]] = {}  # what suits a problem suits it in other folds
         for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
-            W[p], reports[p] = self._alone(columns, p, self._start(columns, p, W, reports))
+            kind = (int(columns.of[p]), float(columns.C[p]))
+            solver, why = chosen.get(kind, (None, ""))
+            begin = Begin(self._start(columns, p, W, reports), solver=solver, why=why)
+            W[p], report = self._alone(columns, p, begin)
+            reports[p], chosen[kind] = report, (report.solver.split("+")[0], report.why)
         if left and self.n_folds and (columns.fold >= 0).any():
             losses, counts = self.joint.score(columns, W)
         return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
@@ -127,7 +132,7 @@ class Family:
         before = [q for q in np.flatnonzero(same).tolist() if reports[q] is not None]
         return W[max(before, key=lambda q: float(columns.C[q]))] if before else W[p]
 
-    def _alone(self, columns: Columns, p: int, w: np.ndarray) -> tuple[np.ndarray, Report]:
+    def _alone(self, columns: Columns, p: int, begin: Begin) -> tuple[np.ndarray, Report]:
         """Solve one problem with a solver for one."""
         of, fold, C = int(columns.of[p]), int(columns.fold[p]), float(columns.C[p])
         problem = self.problems[of] if fold < 0 else replace(self.problems[of], folds=self.folds, fold=fold)
@@ -137,7 +142,7 @@ class Family:
             self.engine, problem, self.loss, C=C, fit_intercept=self.joint.fit_intercept, span=span, weight=sum(sides)
         )
         settings = replace(self.settings, C=C, progress=False)
-        solution, report = solve_one(objective, Begin(w), settings, self.loading, 0, None)
+        solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
         return to_host(solution.point.w), report
 
     def _report(self, solved: Solved, p: int, spent: tuple[float, float, int]) -> Report:

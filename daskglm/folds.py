@@ -9,7 +9,10 @@ from daskglm.messages import Folds
 
 
 def groups(block: Block, folds: Folds) -> np.ndarray:
-    """Group of each row of a block, (n,); the same however blocks are placed or joined."""
+    """Group of each row of a block, (n,); the same however blocks are placed, joined or sampled."""
+    if block.drawn is not None:
+        whole, rows = block.drawn
+        return groups(whole, folds)[rows]
     parts, at = [], 0
     for partition, first, n in block.spans:
         if folds.groups is not None:

@@ -31,7 +31,7 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
         nonzeros=round(share * block.facts.nonzeros),
         nbytes=round(share * block.facts.nbytes),
     )
-    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts)
+    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows))
 
 
 def _take(X: Any, rows: np.ndarray) -> Any:

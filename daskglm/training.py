@@ -97,12 +97,13 @@ def _objective(
 # ---------------------------------------------------------------------------- checkpoints
 @dataclass(frozen=True)
 class Begin:
-    """Where a solve begins: w, and for one that goes on from a checkpoint what its solver wants besides."""
+    """Where a solve begins: w, and for one that goes on from another its solver, why, and what that wants besides."""
 
     w: np.ndarray
     state: Mapping[str, Any] = field(default_factory=dict)
     solver: str | None = None
     before: int = 0
+    why: str = "that of the checkpoint"
 
 
 def _saved(settings: Settings, start: Any) -> Saved | None:
@@ -160,11 +161,11 @@ def solve_one(
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
     name, why = settings.solver, "asked for"
-    if name == "auto":
+    if begin.solver is not None:
+        name, why = begin.solver, begin.why
+    elif name == "auto":
         with _quiet_blas(name, objective.engine):
             name, why = choose(objective)
-    if begin.solver is not None:
-        name, why = begin.solver, "that of the checkpoint"
     w = objective.xp.asarray(begin.w)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
     at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None

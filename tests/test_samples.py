@@ -7,8 +7,9 @@ import scipy.sparse as sp
 import daskglm
 from daskglm.blocks import Place, to_block
 from daskglm.engine import Local
+from daskglm.folds import trained_on
 from daskglm.losses import LOSSES
-from daskglm.messages import Evaluate, Problem, Sampled
+from daskglm.messages import Evaluate, Folds, Problem, Sampled
 from daskglm.objective import Objective, excess
 from daskglm.samples import draw
 from daskglm.solvers import SOLVERS
@@ -58,6 +59,20 @@ def test_a_sample_is_the_same_wherever_its_blocks_are_and_costs_its_share_of_a_p
     parts = [Local(blocks[:2], 1).total(problem, request), Local(blocks[2:], 2).total(problem, request)]
     assert whole["rows"] == 200
     np.testing.assert_allclose(whole["gradient"], parts[0]["gradient"] + parts[1]["gradient"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("divided", [{"groups": np.repeat(np.arange(4), 1000)}, {"seed": 3}])
+def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
+    X, y = make_problem(n=4000)
+    folds = Folds("four", tuple(tuple(int(g == k) for k in range(4)) for g in range(4)), **divided)
+    block = to_block(X, y, place=Place(), classify=True)
+    part = draw(block, 0.1, 2)
+    here = np.array([np.flatnonzero((row == X).all(axis=1))[0] for row in part.X])
+    for fold in range(4):
+        np.testing.assert_array_equal(trained_on(part, folds, fold), trained_on(block, folds, fold)[here])
+        problem = Problem(LOSSES["logistic"].code, 1.0, folds=folds, fold=fold)
+        sums = Local([block], 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
+        assert sums["value"] == pytest.approx(np.log(2) * trained_on(block, folds, fold)[here].sum())
 
 
 def test_a_worker_without_rows_answers_for_its_sample():

@@ -132,6 +132,8 @@ def test_a_rejected_step_is_searched_on_cached_margins():
     trial = obj.at(-1e3 * start.gradient)
     accepted = backtrack(obj, start, trial)
     assert accepted.value < start.value < trial.value
+    for other in (0.5, 2.0):  # what the search has tried too
+        assert accepted.value <= make_objective("squared_hinge", C=100.0).at(other * accepted.w).value
     assert obj.engine.requests.count("Evaluate") == 3
     assert obj.engine.requests.count("OnHull") >= 1
     assert obj.passes == 3.0
