@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -72,11 +72,12 @@ def best_known(group: Sequence[Record]) -> float:
 
 
 def settings(runs: Sequence[Record], best: float) -> list[Setting]:
-    """Runs by contestant and tolerance; ours also by commit, where there are several."""
-    commits = {run.get("commit") for run in runs if run["ours"]}
+    """Runs by contestant and tolerance; one of ours also by commit, where it ran at several."""
+    commits = {(run["contestant"], run.get("commit")) for run in runs if run["ours"]}
+    several = Counter(contestant for contestant, _ in commits)
     by: dict[tuple[str, float], list[Record]] = defaultdict(list)
     for run in runs:
-        commit = f" @{run['commit']}" if run["ours"] and len(commits) > 1 else ""
+        commit = f" @{run['commit']}" if several[run["contestant"]] > 1 else ""
         by[run["contestant"] + commit, run["tol"]].append(run)
     return [
         Setting(

@@ -309,6 +309,17 @@ def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
     assert len(list((tmp_path / "out").glob("*.png"))) == 1
 
 
+def test_only_what_ran_at_several_commits_is_told_apart_by_them():
+    runs = [
+        record("daskglm-auto", 1e-2, 1.0, 100.0),
+        record("daskglm-tron", 1e-2, 1.0, 100.0),
+        record("daskglm-tron", 1e-2, 1.0, 100.0) | {"commit": "def"},
+        record("rival", 1e-2, 1.0, 100.0) | {"commit": "def"},
+    ]
+    names = {setting.contestant for setting in outcomes.settings(runs, 100.0)}
+    assert names == {"daskglm-auto", "daskglm-tron @abc", "daskglm-tron @def", "rival"}
+
+
 def test_goals_take_the_fastest_peer_and_the_best_of_our_solvers():
     whole = {"data": "HIGGS", "rows": None, "rss_loaded_mb": 500.0, "peak_is_of_fit": True, "data_mb": 100.0}
 
