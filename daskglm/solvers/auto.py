@@ -43,14 +43,15 @@ def choose(objective: Objective) -> tuple[str, str]:
         return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
     curvature = hardness(objective)
     shape = f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row"
-    costs = {"newton": newton, "sdca": EPOCHS * EPOCH if curvature <= EASY_DUAL else math.inf}
+    easy = curvature <= EASY_DUAL
+    costs = {"newton": newton, "sdca": EPOCHS * EPOCH if easy else math.inf}
     fraction, spent = _trial_share(objective), objective.passes
     if not fraction:
         costs["tron"] = TRON_PASSES
     elif not math.isfinite(min(costs.values())):
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
-        enough = SURE * costs["sdca"] if curvature <= EASY_DUAL else 0.0
+        enough = SURE * costs["sdca"] if easy else 0.0
         costs["lbfgs"] = min(trial(objective, fraction, enough), POLISHED_PASSES)
     name = min(costs, key=costs.__getitem__)
     tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""

@@ -92,44 +92,39 @@ def lbfgs_then_tron(
 ) -> Generator[Point, None, Reason]:
     """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve to go on from."""
     if radius is None:
-        start = objective.passes
-        first = lbfgs(objective, w, **state)
-        while True:
-            try:
-                point = next(first)
-            except StopIteration as end:
-                return end.value
-            yield point
-            if polish and objective.passes - start >= LBFGS_PASSES:
-                break
-        first.close()
-        w = point.w
-    return (yield from _made_by("tron", tron(objective, w, radius=radius, mixture=mixture)))
+        most = LBFGS_PASSES if polish else math.inf
+        reason, last = yield from _up_to(most, objective, lbfgs(objective, w, **state))
+        if last is None or reason is not None:
+            return reason or Reason.NO_PROGRESS
+        w = last.w
+    reason, _ = yield from _up_to(math.inf, objective, tron(objective, w, radius=radius, mixture=mixture), by="tron")
+    return reason or Reason.NO_PROGRESS
 
 
-def _made_by(name: str, points: Generator[Point, None, Reason]) -> Generator[Point, None, Reason]:
-    while True:
+def _up_to(
+    passes: float, objective: Objective, points: Generator[Point, None, Reason], **changes: Any
+) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
+    """Points of a solver, so changed, until it ends or has taken so many passes; returns why it ended, and the last."""
+    start, last = objective.passes, None
+    while objective.passes - start < passes:
         try:
-            yield replace(next(points), by=name)
+            last = replace(next(points), **changes)
         except StopIteration as end:
-            return end.value
+            return end.value, last
+        yield last
+    points.close()
+    return None, last
 
 
 def _second(
     objective: Objective, dual: Dual, point: Point | None, w: np.ndarray, passes: float
 ) -> Generator[Point, None, Reason | None]:
     """Newton's method from a point of the ascent; None where it is not done after so many passes."""
-    start = objective.passes
     name, solver = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
     smooth = math.isfinite(objective.loss.smoothness)
     steps = solver(objective, w) if smooth or point is None else proximal_points(dual, point, solver)
-    while objective.passes - start <= passes:
-        try:
-            found = replace(next(steps), by=name)
-        except StopIteration as end:
-            return end.value
-        yield replace(found, resume=lambda: {"state": {}}) if smooth else found
-    return None
+    changes = {"by": name, "resume": lambda: {"state": {}}} if smooth else {"by": name}
+    return (yield from _up_to(passes, objective, steps, **changes))[0]
 
 
 def _epochs_left(gaps: list[float], tol: float) -> float:
