@@ -37,6 +37,9 @@ class Side(Protocol):
     def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
         """Groups and partitions that a plan divides the rows into."""
 
+    def near(self, memo: Any) -> Any:
+        """Dtype of what need not be exact; see `DualMemo`."""
+
     def norms(self, memos: Sequence[Any]) -> None:
         """Put the squared norms of rows into their memos."""
 
@@ -71,9 +74,11 @@ class Side(Protocol):
 class DualMemo:
     """What one block remembers of the ascent: its dual variables at a numbered state, and those the next may take."""
 
-    def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
+    def __init__(self, n: int, zeros: Callable[[int], Any], near: Any) -> None:
+        """`near` is the dtype of what need not be exact: squared norms of rows and the margins met on the way."""
         self.number: int | None = None
-        self.alpha, self.work, self.seen, self.norms = (zeros(n) for _ in range(4))
+        self.alpha, self.work = zeros(n), zeros(n)
+        self.seen, self.norms = zeros(n).astype(near), zeros(n).astype(near)
         self.previous = zeros(0)
         self.asleep = np.empty(0, np.uint8)
 
@@ -152,7 +157,7 @@ class Ascent:
         lost, fresh = [], []
         for m in memos:
             if m.dual is None:
-                m.dual = DualMemo(len(m.y), self.zeros)
+                m.dual = DualMemo(len(m.y), self.zeros, self.side.near(m))
                 fresh.append(m)
             if m.dual.number == state.number:
                 continue
@@ -170,7 +175,7 @@ class Ascent:
             return 0
         if self.number is not None and self.number == state.before and not lost:
             c1, c2 = state.commit
-            step = self.change if c1 == 1.0 else c1 * self.change
+            step = self.change if c1 == 1.0 and not state.keep else c1 * self.change  # the change is not ours to keep
             if c2 != 0.0 and len(self.previous):
                 step = step + c2 * self.previous
             self.own, self.change, self.previous = self.own + step, self.none, step if state.keep else self.none
@@ -194,7 +199,7 @@ class Ascent:
     # ------------------------------------------------------------------ requests
     def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
         for m in memos:
-            m.dual = DualMemo(len(m.y), self.zeros)
+            m.dual = DualMemo(len(m.y), self.zeros, self.side.near(m))
             m.dual.restart(m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number)
         self.side.norms(memos)
         self.side.wake(memos)

@@ -168,7 +168,7 @@ class Dual:
         `keep` has the rows remember this step, for a search along it after the next round.
         """
         self.keep = keep
-        step = self.change if c1 == 1.0 else c1 * self.change
+        step = self.change if c1 == 1.0 and not keep else c1 * self.change  # the change may be the worker's own memory
         if c2 != 0.0 and self.previous is not None:
             step = step + c2 * self.previous
         self.v = self.v + step

@@ -73,6 +73,10 @@ class OnThreads:
         return self.groups[key]
 
     # ------------------------------------------------------------------ blocks
+    def near(self, memo: Any) -> Any:
+        """That of the rows, whose squared norms it holds (see `blocks.LARGEST_FLOAT32`)."""
+        return (memo.rows if isinstance(memo.rows, np.ndarray) else memo.rows[0]).dtype
+
     def norms(self, memos: Sequence[Any]) -> None:
         """Put the squared norms of rows into their memos."""
 

@@ -23,7 +23,7 @@ NOTHING = np.empty(0)
 class Run:
     """One group's part of a round, and what came of it.
 
-    `change` is the sum of the group's changes of the shared vector; `joint` and `apart` are the squared norms of the
+    `change` is the sum of the group's changes of the shared vector, good until the group's next epoch; `joint` and `apart` are the squared norms of the
     partitions' changes added up before and after squaring, whose ratio tells how far the partitions get in each
     other's way; `low` and `high` are the extreme projected gradients met.
     """
@@ -44,24 +44,26 @@ class Run:
     def go(self) -> None:
         """Make the local epochs."""
         request, plan = self.request, self.request.plan
-        u = request.v.copy()
+        u = request.v  # of the caller, and never written to
         for epoch in range(plan.epochs):
             rng = np.random.default_rng([*request.seed, epoch, self.number])
             shares = deal(self.group, plan, self.bucket, rng)
-            if plan.partitioning == "wild":
+            if plan.partitioning == "wild" or self.group.partitions == 1:
+                u = u if epoch else u.copy()
                 self._sweep_all(shares, [u] * self.group.partitions, request.outer, epoch)
             else:
-                self._epoch(u, shares, epoch)
+                u = self._epoch(u.copy() if epoch else u, shares, epoch)
         u -= request.v
         if request.outer != 1.0:
             u /= request.outer
         self.change = u
 
-    def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> None:
-        """One epoch with replicas; `u` moves by the sum of the partitions' changes, times the outer sigma."""
+    def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
+        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer sigma.
+
+        What is returned lies in the memory of the first replica.
+        """
         outer, inner = self.request.outer, self.request.inner
-        if self.group.partitions == 1:
-            return self._sweep_all(shares, [u], outer, epoch)
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.memos]
         replicas = self.group.replicas(len(u))
         self._sweep_all(shares, list(replicas), outer * inner, epoch, u)
@@ -77,7 +79,7 @@ class Run:
                 run = slice(part.first, part.stop)
                 dual.work[run] = start[run] + share * (dual.work[run] - start[run])
         self.group.map(lambda p: kernels.advance(u, replicas[0], share / inner, cuts[p], cuts[p + 1]))
-        return None
+        return replicas[0]
 
     def _sweep_all(
         self, shares: list[list[Slice]], vectors: list[np.ndarray], sigma: float, epoch: int, u: Any = None
@@ -99,7 +101,7 @@ class Run:
             m = self.memos[part.block]
             found = kernels.sweep(
                 self.code, m.rows, m.y, m.weight, state.C, m.dual.norms, state.bias, state.offset,
-                m.dual.work, v, NOTHING if epoch else m.dual.seen, m.dual.asleep, self.limits,
+                m.dual.work, v, m.dual.seen[: 0 if epoch else None], m.dual.asleep, self.limits,
                 part.first, part.stop, self.bucket, part.key, part.begin, part.end, sigma,
             )  # fmt: skip
             low, high = min(low, found[0]), max(high, found[1])

@@ -256,9 +256,9 @@ def merge(replicas, u, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
-    """Move u by a multiple of a direction, over the entries [start, stop)."""
+    """Put where u gets by a multiple of a direction into the direction, over the entries [start, stop)."""
     for j in range(start, stop):
-        u[j] += share * direction[j]
+        direction[j] = u[j] + share * direction[j]
 
 
 # ---------------------------------------------------------------------------- whole runs of rows

@@ -104,7 +104,8 @@ def sdca(
         share = sigma.after(totals)
         del totals  # vectors as long as w
         dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
-        last, point = point, dual.point(value, estimate)
+        before = point.w if stop == "model-change" else None  # else a vector that nobody needs
+        point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
             assert point.certify is not None
             point = point.certify()
@@ -112,7 +113,7 @@ def sdca(
         yield replace(point, resume=now, save_rows=dual.save)
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()
-        if stop == "model-change" and np.linalg.norm(point.w - last.w) <= tol * np.linalg.norm(point.w):
+        if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
             return Reason.SMALL_CHANGE
         if watch.idle >= IDLE:
             return Reason.NO_PROGRESS

@@ -83,6 +83,10 @@ class OnDevice:
         return partitions, teams, 1.0 + (self.overlap - 1.0) * (teams - 1) / others
 
     # ------------------------------------------------------------------ blocks
+    def near(self, memo: Any) -> Any:
+        """What the kernels take."""
+        return np.float64
+
     def norms(self, memos: Sequence[Any]) -> None:
         """Put the squared norms of rows into their memos."""
         for m in memos:
