@@ -23,9 +23,10 @@ NOTHING = np.empty(0)
 class Run:
     """One group's part of a round, and what came of it.
 
-    `change` is the sum of the group's changes of the shared vector, good until the group's next epoch; `joint` and `apart` are the squared norms of the
-    partitions' changes added up before and after squaring, whose ratio tells how far the partitions get in each
-    other's way; `low` and `high` are the extreme projected gradients met.
+    `change` is the sum of the group's changes of the shared vector, in memory that the group's next epoch takes;
+    `joint` and `apart` are the squared norms of the partitions' changes added up before and after squaring, whose
+    ratio tells how far the partitions get in each other's way; `low` and `high` are the extreme projected gradients
+    met.
     """
 
     code: int

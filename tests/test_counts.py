@@ -47,6 +47,7 @@ MOST_PASSES = {  # to a proved tol of 1e-6, C = 1, no intercept
     ("text-like", "tron"): 19.0,
     ("text-like", "lbfgs"): 18.0,
     ("text-like", "sdca"): 9.0,
+    ("text-like", "auto"): 18.0,
 }
 
 
@@ -69,6 +70,20 @@ def test_lbfgs_renews_its_diagonal_where_curvature_changes(data):
     report = daskglm.fit(X, y, solver="lbfgs", C=100.0, fit_intercept=False, tol=1e-6).report_
     assert report.relative_gap <= 1e-6
     assert report.passes <= 43  # 50 by the first diagonal alone
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0])
+def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((8000, 2100), dtype=np.float32) / np.arange(1, 2101, dtype=np.float32)
+    common = rng.standard_normal((8000, 1), dtype=np.float32) * np.sign(rng.standard_normal(2100, dtype=np.float32))
+    X += 2 * X.std() * common
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-30 * X @ rng.standard_normal(2100))), 1, -1)
+    report = daskglm.fit(X, y, C=C, fit_intercept=False, tol=1e-6, random_state=0).report_
+    assert report.solver == "sdca", report.why
+    other = daskglm.fit(X, y, C=C, solver="lbfgs", fit_intercept=False, tol=1e-6).report_
+    assert 1.5 * report.passes <= other.passes, "an epoch over rows so long costs about 1.5 passes"
 
 
 @pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 10), ("lbfgs", 17), ("sdca", 20)])

@@ -14,14 +14,17 @@ FEW_FEATURES = 1000  # up to which a Hessian is cheap beside reading rows anew, 
 SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
 FEW_PASSES = 10.0  # by Newton, that need no comparison,
 SMALL_FLOPS = 1e8  # nor do so many operations for a step
-EPOCHS, EPOCH = 10.0, 2.6  # of dual ascent to 1e-6 where it is easy, and the passes that an epoch costs
-EASY_DUAL = 3.0  # epochs grow with 1 + curvature of a row over that of the penalty; to here about ten do
+EPOCHS, HARDER = 8.5, 5.0  # of dual ascent to 1e-6: so many and, times the curvature of a row over the penalty's, more
+EPOCH, EPOCH_ROW = 1.5, 30.0  # passes that an epoch costs, and stored values of which a row takes the time besides
+EASY_DUAL = 3.0  # curvature to which that holds
 TRON_PASSES = 80.0
 POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from
 TRIAL_SHARE = 1 / 32  # of the rows, but
 LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
-TRIAL_ITERATIONS, WINDOW = 25, 5  # of L-BFGS at most, and over how many of them a rate is taken
-SURE = 0.75  # of the passes of an easy dual: once fewer are foretold, the trial ends
+TRIAL_ITERATIONS, WINDOW = 25, 5  # of L-BFGS at most, and over how many of them a rate is taken,
+SLOWING = 1.7  # which falls: so many times what it foretells are left
+EARLY, FIRST = 3, 8  # over so many a rate is taken in the first iterations, and stands
+SURE = 0.85  # of the passes of the other solver: once fewer are foretold, the trial ends
 TRIAL_SEED = 30
 LEAST_VALUES = 4  # of a feature in the sample, below which vectors cost more than its rows
 LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
@@ -44,15 +47,15 @@ def choose(objective: Objective) -> tuple[str, str]:
     curvature = hardness(objective)
     shape = f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row"
     easy = curvature <= EASY_DUAL
-    costs = {"newton": newton, "sdca": EPOCHS * EPOCH if easy else math.inf}
+    epoch = EPOCH + EPOCH_ROW / max(objective.engine.facts.per_row, 1.0)
+    costs = {"newton": newton, "sdca": (EPOCHS + HARDER * curvature) * epoch if easy else math.inf}
     fraction, spent = _trial_share(objective), objective.passes
     if not fraction:
         costs["tron"] = TRON_PASSES
     elif not math.isfinite(min(costs.values())):
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
-        enough = SURE * costs["sdca"] if easy else 0.0
-        costs["lbfgs"] = min(trial(objective, fraction, enough), POLISHED_PASSES)
+        costs["lbfgs"] = min(trial(objective, fraction, costs["sdca"] if easy else 0.0), POLISHED_PASSES)
     name = min(costs, key=costs.__getitem__)
     tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
@@ -91,11 +94,11 @@ def _trial_share(objective: Objective) -> float:
     return fraction if tells else 0.0
 
 
-def trial(objective: Objective, fraction: float, enough: float = 0.0) -> float:
+def trial(objective: Objective, fraction: float, other: float = 0.0) -> float:
     """Iterations that L-BFGS takes on a sample of the rows; infinite where they get no slower.
 
-    After `TRIAL_ITERATIONS`, or once no more than `enough` are foretold, the rest follows from the rate at which the
-    value has fallen. Of ill-conditioned problems that foretells too few: half to a quarter of them after ten.
+    After `TRIAL_ITERATIONS`, or once clearly fewer are foretold than what another solver takes, the rest follows from
+    the rate at which the value has fallen. Of ill-conditioned problems that foretells too few.
     """
     points = lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size))
     values: list[float] = []
@@ -103,7 +106,7 @@ def trial(objective: Objective, fraction: float, enough: float = 0.0) -> float:
         values.append(point.value)
         if len(values) > 2 and values[-3] - values[-1] <= 2.0 * LEVEL * abs(values[-1]):
             return len(values)
-        if (foretold := _foretold(values)) <= enough:
+        if (foretold := _foretold(values)) <= SURE * other:
             return foretold
     if len(values) <= TRIAL_ITERATIONS:  # no lower value was to be found
         return len(values)
@@ -111,13 +114,14 @@ def trial(objective: Objective, fraction: float, enough: float = 0.0) -> float:
 
 
 def _foretold(values: list[float]) -> float:
-    if len(values) <= 2 * WINDOW:
+    window, slowing = (EARLY, 1.0) if len(values) <= FIRST else (WINDOW, SLOWING)
+    if len(values) <= 2 * window:
         return math.inf
-    before, last = values[-1 - 2 * WINDOW] - values[-1 - WINDOW], values[-1 - WINDOW] - values[-1]
+    before, last = values[-1 - 2 * window] - values[-1 - window], values[-1 - window] - values[-1]
     if not 0.0 < last < before:
         return math.inf
-    left = math.log(last / (WINDOW * LEVEL * abs(values[-1]))) / math.log(before / last)
-    return len(values) + WINDOW * max(left, 0.0)
+    left = math.log(last / (window * LEVEL * abs(values[-1]))) / math.log(before / last)
+    return len(values) + slowing * window * max(left, 0.0)
 
 
 def hardness(objective: Objective) -> float:
