@@ -65,7 +65,7 @@ def source(*files):
     return "\n".join((CUDA / f"{name}.cu").read_text() for name in ("common", *files))
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 @pytest.mark.parametrize("files", VARIANTS, ids="+".join)
 def test_every_source_compiles_without_a_warning(nvrtc, files, architecture):
     for options in VARIANTS[files]:

@@ -67,9 +67,9 @@ def test_the_very_steps_of_the_host(cupy, solver, sparse):
     [
         {},
         {"partitions": 3},
-        {"partitioning": "static", "partitions": 2},
+        pytest.param({"partitioning": "static", "partitions": 2}, marks=pytest.mark.slow),
         {"aggregation": "search"},
-        {"local_epochs": 3},
+        pytest.param({"local_epochs": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_dual_ascent_certifies_its_answer(cupy, loss, options):

@@ -1,4 +1,7 @@
-"""Real data on a device, float32: every solver's objective is the host's to 1e-6. Here on the stand-in for CuPy."""
+"""Real data on a device, float32: every solver's objective is the host's to 1e-6.
+
+On the stand-in for CuPy every third row of them, which takes half a minute a fit even so.
+"""
 
 import numpy as np
 import pytest
@@ -15,6 +18,8 @@ def test_objective_is_the_hosts(cupy, name, solver, real_set):
     X, y = real_set(name)
     if solver == "newton" and X.shape[1] > 5000:
         pytest.skip(f"a Hessian of {X.shape[1]} x {X.shape[1]} is not what newton is for")
+    if cupy.__version__.endswith("twin"):
+        X, y = X[::3], y[::3]
     X = X.astype(np.float32)
     host = daskglm.fit(X, y, solver="tron", tol=1e-8)
     device = daskglm.fit(X, y, solver=solver, tol=1e-6, random_state=0, device="cuda")

@@ -116,7 +116,7 @@ def test_forgotten_dual_variables_are_rebuilt(forget, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "retire"])
-@pytest.mark.parametrize("at", [2, 6])
+@pytest.mark.parametrize("at", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_worker_lost_in_mid_fit(how, at, monkeypatch):
     X, y = make_problem(3000, 10, seed=3)
     best = daskglm.fit(X, y, C=0.05, tol=1e-12).report_.objective
