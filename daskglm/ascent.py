@@ -37,11 +37,8 @@ class Side(Protocol):
     def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
         """Groups and partitions that a plan divides the rows into."""
 
-    def near(self, memo: Any) -> Any:
-        """Dtype of what need not be exact; see `DualMemo`."""
-
-    def norms(self, memos: Sequence[Any]) -> None:
-        """Put the squared norms of rows into their memos."""
+    def prepare(self, memos: Sequence[Any]) -> None:
+        """Give memos that have none the squared norms of their rows and room for the margins met."""
 
     def slopes(self, code: int, memo: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w."""
@@ -72,13 +69,15 @@ class Side(Protocol):
 
 
 class DualMemo:
-    """What one block remembers of the ascent: its dual variables at a numbered state, and those the next may take."""
+    """What one block remembers of the ascent: its dual variables at a numbered state, and those the next may take.
 
-    def __init__(self, n: int, zeros: Callable[[int], Any], near: Any) -> None:
-        """`near` is the dtype of what need not be exact: squared norms of rows and the margins met on the way."""
+    Beside them squared norms of rows (empty: they follow from the pattern) and the margins met on the way.
+    """
+
+    def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
         self.number: int | None = None
         self.alpha, self.work = zeros(n), zeros(n)
-        self.seen, self.norms = zeros(n).astype(near), zeros(n).astype(near)
+        self.seen = self.norms = zeros(0)
         self.previous = zeros(0)
         self.asleep = np.empty(0, np.uint8)
 
@@ -157,7 +156,7 @@ class Ascent:
         lost, fresh = [], []
         for m in memos:
             if m.dual is None:
-                m.dual = DualMemo(len(m.y), self.zeros, self.side.near(m))
+                m.dual = DualMemo(len(m.y), self.zeros)
                 fresh.append(m)
             if m.dual.number == state.number:
                 continue
@@ -166,7 +165,7 @@ class Ascent:
             elif m.dual.commit(state):
                 self.side.clip(code, m)
         if fresh:
-            self.side.norms(memos)
+            self.side.prepare(memos)
         for m in lost:
             anew = state.w is None or not state.trust
             alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
@@ -175,12 +174,15 @@ class Ascent:
             return 0
         if self.number is not None and self.number == state.before and not lost:
             c1, c2 = state.commit
-            step = self.change if c1 == 1.0 and not state.keep else c1 * self.change  # the change is not ours to keep
+            step = self.none if state.own is not None and not state.keep else c1 * self.change
             if c2 != 0.0 and len(self.previous):
                 step = step + c2 * self.previous
-            self.own, self.change, self.previous = self.own + step, self.none, step if state.keep else self.none
+            self.own = self.own + step if state.own is None else state.own
+            self.change, self.previous = self.none, step if state.keep else self.none
             read = 0
         else:
+            for m in memos:  # a change that some blocks have lost is nobody's any more
+                m.dual.restart(m.dual.alpha, state.number)
             self.own = self._read(state, memos)
             self.previous, self.change = self.none, self.zeros(len(self.own))
             read = self.side.rows if state.w is not None else 0
@@ -199,9 +201,9 @@ class Ascent:
     # ------------------------------------------------------------------ requests
     def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
         for m in memos:
-            m.dual = DualMemo(len(m.y), self.zeros, self.side.near(m))
+            m.dual = DualMemo(len(m.y), self.zeros)
             m.dual.restart(m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number)
-        self.side.norms(memos)
+        self.side.prepare(memos)
         self.side.wake(memos)
         zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]
         self.own = self.side.totals(request.state, memos, zero, None, out, True)["own"]
@@ -211,6 +213,7 @@ class Ascent:
 
     def _round(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
         for m in memos:
+            m.margins.clear()  # of points that the ascent leaves behind
             m.dual.work[:] = m.dual.alpha
         swept = self.side.sweep(code, request, memos)
         self.change = swept["change"]

@@ -137,6 +137,11 @@ class Cluster:
             raise
 
     @property
+    def shares_memory(self) -> bool:
+        """Never."""
+        return False
+
+    @property
     def samples(self) -> bool:
         """Whether parts of the rows can be asked: where workers hold them in host memory."""
         return self.whereabouts.resident and self.device == "cpu"

@@ -20,7 +20,6 @@ from daskglm.messages import Facts, Plan
 from daskglm.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
 
 STREAMED_BYTES = 16 << 20  # rows beyond this come from memory: buckets pay through prefetching (measured, README)
-APART = 32  # doubles: two cache lines of at most 128 bytes
 SLICE_BUCKETS = 512  # several blocks are visited in slices of at least so many buckets, in random order
 SLICES = 8  # and of at most so many slices a block
 
@@ -70,17 +69,6 @@ class Group:
     threads: int
     cpus: list[int] = field(default_factory=list)
     _pool: ThreadPoolExecutor | None = None
-    _replicas: np.ndarray | None = None
-
-    def replicas(self, size: int) -> np.ndarray:
-        """One vector a partition, (partitions, size), kept from epoch to epoch: new pages cost more than the copy.
-
-        Two cache lines lie between them, else two threads would write to one line: that made an epoch of 28 features
-        on 2 threads slower than on 1.
-        """
-        if self._replicas is None or self._replicas.shape[1] != size:
-            self._replicas = np.empty((self.partitions, size + APART))[:, :size]
-        return self._replicas
 
     def map(self, work: Callable[[int], Any]) -> list[Any]:
         """Do the work of every partition, on the group's threads."""
@@ -95,7 +83,7 @@ class Group:
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False)
-        self._pool = self._replicas = None
+        self._pool = None
 
 
 def _pin(cpus: Iterable[int]) -> None:

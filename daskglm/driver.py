@@ -15,6 +15,7 @@ from daskglm.report import Iteration, Reason
 
 STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
 ROUNDING = 16 * np.finfo(float).eps
+AT_ONCE = 1 << 16  # entries of long vectors
 
 Callback = Callable[[Iteration], bool | None]
 
@@ -60,7 +61,7 @@ class _Record:
 
     def add(self, point: Point, gap: float) -> Iteration:
         """Write down one accepted point."""
-        step = 0.0 if self.last is None else float(np.linalg.norm(point.w - self.last.w))
+        step = 0.0 if self.last is None else _distance(point.w, self.last.w)
         self.last = point
         record = Iteration(
             iteration=len(self.history),
@@ -77,6 +78,12 @@ class _Record:
         )
         self.history.append(record)
         return record
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Norm of a - b, which may be as long as w is: it is not made."""
+    runs = (slice(k, k + AT_ONCE) for k in range(0, len(a), AT_ONCE))
+    return math.sqrt(sum(float(np.linalg.norm(a[run] - b[run])) ** 2 for run in runs))
 
 
 class _Certificate:

@@ -85,6 +85,7 @@ class Dual:
         self.w: np.ndarray | None = w if w.any() else None
         self.v = objective.xp.zeros(d + 1)
         self.change: Any = None  # of the last round, until it is committed
+        self.sure = True  # v is the sum over the rows of what they have
         self.previous: Any = None  # the step before, where it is kept
         if saved is not None:
             state, folder = saved
@@ -101,13 +102,24 @@ class Dual:
 
     def save(self, folder: str) -> None:
         """Have every worker write the dual variables of its rows to a folder that all of them see. Cost: 1 round."""
-        self.objective.ask(DualSave(self._state(), folder))
+        self._ask(DualSave(self._state(), folder))
 
     def _state(self) -> Committed:
         return Committed(
             self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep,
-            self._is_near(),
+            self._is_near(), self.v if self._is_own() else None,
         )  # fmt: skip
+
+    def _is_own(self) -> bool:
+        """Whether v is what the rows' side has, too, which then need not add it up for itself."""
+        return self.objective.engine.shares_memory and self.change is None and self.sure
+
+    def _ask(self, request: Any) -> Totals:
+        """Pass on a request about the state. Where blocks had to begin anew, none has a step behind it any more."""
+        totals = self.objective.ask(request)
+        if totals["rebuilt"]:
+            self.previous, self.sure = None, False
+        return totals
 
     def _is_near(self) -> bool:
         """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.
@@ -158,8 +170,8 @@ class Dual:
         """Local epochs everywhere, not yet committed. Cost: a pass an epoch, 1 round."""
         seed = (self.seed, self.rounds)
         self.rounds += 1
-        totals = self.objective.ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
-        self.v, self.change = totals["own"], totals["change"]
+        totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
+        self.v, self.change, self.sure = totals["own"], totals["change"], True
         return totals
 
     def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
@@ -168,18 +180,21 @@ class Dual:
         `keep` has the rows remember this step, for a search along it after the next round.
         """
         self.keep = keep
-        step = self.change if c1 == 1.0 and not keep else c1 * self.change  # the change may be the worker's own memory
-        if c2 != 0.0 and self.previous is not None:
+        c2 = 0.0 if self.previous is None else c2
+        step = self.change if c1 == 1.0 else c1 * self.change
+        if c2 != 0.0:
             step = step + c2 * self.previous
         self.v = self.v + step
-        self.change, self.previous = None, step if keep else None
+        self.change, self.previous = None, step if keep and self.sure else None
         self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
         self.offset = self.intercept
         self.w = self.primal_point()
 
     def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0 passes, 1 round."""
-        totals = self.objective.ask(DualLine(self._state(), coefficients))
+        if self.previous is None:
+            coefficients = coefficients * np.array([1.0, 0.0])
+        totals = self._ask(DualLine(self._state(), coefficients))
         C = self.objective.scale
         xp = self.objective.xp
         previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
@@ -226,8 +241,9 @@ class Dual:
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
         for _ in range(3):
             token, v = next(tokens), self.v if at is None else np.append(at[: objective.n_features], 0.0)
-            totals = objective.ask(DualTotals(self._state(), v, token, side, anew))
-            self.v = own = totals["own"]
+            totals = self._ask(DualTotals(self._state(), v, token, side, anew))
+            self.v, self.sure = totals["own"], True
+            own = self.v
             off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
             if at is not None or off <= DRIFT * float(np.linalg.norm(own)):
                 break
@@ -258,4 +274,4 @@ class Dual:
                 changed = {"shift": -total / float(side[-1])}
                 u = u + changed["shift"] * side[:-1]
         request: Any = DualValue(state, **changed)
-        return -C * float(self.objective.ask(request)["value"]) - 0.5 * float(u @ u)
+        return -C * float(self._ask(request)["value"]) - 0.5 * float(u @ u)

@@ -21,6 +21,7 @@ from daskglm.messages import Committed, DualLine, DualRound, DualValue, Facts, P
 
 Pieces = list[tuple[int, int, int]]
 NOTHING = np.empty(0)
+AT_ONCE = 1 << 16  # rows
 
 
 class OnThreads:
@@ -73,16 +74,24 @@ class OnThreads:
         return self.groups[key]
 
     # ------------------------------------------------------------------ blocks
-    def near(self, memo: Any) -> Any:
-        """That of the rows, whose squared norms it holds (see `blocks.LARGEST_FLOAT32`)."""
-        return (memo.rows if isinstance(memo.rows, np.ndarray) else memo.rows[0]).dtype
+    def prepare(self, memos: Sequence[Any]) -> None:
+        """Give memos that have none the squared norms of their rows and room for the margins met.
 
-    def norms(self, memos: Sequence[Any]) -> None:
-        """Put the squared norms of rows into their memos."""
+        Neither has to be exact, and the dtype of the rows holds both (see `blocks.LARGEST_FLOAT32`): the gaps that
+        margins give do not change to first order with them. Of a pattern, norms are the numbers of its places.
+        """
+        wanted = set()
+        for i, m in enumerate(memos):
+            if len(m.dual.seen) != len(m.y):
+                values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
+                m.dual.seen = np.zeros(len(m.y), values.dtype)
+                m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
+                wanted |= {i} if len(m.dual.norms) else set()
 
         def work(pieces: Pieces) -> Totals:
             for i, lo, hi in pieces:
-                kernels.squared_norms(memos[i].rows, lo, hi, memos[i].dual.norms)
+                if i in wanted:
+                    kernels.squared_norms(memos[i].rows, lo, hi, memos[i].dual.norms)
             return {}
 
         self.each(work)
@@ -183,9 +192,11 @@ class OnThreads:
             total = 0.0
             for i, lo, hi in pieces:
                 m = memos[i]
-                y = m.y[lo:hi]
-                scale = np.where(y > 0, request.positive, request.negative)
-                total += duals.conjugates(code, y, scale * m.dual.alpha[lo:hi] + request.shift, m.weight[lo:hi])
+                for first in range(lo, hi, AT_ONCE):
+                    run = slice(first, min(first + AT_ONCE, hi))
+                    scale = np.where(m.y[run] > 0, request.positive, request.negative)
+                    a = scale * m.dual.alpha[run] + request.shift
+                    total += duals.conjugates(code, m.y[run], a, m.weight[run])
             return {"value": total}
 
         return self.each(work)

@@ -36,6 +36,10 @@ class Engine(Protocol):
         """Whether `Sampled` is answered, for its part of the cost of a pass."""
 
     @property
+    def shares_memory(self) -> bool:
+        """Whether all rows are in the memory of this process, which who asks and who answers may share vectors in."""
+
+    @property
     def workers(self) -> int:
         """How many places answer a request."""
 
@@ -82,6 +86,11 @@ class Local:
     def samples(self) -> bool:
         """Whether parts of the rows can be asked: where all are in host memory."""
         return isinstance(self.shard, Shard) and self.device == "cpu"
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether vectors may be shared: not with rows that are read at every pass, part by part."""
+        return isinstance(self.shard, Shard)
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""

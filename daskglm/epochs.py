@@ -16,17 +16,24 @@ from daskglm.dealing import Group, Slice, deal
 from daskglm.kernels import dual as kernels
 from daskglm.messages import DualRound
 
-NOTHING = np.empty(0)
+APART = 32  # doubles: two cache lines of at most 128 bytes
+
+
+def vectors(many: int, size: int) -> np.ndarray:
+    """Vectors (many, size) with two cache lines after each.
+
+    Else two threads would write to one line: that made an epoch of 28 features on 2 threads slower than on 1.
+    """
+    return np.empty((many, size + APART))[:, :size]
 
 
 @dataclass
 class Run:
     """One group's part of a round, and what came of it.
 
-    `change` is the sum of the group's changes of the shared vector, in memory that the group's next epoch takes;
-    `joint` and `apart` are the squared norms of the partitions' changes added up before and after squaring, whose
-    ratio tells how far the partitions get in each other's way; `low` and `high` are the extreme projected gradients
-    met.
+    `change` is the sum of the group's changes of the shared vector; `joint` and `apart` are the squared norms of the
+    partitions' changes added up before and after squaring, whose ratio tells how far the partitions get in each
+    other's way; `low` and `high` are the extreme projected gradients met.
     """
 
     code: int
@@ -40,7 +47,7 @@ class Run:
     high: float = -np.inf
     joint: float = 0.0
     apart: float = 0.0
-    change: np.ndarray = field(default_factory=lambda: NOTHING)
+    change: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def go(self) -> None:
         """Make the local epochs."""
@@ -53,23 +60,20 @@ class Run:
                 u = u if epoch else u.copy()
                 self._sweep_all(shares, [u] * self.group.partitions, request.outer, epoch)
             else:
-                u = self._epoch(u.copy() if epoch else u, shares, epoch)
+                u = self._epoch(u, shares, epoch)
         u -= request.v
         if request.outer != 1.0:
             u /= request.outer
         self.change = u
 
     def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
-        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer sigma.
-
-        What is returned lies in the memory of the first replica.
-        """
+        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer sigma."""
         outer, inner = self.request.outer, self.request.inner
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.memos]
-        replicas = self.group.replicas(len(u))
-        self._sweep_all(shares, list(replicas), outer * inner, epoch, u)
-        cuts = [len(u) * k // len(replicas) for k in range(len(replicas) + 1)]
-        norms = self.group.map(lambda p: kernels.merge(replicas, u, cuts[p], cuts[p + 1]))
+        first, others = vectors(1, len(u))[0], vectors(self.group.partitions - 1, len(u))
+        self._sweep_all(shares, [first, *others], outer * inner, epoch, u)
+        cuts = [len(u) * k // self.group.partitions for k in range(self.group.partitions + 1)]
+        norms = self.group.map(lambda p: kernels.merge(first, others, u, cuts[p], cuts[p + 1]))
         joint, apart = sum(norm[0] for norm in norms), sum(norm[1] for norm in norms)
         self.joint, self.apart = self.joint + joint, self.apart + apart
         # with changes that point the same way by more than sigma allows, the sum of steps would overshoot
@@ -78,9 +82,12 @@ class Run:
             for part in self.group.ranges:
                 dual, start = self.memos[part.block].dual, starts[part.block]
                 run = slice(part.first, part.stop)
-                dual.work[run] = start[run] + share * (dual.work[run] - start[run])
-        self.group.map(lambda p: kernels.advance(u, replicas[0], share / inner, cuts[p], cuts[p + 1]))
-        return replicas[0]
+                work = dual.work[run]  # in place: rows may be as many as all their values
+                work -= start[run]
+                work *= share
+                work += start[run]
+        self.group.map(lambda p: kernels.advance(u, first, share / inner, cuts[p], cuts[p + 1]))
+        return first
 
     def _sweep_all(
         self, shares: list[list[Slice]], vectors: list[np.ndarray], sigma: float, epoch: int, u: Any = None

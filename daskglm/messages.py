@@ -142,6 +142,8 @@ class Committed:
         Whether this step is kept, to be searched along after the next round.
     trust : bool
         Whether w is good enough to take dual variables from it.
+    own : array, optional
+        X' C alpha of that state, for rows that are all there are, in the memory of who asks.
     """
 
     number: int
@@ -153,6 +155,7 @@ class Committed:
     offset: float = 0.0
     keep: bool = False
     trust: bool = True
+    own: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

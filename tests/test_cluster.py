@@ -170,7 +170,9 @@ def at_round(number, action):
     return lambda record: action() if next(count) == number else None
 
 
-@pytest.mark.parametrize("solver", ["newton", pytest.param("tron", marks=pytest.mark.slow), pytest.param("lbfgs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "solver", ["newton", pytest.param("tron", marks=pytest.mark.slow), pytest.param("lbfgs", marks=pytest.mark.slow)]
+)
 def test_a_worker_killed_amid_a_fit_changes_nothing(solver):
     with small_cluster() as cluster, Client(cluster) as client:
         victim = sorted(client.run(os.getpid).values())[0]

@@ -120,3 +120,22 @@ def test_temporary_memory_beside_the_data(data, name, solver, share):
     finally:
         tracemalloc.stop()
     assert peak <= share * nbytes
+
+
+def test_dual_ascent_on_one_hot_rows_keeps_to_nine_vectors():
+    """Vectors of rows and of columns are most of the memory there: two states of dual variables, v, two replicas."""
+    rng = np.random.default_rng(3)
+    n = d = 200_000
+    X = sp.csr_matrix((np.ones(10 * n, np.float32), rng.integers(0, d, 10 * n), np.arange(0, 10 * n + 1, 10)), (n, d))
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    y = rng.integers(0, 2, n)
+    fit = {"solver": "sdca", "C": 0.1, "fit_intercept": False, "solver_options": {"partitions": 2, "polish": False}}
+    daskglm.fit(X[:1000], y[:1000], **fit)
+    tracemalloc.start()
+    try:
+        assert daskglm.fit(X, y, tol=1e-3, **fit).report_.converged
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 9.5 * 8 * n

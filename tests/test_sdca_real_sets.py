@@ -29,7 +29,9 @@ SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "covtype15k", "ALLAML"]
 LARGE = ["news20_text", "skin", "nycflights", "diabetes130", "kddcup99", "higgs", "higgs_lightgbm", "criteo"]
 FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.slow), "insteval"]
 HARD_HINGE = ["insteval", "rcv1_binary"]
-HINGE = [name for name in SMALL if name not in ("ALLAML", *HARD_HINGE)]  # whose optimum is 0.004: rounding of the margins stops at 7e-6
+HINGE = [
+    name for name in SMALL if name not in ("ALLAML", *HARD_HINGE)
+]  # whose optimum is 0.004: rounding of the margins stops at 7e-6
 
 
 @functools.cache

@@ -143,6 +143,35 @@ def _fetch_shared_of(X, i, v):  # type: ignore[no-untyped-def]
     return sparse
 
 
+def _norm(X, i):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_norm, jit_options={"fastmath": REASSOCIATE})
+def _norm_of(X, i):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+
+        def dense(X, i):  # type: ignore[no-untyped-def]
+            x = X[i]
+            total = 0.0
+            for j in range(len(x)):
+                total += np.float64(x[j]) * np.float64(x[j])
+            return total
+
+        return dense
+
+    def sparse(X, i):  # type: ignore[no-untyped-def]
+        data, _, indptr = X
+        if len(data) == 1:
+            return np.float64(data[0]) * np.float64(data[0]) * (indptr[i + 1] - indptr[i])
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[p]) * np.float64(data[p])
+        return total
+
+    return sparse
+
+
 # ---------------------------------------------------------------------------- order of visits
 @njit(nogil=True)
 def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
@@ -187,16 +216,17 @@ def sweep(  # type: ignore[no-untyped-def]
     Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end) of the order that `key`
     stands for are visited, the rows of one bucket in sequence. v (d + 1,) is this thread's replica of the shared
     vector: its last entry belongs to a constant feature of value `bias`, margins get `offset` besides. Each change
-    enters v multiplied by `sigma`. `seen` (empty: not wanted) receives the margins met. `asleep` (empty: no shrinking)
-    marks rows to pass over, and is set for rows at a bound whose gradient lies beyond `limits` (low, high), after
-    section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and the greatest projected gradient met.
+    enters v multiplied by `sigma`. Empty `norms` are computed. `seen` (empty: not wanted) receives the margins met.
+    `asleep` (empty: no shrinking) marks rows to pass over, and is set for rows at a bound whose gradient lies beyond
+    `limits` (low, high), after section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and the greatest
+    projected gradient met.
     """
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
     mask, half = (1 << bits) - 1, (bits + 1) // 2
     d = len(v) - 1
     scattered = len(v) > SHARED_CACHED
-    weighted, shrink, watch = len(weight) > 0, len(asleep) > 0, len(seen) > 0
+    weighted, shrink, watch, known = len(weight) > 0, len(asleep) > 0, len(seen) > 0, len(norms) > 0
     low, high = np.inf, -np.inf
     place = place_of(begin, buckets, mask, half, key) if begin < end else 0
     for t in range(begin, end):
@@ -205,7 +235,8 @@ def sweep(  # type: ignore[no-untyped-def]
             place = place_of(t + 1, buckets, mask, half, key)
             coming = first + place * bucket
             fetch(alpha, coming)
-            fetch(norms, coming)
+            if known:
+                fetch(norms, coming)
             _fetch_rows(X, coming, min(coming + bucket, stop))
         for i in range(row, min(row + bucket, stop)):
             cost = C * weight[i] if weighted else C
@@ -227,7 +258,8 @@ def sweep(  # type: ignore[no-untyped-def]
                     continue
                 if not ((p <= 0.0 and gradient > 0.0) or (upper and gradient < 0.0)):
                     low, high = min(low, gradient), max(high, gradient)
-            better = step(code, y[i], z, a, sigma * cost * (norms[i] + bias * bias))
+            norm = norms[i] if known else _norm(X, i)
+            better = step(code, y[i], z, a, sigma * cost * (norm + bias * bias))
             if better != a:
                 alpha[i] = better
                 change = sigma * cost * (better - a)
@@ -237,20 +269,21 @@ def sweep(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REASSOCIATE)
-def merge(replicas, u, start, stop):  # type: ignore[no-untyped-def]
-    """Sum of the replicas' changes from u into replicas[0], over the entries [start, stop).
+def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
+    """Sum of the replicas' changes from u into the first of them, over the entries [start, stop).
 
     Returns the squared norms of the sum and, summed, of the parts. Not left to BLAS, whose idle threads spin.
     """
     joint, apart = 0.0, 0.0
     for j in range(start, stop):
-        total = 0.0
-        for p in range(len(replicas)):
-            change = replicas[p, j] - u[j]
+        total = first[j] - u[j]
+        apart += total * total
+        for p in range(len(others)):
+            change = others[p, j] - u[j]
             apart += change * change
             total += change
         joint += total * total
-        replicas[0, j] = total
+        first[j] = total
     return joint, apart
 
 
@@ -267,35 +300,6 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
     """Squared norms of the rows [start, stop) into out[start:stop]."""
     for i in range(start, stop):
         out[i] = _norm(X, i)
-
-
-def _norm(X, i):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_norm, jit_options={"fastmath": REASSOCIATE})
-def _norm_of(X, i):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.Array):
-
-        def dense(X, i):  # type: ignore[no-untyped-def]
-            x = X[i]
-            total = 0.0
-            for j in range(len(x)):
-                total += np.float64(x[j]) * np.float64(x[j])
-            return total
-
-        return dense
-
-    def sparse(X, i):  # type: ignore[no-untyped-def]
-        data, _, indptr = X
-        if len(data) == 1:
-            return np.float64(data[0]) * np.float64(data[0]) * (indptr[i + 1] - indptr[i])
-        total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            total += np.float64(data[p]) * np.float64(data[p])
-        return total
-
-    return sparse
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -83,13 +83,12 @@ class OnDevice:
         return partitions, teams, 1.0 + (self.overlap - 1.0) * (teams - 1) / others
 
     # ------------------------------------------------------------------ blocks
-    def near(self, memo: Any) -> Any:
-        """What the kernels take."""
-        return np.float64
-
-    def norms(self, memos: Sequence[Any]) -> None:
-        """Put the squared norms of rows into their memos."""
+    def prepare(self, memos: Sequence[Any]) -> None:
+        """Give memos that have none the squared norms of their rows and room for the margins met."""
         for m in memos:
+            if len(m.dual.seen) == len(m.y):
+                continue
+            m.dual.seen, m.dual.norms = cp.zeros(len(m.y)), cp.zeros(len(m.y))
             m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
 
     def slopes(self, code: int, memo: Any, w: Any) -> Any:
