@@ -223,3 +223,12 @@ def test_messages_name_what_is_asked():
     assert Evaluate(np.ones(2), 1).gram is False
     assert HessianVector(np.ones(2), (1, np.ones(2))).at[0] == 1
     assert OnHull(((1, np.ones(2)),), np.ones((1, 2))).coefficients.shape == (1, 2)
+
+
+def test_the_length_of_a_step_is_that_of_the_difference():
+    from daskglm import driver
+
+    a, b = np.random.default_rng(0).standard_normal((2, 2 * driver.AT_ONCE + 5))
+    assert driver._distance(a, b) == pytest.approx(np.linalg.norm(a - b), rel=1e-12)
+    with np.errstate(over="ignore"):
+        assert driver._distance(1e200 * a, b) == np.inf, "a diverging solver is told by its values"
