@@ -49,7 +49,7 @@ def relative_gap(objective: Objective, point: Point) -> float:
     return bound / least if least > 0 or math.isnan(least) else math.inf
 
 
-class _Record:
+class Record:
     """Clock and counters of one solve, as differences from its start."""
 
     def __init__(self, objective: Objective) -> None:
@@ -129,6 +129,7 @@ def solve(
     *,
     tol: float,
     max_iter: int,
+    record: Record | None = None,
     start_gradient_norm: float | None = None,
     callback: Callback | None = None,
     keeper: Keeper | None = None,
@@ -145,6 +146,8 @@ def solve(
         A solver at work; what it returns at its end is the `Reason`.
     max_iter : int
         Accepted points after the first.
+    record : Record, optional
+        Begun earlier, where a solver was chosen by reading rows, or for `start_gradient_norm`; default: begins now.
     start_gradient_norm : float, optional
         |gradient at w = 0|; default: that of the first point.
     callback : callable, optional
@@ -152,7 +155,7 @@ def solve(
     keeper : Keeper, optional
         Writes checkpoints: those that are due before the callback is called, and the last point.
     """
-    record, stall, certificate = _Record(objective), _Stall(), _Certificate(objective, tol)
+    record, stall, certificate = record or Record(objective), _Stall(), _Certificate(objective, tol)
     best: Point | None = None
     met: Point | None = None  # as its solver made it, without a settled intercept
     reason: Reason | None = None

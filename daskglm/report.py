@@ -77,7 +77,8 @@ class Report:
     bytes_reduced : int
         Bytes of partial results that workers sent.
     seconds : float
-        Wall time of the solve, and `seconds_loading` of the pass that loads and checks the data.
+        Wall time of the solve, choosing its solver included, and `seconds_loading` of the pass that loads and checks
+        the data.
     n_rows, n_features, workers : int
         Size of the problem and of what solved it.
     device : str

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from daskglm.checkpoints import Keeper, Saved, every, identity, load, prepare
-from daskglm.driver import Solution, solve
+from daskglm.driver import Record, Solution, solve
 from daskglm.engine import Engine, Local
 from daskglm.inputs import partitions
 from daskglm.kernels import to_host
@@ -160,7 +160,7 @@ def solve_one(
     objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
-    name, why = settings.solver, "asked for"
+    name, why, record = settings.solver, "asked for", Record(objective)
     if begin.solver is not None:
         name, why = begin.solver, begin.why
     elif name == "auto":
@@ -183,6 +183,7 @@ def solve_one(
             points,
             tol=float(settings.tol),
             max_iter=max_iter,
+            record=record,
             start_gradient_norm=at_zero,
             callback=callback,
             keeper=keeper,

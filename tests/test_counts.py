@@ -47,7 +47,7 @@ MOST_PASSES = {  # to a proved tol of 1e-6, C = 1, no intercept
     ("text-like", "tron"): 19.0,
     ("text-like", "lbfgs"): 18.0,
     ("text-like", "sdca"): 9.0,
-    ("text-like", "auto"): 18.0,
+    ("text-like", "auto"): 18.5,  # with the trial on a sample
 }
 
 

@@ -89,6 +89,9 @@ def test_auto_picks_by_expected_passes_and_says_why():
     report = daskglm.fit(skewed / 40, labels, C=1e4, tol=1e-3).report_
     assert report.solver == "lbfgs"
     assert "too many features for a Hessian" in report.why
+    tried = daskglm.fit(long, labels, C=1.0).report_
+    assert "lbfgs by a trial of" in tried.why
+    assert tried.passes > daskglm.fit(long, labels, C=1.0, solver="lbfgs").report_.passes, "the trial counts"
     assert daskglm.fit(wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1).report_.solver.startswith("sdca")
     blocks = da.from_array(long[:, :120], chunks=(1000, -1)), da.from_array(labels, chunks=1000)
     assert daskglm.fit(*blocks, out_of_core=True).report_.solver == "newton", "each pass reads the rows anew"
