@@ -59,10 +59,20 @@ class Record:
         self.history: list[Iteration] = []
         self.last: Point | None = None
 
+    def spent(self) -> tuple[float, int, int, float]:
+        """Passes, rounds, bytes and seconds since the start."""
+        return (
+            self.objective.passes - self.passes,
+            self.engine.rounds - self.rounds,
+            self.engine.bytes_reduced - self.bytes,
+            time.perf_counter() - self.start,
+        )
+
     def add(self, point: Point, gap: float) -> Iteration:
         """Write down one accepted point."""
         step = 0.0 if self.last is None else _distance(point.w, self.last.w)
         self.last = point
+        passes, rounds, size, seconds = self.spent()
         record = Iteration(
             iteration=len(self.history),
             objective=point.value,
@@ -71,10 +81,10 @@ class Record:
             step=step,
             estimated=point.certify is not None,
             solver=point.by,
-            passes=self.objective.passes - self.passes,
-            rounds=self.engine.rounds - self.rounds,
-            bytes=self.engine.bytes_reduced - self.bytes,
-            seconds=time.perf_counter() - self.start,
+            passes=passes,
+            rounds=rounds,
+            bytes=size,
+            seconds=seconds,
         )
         self.history.append(record)
         return record
@@ -200,8 +210,5 @@ def solve(
         relative_gap(objective, best),
         float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0),
         record.history,
-        objective.passes - record.passes,
-        objective.engine.rounds - record.rounds,
-        objective.engine.bytes_reduced - record.bytes,
-        time.perf_counter() - record.start,
+        *record.spent(),
     )

@@ -321,10 +321,13 @@ def test_fifty_fits_with_a_random_fault_each():
             fault, solver = chance.choice(FAULTS), chance.choice(["newton", "tron", "lbfgs", "sdca"])
             iteration, stream = chance.randint(0, 3), chance.random() < 0.2
             counts[fault] = counts.get(fault, 0) + 1
-            while len(client.nthreads()) < 3:  # a cluster does not bring back whom it has retired
-                cluster.scale(len(cluster.worker_spec) + 1)
-                client.wait_for_workers(len(client.nthreads()) + 1, timeout=60)
-            pids = chance.sample(sorted(client.run(os.getpid).values()), 3)
+            alive = {}
+            while len(alive) < 3:
+                while len(client.nthreads()) < 3:  # a cluster does not bring back whom it has retired
+                    cluster.scale(len(cluster.worker_spec) + 1)
+                    client.wait_for_workers(len(client.nthreads()) + 1, timeout=60)
+                alive = client.run(os.getpid, on_error="ignore")  # nor does it know yet who was killed last
+            pids = chance.sample(sorted(alive.values()), 3)
             timers = []
 
             def later(seconds, *call, timers=timers):
