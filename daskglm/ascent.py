@@ -168,8 +168,7 @@ class Ascent:
             self.side.prepare(memos)
         for m in lost:
             anew = state.w is None or not state.trust
-            alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
-            m.dual.restart(alpha, state.number)
+            m.dual.alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
         if self.number == state.number and not lost:
             return 0
         if self.number is not None and self.number == state.before and not lost:
@@ -181,7 +180,7 @@ class Ascent:
             self.change, self.previous = self.none, step if state.keep else self.none
             read = 0
         else:
-            for m in memos:  # a change that some blocks have lost is nobody's any more
+            for m in memos:  # all: a change that some blocks have lost is nobody's any more
                 m.dual.restart(m.dual.alpha, state.number)
             self.own = self._read(state, memos)
             self.previous, self.change = self.none, self.zeros(len(self.own))

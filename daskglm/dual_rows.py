@@ -80,17 +80,16 @@ class OnThreads:
         Neither has to be exact, and the dtype of the rows holds both (see `blocks.LARGEST_FLOAT32`): the gaps that
         margins give do not change to first order with them. Of a pattern, norms are the numbers of its places.
         """
-        wanted = set()
-        for i, m in enumerate(memos):
-            if len(m.dual.seen) != len(m.y):
-                values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
-                m.dual.seen = np.zeros(len(m.y), values.dtype)
-                m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
-                wanted |= {i} if len(m.dual.norms) else set()
+        fresh = {i for i, m in enumerate(memos) if len(m.dual.seen) != len(m.y)}
+        for i in fresh:
+            m = memos[i]
+            values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
+            m.dual.seen = np.zeros(len(m.y), values.dtype)
+            m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
 
         def work(pieces: Pieces) -> Totals:
             for i, lo, hi in pieces:
-                if i in wanted:
+                if i in fresh and len(memos[i].dual.norms):
                     kernels.squared_norms(memos[i].rows, lo, hi, memos[i].dual.norms)
             return {}
 

@@ -19,7 +19,7 @@ from daskglm.messages import DualRound
 APART = 32  # doubles: two cache lines of at most 128 bytes
 
 
-def vectors(many: int, size: int) -> np.ndarray:
+def _apart(many: int, size: int) -> np.ndarray:
     """Vectors (many, size) with two cache lines after each.
 
     Else two threads would write to one line: that made an epoch of 28 features on 2 threads slower than on 1.
@@ -70,7 +70,7 @@ class Run:
         """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer sigma."""
         outer, inner = self.request.outer, self.request.inner
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.memos]
-        first, others = vectors(1, len(u))[0], vectors(self.group.partitions - 1, len(u))
+        first, others = _apart(1, len(u))[0], _apart(self.group.partitions - 1, len(u))
         self._sweep_all(shares, [first, *others], outer * inner, epoch, u)
         cuts = [len(u) * k // self.group.partitions for k in range(self.group.partitions + 1)]
         norms = self.group.map(lambda p: kernels.merge(first, others, u, cuts[p], cuts[p + 1]))
