@@ -26,6 +26,7 @@ FLOORS = {
     "kernels.cuda.ball": 1,
     "kernels.cuda.dual": 1,
     "kernels.dense": 1,
+    "kernels.gram": 1,
     "kernels.vectors": 1,
     "kernels.csr": 1,
     "kernels.margins": 1,
@@ -95,7 +96,8 @@ FLOORS = {
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
     ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
-    ("kernels.dense", "kernels.vectors"), ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
+    ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"),
+    ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
         ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
         (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),

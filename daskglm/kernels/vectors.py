@@ -11,70 +11,71 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import njit, types
+from numba.extending import intrinsic, overload
 
 WIDE_REGISTERS = bool(llvm.get_host_cpu_features().get("avx512f"))
 LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
-PANEL_BYTES = 8 * LANES  # one row of a panel of columns: a vector
-BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in registers
+VECTOR_BYTES = 8 * LANES
 LINE_BYTES = 64
 
-_INT = ir.IntType(32)
+INT = ir.IntType(32)
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 # ---------------------------------------------------------------------------- pieces of code
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+def address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     """Address of array[at]."""
     return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
 
 
-def _load(builder: Any, place: Any, lanes: int) -> Any:
+def load(builder: Any, place: Any, lanes: int) -> Any:
     """Vector of consecutive numbers, which need not be aligned."""
     number = place.type.pointee
     vector = ir.VectorType(number, lanes).as_pointer()
     return builder.load(builder.bitcast(place, vector), align=4 if isinstance(number, ir.FloatType) else 8)
 
 
-def _load_doubles(builder: Any, place: Any) -> Any:
-    vector = _load(builder, place, LANES)
+def load_doubles(builder: Any, place: Any) -> Any:
+    """LANES consecutive numbers as float64."""
+    vector = load(builder, place, LANES)
     return vector if vector.type == _DOUBLES else builder.fpext(vector, _DOUBLES)
 
 
-def _shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes)))
+def shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+    """Vector of these lanes of a and, counted on, of b."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, len(lanes)), list(lanes)))
 
 
-def _everywhere(builder: Any, number: Any, lanes: int) -> Any:
+def everywhere(builder: Any, number: Any, lanes: int) -> Any:
     """Vector of one number."""
     undefined = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
-    first = builder.insert_element(undefined, number, ir.Constant(_INT, 0))
-    return _shuffle(builder, first, undefined, [0] * lanes)
+    first = builder.insert_element(undefined, number, ir.Constant(INT, 0))
+    return shuffle(builder, first, undefined, [0] * lanes)
 
 
-def _multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
+def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """A b + c, rounded once where the processor can."""
     fused = ("contract",)
     return builder.fadd(builder.fmul(a, b, flags=fused), c, flags=fused)
 
 
-def _sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
+def sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
     """One vector of the sums within each of as many vectors as they have lanes: neighbours are added crosswise."""
     lanes, width = len(vectors), 1
     while width < lanes:
         own = [lane if lane // width % 2 == 0 else lane + lanes - width for lane in range(lanes)]
         other = [lane + width for lane in own]
         vectors = [
-            builder.fadd(_shuffle(builder, a, b, own), _shuffle(builder, a, b, other))
+            builder.fadd(shuffle(builder, a, b, own), shuffle(builder, a, b, other))
             for a, b in zip(vectors[::2], vectors[1::2], strict=True)
         ]
         width *= 2
     return vectors[0]
 
 
-def _loop(builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+def loop(builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
     """Code of a loop that runs `count` (at least one) times and hands the values of one turn to the next."""
     before, inside = builder.block, builder.append_basic_block("turn")
     after = builder.append_basic_block("after")
@@ -107,10 +108,10 @@ def fetch(typingctx: Any, array: Any, at: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
-        place = builder.bitcast(_place(context, builder, sig.args[0], *args), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        place = builder.bitcast(address(context, builder, sig.args[0], *args), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(prefetch, [place, ir.Constant(_INT, 0), ir.Constant(_INT, 3), ir.Constant(_INT, 1)])
+        builder.call(prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
@@ -125,18 +126,18 @@ def dots(typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: An
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         rows, at, d, w, vectors, b, z, to = args
-        starts = _rows(builder, _place(context, builder, sig.args[0], rows, at), d)
-        w = _place(context, builder, sig.args[3], w, ir.Constant(at.type, 0))
+        starts = _rows(builder, address(context, builder, sig.args[0], rows, at), d)
+        w = address(context, builder, sig.args[3], w, ir.Constant(at.type, 0))
 
         def turn(i: Any, sums: list[Any]) -> list[Any]:
             column = [builder.mul(i, ir.Constant(i.type, LANES))]
-            factors = _load_doubles(builder, builder.gep(w, column))
-            parts = [_load_doubles(builder, builder.gep(start, column)) for start in starts]
-            return [_multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)]
+            factors = load_doubles(builder, builder.gep(w, column))
+            parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
+            return [multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)]
 
-        sums = _loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
-        margins = builder.fadd(_sums_of_lanes(builder, sums), _everywhere(builder, b, LANES))
-        out = _place(context, builder, sig.args[6], z, to)
+        sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
+        margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
+        out = address(context, builder, sig.args[6], z, to)
         builder.store(margins, builder.bitcast(out, _DOUBLES.as_pointer()), align=8)
         return context.get_dummy_value()
 
@@ -152,89 +153,47 @@ def add_rows(typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: An
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         rows, at, d, s, t, out, vectors = args
-        starts = _rows(builder, _place(context, builder, sig.args[0], rows, at), d)
-        first = _place(context, builder, sig.args[3], s, t)
+        starts = _rows(builder, address(context, builder, sig.args[0], rows, at), d)
+        first = address(context, builder, sig.args[3], s, t)
         numbers = [builder.load(builder.gep(first, [ir.Constant(t.type, r)])) for r in range(LANES)]
-        factors = [_everywhere(builder, number, LANES) for number in numbers]
-        out = _place(context, builder, sig.args[5], out, ir.Constant(at.type, 0))
+        factors = [everywhere(builder, number, LANES) for number in numbers]
+        out = address(context, builder, sig.args[5], out, ir.Constant(at.type, 0))
 
         def turn(i: Any, _: list[Any]) -> list[Any]:
             column = [builder.mul(i, ir.Constant(i.type, LANES))]
-            parts = [_load_doubles(builder, builder.gep(start, column)) for start in starts]
+            parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
             halves = []  # two short chains of additions rather than a long one
             for side in (slice(0, LANES // 2), slice(LANES // 2, LANES)):
                 total = builder.fmul(parts[side][0], factors[side][0])
                 for part, factor in zip(parts[side][1:], factors[side][1:], strict=True):
-                    total = _multiply_add(builder, part, factor, total)
+                    total = multiply_add(builder, part, factor, total)
                 halves.append(total)
             place = builder.bitcast(builder.gep(out, column), _DOUBLES.as_pointer())
             sums = builder.fadd(builder.load(place, align=8), builder.fadd(*halves))
             builder.store(sums, place, align=8)
             return []
 
-        _loop(builder, vectors, [], turn)
+        loop(builder, vectors, [], turn)
         return context.get_dummy_value()
 
     return types.void(rows, types.intp, types.intp, s, types.intp, out, types.intp), generate
 
 
-@intrinsic
-def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: Any, to: Any) -> Any:
-    """Copy PANEL_BYTES of a row from rows[at] on to plain[to], and their products with `factor` to scaled[to]."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, at, factor, plain, scaled, to = args
-        itemsize = np.dtype(str(sig.args[0].dtype)).itemsize
-        lanes = PANEL_BYTES // itemsize
-        part = _load(builder, _place(context, builder, sig.args[0], rows, at), lanes)
-        product = builder.fmul(part, _everywhere(builder, factor, lanes))
-        for array, kind, values in ((plain, sig.args[3], part), (scaled, sig.args[4], product)):
-            place = _place(context, builder, kind, array, to)
-            builder.store(values, builder.bitcast(place, part.type.as_pointer()), align=itemsize)
-        return context.get_dummy_value()
-
-    return types.void(rows, types.intp, rows.dtype, plain, scaled, types.intp), generate
+def numbers(X, size):  # type: ignore[no-untyped-def]
+    """How many numbers of X take `size` bytes."""
+    raise NotImplementedError("compiled code only")
 
 
-def _products(panels: int) -> Any:
-    @intrinsic
-    def products(
-        typingctx: Any, left: Any, j: Any, right: Any, k: Any, count: Any, gap: Any, out: Any, to: Any, side: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            left, j, right, k, count, gap, out, to, side = args
-            itemsize = np.dtype(str(sig.args[0].dtype)).itemsize
-            width = PANEL_BYTES // itemsize
-            a, b = _place(context, builder, sig.args[0], left, j), _place(context, builder, sig.args[2], right, k)
-            starts = [builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)]
-            zero = ir.Constant(ir.VectorType(a.type.pointee, width), [0.0] * width)
-
-            def turn(t: Any, sums: list[Any]) -> list[Any]:
-                row = builder.mul(t, ir.Constant(t.type, width))
-                parts = [_load(builder, builder.gep(start, [row]), width) for start in starts]
-                places = [builder.gep(a, [builder.add(row, ir.Constant(t.type, i))]) for i in range(BLOCK_ROWS)]
-                factors = [_everywhere(builder, builder.load(place), width) for place in places]
-                pairs = [(factor, part) for factor in factors for part in parts]
-                return [_multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
-
-            sums = _loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
-            doubles = ir.VectorType(ir.DoubleType(), width)
-            first = _place(context, builder, sig.args[6], out, to)
-            for i, total in enumerate(sums):
-                row = builder.mul(side, ir.Constant(side.type, i // panels))
-                at = builder.gep(first, [builder.add(row, ir.Constant(side.type, i % panels * width))])
-                place = builder.bitcast(at, doubles.as_pointer())
-                wide = total if total.type == doubles else builder.fpext(total, doubles)
-                builder.store(builder.fadd(builder.load(place, align=8), wide), place, align=8)
-            return context.get_dummy_value()
-
-        places = types.intp, types.intp, types.intp
-        return types.void(left, types.intp, right, *places, out, types.intp, types.intp), generate
-
-    return products
+@overload(numbers, inline="always")
+def _numbers_of(X, size):  # type: ignore[no-untyped-def]
+    """A constant of the type, where X.itemsize is a division at every row."""
+    itemsize = X.dtype.bitwidth // 8
+    return lambda X, size: size // itemsize
 
 
-# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the BLOCK_ROWS columns from left[j], B one panel
-# from right[k], or that and the one `gap` numbers further. Panels have `count` rows of PANEL_BYTES; sums over these are
-# made in the panels' precision and stay in registers.
-products_1, products_2 = _products(1), _products(2)
+@njit(nogil=True, cache=True)
+def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
+    """How many rows from `start` can be taken LANES at a time, each read as if it had `width` columns."""
+    d = X.shape[1]
+    readable = (X.size - width) // d + 1 if X.size >= width else 0
+    return max(min(stop, readable) - start, 0) // LANES * LANES
