@@ -91,7 +91,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
     rows = _without_values(rows)
-    labels, targets = _labels(y, place) if classify else (None, _float_column(y, "y", n, place))
+    labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
     total = float(n) if weights is None else float(weights.sum())
     dense = not hasattr(rows, "indptr")
     facts = Facts(
@@ -257,8 +257,11 @@ def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     return column
 
 
-def _labels(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
-    """The sorted labels of a block and the index of each row's label among them."""
+def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
+    """The sorted labels of a block and the index of each row's label among them.
+
+    Raises ValueError for labels that are no classes, with the place of the first that is missing or infinite.
+    """
     if y.dtype.kind in "fiub" and len(y):
         low, high = y.min(), y.max()
         if low == high or ((y == low) | (y == high)).all():  # two classes, without hashing or sorting the rows

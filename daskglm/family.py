@@ -19,9 +19,10 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
+from daskglm.blocks import Place, labels_of
 from daskglm.engine import Engine
+from daskglm.folds import stratified
 from daskglm.inputs import Partitions, partitions
 from daskglm.joint import Columns, Joint
 from daskglm.kernels import to_host
@@ -222,16 +223,9 @@ def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
     X, y, _ = data.arrays
     n = X.shape[0]
     if data.classify and (cv is None or isinstance(cv, (int, np.integer))):
-        y, labels = pd.factorize(np.asarray(y))  # equal to sorting them, for folds, and faster
-        labels = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels  # loading tells where they are
-        if len(labels):
-            check_classification_targets(labels)
-        if len(labels) <= np.iinfo(np.int16).max:
-            y = y.astype(np.int16)  # sorted faster, which folds ask for more than once
         splitter = StratifiedKFold(5 if cv is None else cv)
-        group = np.empty(n, np.int16)
-        for fold, (_, test) in enumerate(splitter.split(y, y)):  # they divide the rows: each is in one fold
-            group[test] = fold
+        labels, codes = labels_of(np.asarray(y), Place())
+        group = stratified(codes, len(labels), splitter.n_splits)
         return Folds(uuid.uuid4().hex, _each_its_own(splitter.n_splits), None, group)
     group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
     for fold, (train, test) in enumerate(check_cv(cv).split(np.zeros(n), y)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from daskglm.blocks import Block
@@ -31,6 +33,31 @@ def trained_on(block: Block, folds: Folds, fold: int) -> np.ndarray:
     """One for each row that a fold trains on, else zero."""
     roles = np.array([roles[fold] for roles in folds.roles])
     return (roles[groups(block, folds)] == 0).astype(np.float64)
+
+
+def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
+    """Fold that holds out each row, (n,): those of scikit-learn's StratifiedKFold without shuffling.
+
+    Its own splits, asked for one by one, took as long as a whole fit. `codes` number the classes.
+
+    Raises
+    ------
+    ValueError
+        Where no class has a row for every fold; a UserWarning where some class has not.
+    """
+    counts = np.bincount(codes, minlength=classes)
+    if (counts < n_splits).all():
+        raise ValueError(f"cv={n_splits}: no class has so many rows; the largest has {counts.max(initial=0)}")
+    if (counts < n_splits).any():
+        warnings.warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}", stacklevel=2)
+    rows = [codes == code for code in range(classes)]
+    folds, group, first = np.arange(n_splits), np.empty(len(codes), np.int16), 0
+    for code in np.argsort([np.argmax(here) for here in rows]):  # as if sorted by class, in the order they appear in
+        last = first + counts[code]
+        sizes = (last - folds - 1) // n_splits - (first - folds - 1) // n_splits
+        group[rows[code]] = np.repeat(folds, sizes)
+        first = last
+    return group
 
 
 def _deal(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:

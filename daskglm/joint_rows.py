@@ -15,6 +15,7 @@ import numpy as np
 from daskglm.blocks import Block
 from daskglm.folds import groups
 from daskglm.kernels import host, many, many_csr, to_host
+from daskglm.kernels.columns import LEFT, RIGHT
 from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups, roles_of
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
@@ -53,27 +54,27 @@ def together(
     return _evaluate(problem, request, blocks, memos, facts, each)
 
 
-def _memo(memo: Any, block: Block, problem: Problem, rows: int) -> JointMemo:
+def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> JointMemo:
     """The memo of a block, made anew where it is of other folds."""
     known: JointMemo | None = memo.joint
     if known is None or known.folds != problem.folds:
         n = len(block.y)
         count = 1 if problem.folds is None else len(problem.folds.roles)
         group = np.zeros(n, np.int64) if problem.folds is None else groups(block, problem.folds)
-        order, bounds = _by_group(group, count, rows)
+        order, bounds = _by_group(group, count, rows, run)
         labels = np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
         known = memo.joint = JointMemo(problem.folds, order, bounds, labels, rows)
     return known
 
 
-def _by_group(group: np.ndarray, count: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sort rows by group within tiles; return the order and the bounds of groups in each tile (tiles, count + 1)."""
+def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.ndarray, np.ndarray]:
+    """Order of the rows by group within tiles, and the bounds of groups in each tile; see `many.deal`."""
     n = len(group)
-    tile = np.arange(n) // rows
-    place = tile * count + group
-    bounds = np.zeros((-(-n // rows), count + 1), np.int64)
-    bounds[:, 1:] = np.bincount(place, minlength=len(bounds) * count).reshape(-1, count).cumsum(axis=1)
-    return np.argsort(place, kind="stable").astype(np.int32 if n < 2**31 else np.int64), bounds
+    tiles = -(-n // rows)
+    order = np.empty((tiles, many.slots(rows, count, run)), np.int32 if n < 2**31 else np.int64)
+    bounds = np.empty((tiles, count, 2), np.int64)
+    many.deal(group, rows, run, order, bounds)
+    return order, bounds
 
 
 def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
@@ -103,7 +104,8 @@ def _evaluate(
     d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
     wide = facts.sparse and width > DENSE_WIDTH
     rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
-    known = [_memo(memo, block, problem, rows) for memo, block in zip(memos, blocks, strict=True)]
+    run = 1 if wide else many.RUN
+    known = [_memo(memo, block, problem, rows, run) for memo, block in zip(memos, blocks, strict=True)]
     sweep = (_Wide if wide else _Narrow)(request, d, problem)
     every, first = request.part
 
@@ -130,7 +132,7 @@ def _evaluate(
 
 def _width(facts: Facts) -> int:
     """Features and intercept, rounded up to whole register blocks."""
-    return -(-((facts.n_features or 0) + 1) // 8) * 8
+    return -(-((facts.n_features or 0) + 1) // RIGHT) * RIGHT
 
 
 class _Narrow:
@@ -139,7 +141,7 @@ class _Narrow:
     def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
         (P, size), Q = request.W.shape, 0 if request.anchors is None else len(request.anchors)
         self.request, self.d, self.code = request, d, problem.code
-        self.W = np.zeros((P + Q + (P + Q) % 2, -(-(d + 1) // 8) * 8))
+        self.W = np.zeros((-(-(P + Q) // LEFT) * LEFT, -(-(d + 1) // RIGHT) * RIGHT))
         self.W[:P, :size] = request.W
         self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
         if request.anchors is not None:

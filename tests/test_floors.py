@@ -27,6 +27,7 @@ FLOORS = {
     "kernels.cuda.dual": 1,
     "kernels.dense": 1,
     "kernels.gram": 1,
+    "kernels.columns": 1,
     "kernels.vectors": 1,
     "kernels.csr": 1,
     "kernels.margins": 1,
@@ -96,7 +97,8 @@ FLOORS = {
 WITHIN = {  # edges between modules of one floor
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
     ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
-    ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"),
+    ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"), ("kernels.gram", "kernels.columns"),
+    ("kernels.columns", "kernels.vectors"), ("kernels.many", "kernels.columns"), ("kernels.many", "kernels.vectors"),
     ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
         ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
@@ -105,7 +107,7 @@ WITHIN = {  # edges between modules of one floor
         (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"),
-    ("kernels.many_csr", "kernels.vectors"), ("kernels.dual", "kernels.vectors"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.host"),
+    ("kernels.many_csr", "kernels.vectors"), ("kernels.dual", "kernels.vectors"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.columns"), ("joint_rows", "kernels.host"),
     ("joint_rows", "kernels.many"), ("joint_rows", "kernels.many_csr"), ("joint_rows", "messages"), ("kernels.many_csr", "kernels.many"), ("respond", "folds"), ("respond", "joint_rows"),
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "samples"), ("respond", "memos"), ("memos", "ascent"), ("memos", "blocks"), ("memos", "folds"), ("memos", "joint_rows"), ("memos", "kernels"), ("memos", "messages"), ("sessions", "memos"), ("streaming", "memos"), ("samples", "blocks"), ("samples", "kernels"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("problems", "settings"), ("training", "problems"), ("training", "settings"),

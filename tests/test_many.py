@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegressionCV as TheirCV
@@ -17,8 +18,10 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 import daskglm
 from daskglm import family as families
 from daskglm.engine import Local
+from daskglm.folds import stratified
 from daskglm.inputs import partitions
 from daskglm.joint import Columns, Frame, Joint
+from daskglm.kernels import many
 from daskglm.losses import LOSSES
 from daskglm.messages import EvaluateMany, Folds, Problem, WeighGroups
 from tests.conftest import make_problem, objective
@@ -80,6 +83,29 @@ def test_every_fold_class_and_C_is_the_separate_fit(data, fit_intercept, class_w
         b = found[d] if fit_intercept else 0.0
         assert objective(X[train], signs[train], found[:d], b, C, "logistic", factors[train]) <= best * (1 + 1e-6)
     assert model.report_.converged
+
+
+def test_stratified_folds_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        y, k = rng.integers(0, rng.integers(1, 6), rng.integers(10, 200)), int(rng.integers(2, 8))
+        names, codes = np.unique(y, return_inverse=True)
+        rare = np.bincount(codes).min() < k
+        theirs, splitter = np.empty(len(y), int), StratifiedKFold(k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                for fold, (_, test) in enumerate(splitter.split(y, y)):
+                    theirs[test] = fold
+            except ValueError:
+                refused += 1
+                with pytest.raises(ValueError, match=f"cv={k}"):
+                    stratified(codes, len(names), k)
+                continue
+        with pytest.warns(UserWarning, match="least populated") if rare else contextlib.nullcontext():
+            np.testing.assert_array_equal(stratified(codes, len(names), k), theirs)
+    assert refused
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -240,6 +266,41 @@ def test_sums_by_group_are_those_of_the_folds():
         np.testing.assert_allclose(one["counts"][0, :3], expected)
     weights = engine.total(problem, WeighGroups((-1.0, 1.0)))["weights"]
     assert weights[2, 1] == pytest.approx(weight[(groups == 2) & (y > 0)].sum())
+    engine.close()
+
+
+@pytest.mark.parametrize("d", [1, 5, 28, 100])
+@pytest.mark.parametrize("kind", ["float32", "float64", "csr"])
+def test_one_sweep_of_many_tiles_is_numpys(d, kind):
+    X, y = make_problem(2600, d, sparse=kind == "csr", seed=4)
+    X = X.astype(np.float32) if kind == "float32" else X
+    rng = np.random.default_rng(0)
+    groups = rng.choice(3, len(y), p=[0.7, 0.297, 0.003])  # the last is missing from some tiles
+    folds = Folds("three", ((1, 0), (0, 1), (0, 2)), groups=groups)
+    engine = Local(partitions(X, y, None, classify=True).load())
+    W, anchors = rng.standard_normal((3, d + 1)) / np.sqrt(d), rng.standard_normal((1, d + 1)) / np.sqrt(d)
+    of, fold = np.zeros(3, int), np.array([-1, 0, 1])
+    request = EvaluateMany(W, of, fold, (1.0,), (0, 2), anchors=anchors, anchor=np.array([0, -1, 0]))
+    got = engine.total(Problem(0, folds=folds), request)
+    by = engine.total(Problem(0, folds=folds), EvaluateMany(W, of, fold * 0 - 1, (1.0,), (0, 1, 2), by_group=True))
+    basis = np.c_[X.toarray() if sp.issparse(X) else X, np.ones(len(y))].astype(np.float64)
+    rounding = 1e-6 if kind == "float32" else 1e-12
+    for p in range(3):
+        z = basis @ W[p]
+        loss, slope, curvature = np.logaddexp(0, -y * z), -y * expit(-y * z), expit(z) * expit(-z)
+        trained = np.array([True] * 3 if fold[p] < 0 else [role[fold[p]] == 0 for role in folds.roles])[groups]
+        np.testing.assert_allclose(got["gradients"][0, p], basis.T @ (slope * trained), atol=1e-10 * len(y))
+        for g in range(3):
+            here = groups == g
+            np.testing.assert_allclose(by["values"][g, p], loss @ here, rtol=1e-12)
+            np.testing.assert_allclose(by["gradients"][g, p], basis.T @ (slope * here), atol=1e-10 * len(y))
+            gram = basis.T @ ((curvature * here)[:, None] * basis)
+            np.testing.assert_allclose(by["grams"][g, p], gram, atol=rounding * np.abs(gram).max())
+        if p != 1:
+            gram = basis.T @ ((curvature * trained)[:, None] * basis)
+            np.testing.assert_allclose(got["grams"][0, p // 2], gram, atol=rounding * np.abs(gram).max())
+            moment = ((z - basis @ anchors[0]) ** many.MOMENT).sum()
+            np.testing.assert_allclose(got["moments"][p], moment, rtol=1e-9)
     engine.close()
 
 

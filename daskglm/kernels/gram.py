@@ -8,7 +8,6 @@ lanes need no adding up, and blocks of the triangle are much larger.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,17 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from daskglm.kernels.columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
 from daskglm.kernels.vectors import (
-    LINE_BYTES,
     VECTOR_BYTES,
     WIDE_REGISTERS,
     address,
     everywhere,
+    itemsize_of,
     load,
     loop,
     multiply_add,
     numbers,
-    shuffle,
-    sums_of_lanes,
     whole,
 )
 
@@ -35,132 +33,15 @@ SHORT_BYTES = 256  # of a row, up to which rows become columns
 SHORT_TILE, MOST_ROWS = 32 * 1024, 512  # bytes and rows of a tile of them, which stays in the first-level cache
 ROWS = 128  # of a tile of longer ones: float32 products are summed over so many, then in float64
 BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in registers
-LEFT, RIGHT = BLOCK_ROWS // 2, 4  # columns of `column_products`, as many sums
-PIECE_BYTES = 16  # of a row, which becomes part of as many columns
-
-
-def _itemsize(kind: Any) -> int:
-    return int(np.dtype(str(kind.dtype)).itemsize)
 
 
 # ---------------------------------------------------------------------------- short rows
-def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:
-    """Transpose the squares of numbers that lie side by side in as many vectors as a square has rows (2 or 4)."""
-    width = 1
-    vectors = list(rows)
-    while width < len(vectors):
-        for a in range(len(vectors)):
-            b = a + width
-            if a // width % 2 == 0:
-                lanes = range(vectors[a].type.count)
-                low = [n if n // width % 2 == 0 else n - width + len(lanes) for n in lanes]
-                high = [n + width if n // width % 2 == 0 else n + len(lanes) for n in lanes]
-                pair = vectors[a], vectors[b]
-                vectors[a], vectors[b] = shuffle(builder, *pair, low), shuffle(builder, *pair, high)
-        width *= 2
-    return vectors
-
-
-def _joined(builder: Any, parts: Sequence[Any]) -> Any:
-    """One vector of several."""
-    while len(parts) > 1:
-        lanes = range(2 * parts[0].type.count)
-        parts = [shuffle(builder, a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-@intrinsic
-def pack_columns(
-    typingctx: Any, rows: Any, at: Any, d: Any, factors: Any, count: Any, out: Any, to: Any, gap: Any
-) -> Any:
-    """Write PIECE_BYTES of each row, the first from rows[at] on, as columns, `gap` apart, the first at out[to].
-
-    There are `count` vectors of rows of d numbers; each is multiplied by its one of `factors`.
-    """
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, at, d, factors, count, out, to, gap = args
-        itemsize = _itemsize(sig.args[0])
-        lanes, columns = VECTOR_BYTES // itemsize, PIECE_BYTES // itemsize
-        first = address(context, builder, sig.args[0], rows, at)
-        factors = address(context, builder, sig.args[3], factors, ir.Constant(at.type, 0))
-        out = address(context, builder, sig.args[5], out, to)
-
-        def turn(t: Any, _: list[Any]) -> list[Any]:
-            row = builder.mul(t, ir.Constant(t.type, lanes))
-            places = [builder.mul(builder.add(row, ir.Constant(t.type, r)), d) for r in range(lanes)]
-            pieces = [load(builder, builder.gep(first, [place]), columns) for place in places]
-            squares = [_joined(builder, pieces[r::columns]) for r in range(columns)]
-            factor = load(builder, builder.gep(factors, [row]), lanes)
-            for c, column in enumerate(_crossed(builder, squares)):
-                place = builder.gep(out, [builder.add(builder.mul(gap, ir.Constant(gap.type, c)), row)])
-                value = builder.fmul(column, factor)
-                builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=itemsize)
-            return []
-
-        loop(builder, count, [], turn)
-        return context.get_dummy_value()
-
-    places = types.intp, types.intp
-    return types.void(rows, *places, factors, types.intp, out, *places), generate
-
-
-def _column_products(right: int) -> Any:
-    @intrinsic
-    def products(
-        typingctx: Any, columns: Any, j: Any, k: Any, count: Any, gap: Any, out: Any, to: Any, side: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            columns, j, k, count, gap, out, to, side = args
-            lanes = VECTOR_BYTES // _itemsize(sig.args[0])
-
-            def starts(first: Any, many: int) -> list[Any]:
-                place = address(context, builder, sig.args[0], columns, builder.mul(first, gap))
-                return [builder.gep(place, [builder.mul(gap, ir.Constant(gap.type, c))]) for c in range(many)]
-
-            lefts, rights = starts(j, LEFT), starts(k, right)
-            zero = ir.Constant(ir.VectorType(lefts[0].type.pointee, lanes), [0.0] * lanes)
-
-            def turn(t: Any, sums: list[Any]) -> list[Any]:
-                row = [builder.mul(t, ir.Constant(t.type, lanes))]
-                a = [load(builder, builder.gep(start, row), lanes) for start in lefts]
-                b = [load(builder, builder.gep(start, row), lanes) for start in rights]
-                pairs = [(x, y) for x in a for y in b]
-                return [multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
-
-            sums = loop(builder, count, [zero] * (LEFT * right), turn)
-            sums += [zero] * (-len(sums) % lanes)
-            first = address(context, builder, sig.args[5], out, to)
-            doubles = ir.VectorType(ir.DoubleType(), right)
-            for i in range(LEFT):
-                n = i * right
-                if n % lanes == 0:
-                    totals = sums_of_lanes(builder, sums[n : n + lanes])
-                part = shuffle(builder, totals, totals, range(n % lanes, n % lanes + right))
-                wide = part if part.type == doubles else builder.fpext(part, doubles)
-                at = builder.gep(first, [builder.mul(side, ir.Constant(side.type, i))])
-                place = builder.bitcast(at, doubles.as_pointer())
-                builder.store(builder.fadd(builder.load(place, align=8), wide), place, align=8)
-            return context.get_dummy_value()
-
-        places = types.intp, types.intp
-        return types.void(columns, *places, *places, out, *places), generate
-
-    return products
-
-
-# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the LEFT columns from the j-th, B the RIGHT ones
-# (or one) from the k-th. Columns are `count` vectors long and `gap` numbers apart; their products are summed in their
-# precision and stay in registers.
-column_products, products_by_one = _column_products(RIGHT), _column_products(1)
-
-
 @njit(nogil=True, cache=True)
 def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignore[no-untyped-def]
     """Columns = [X 1] of one tile, times the roots of its curvatures; gram += products of every two of them."""
     d, gap = X.shape[1], columns.shape[1]
-    flat, to, out = X.reshape(X.size), columns.reshape(columns.size), gram.reshape(gram.size)
-    lanes, piece, side = numbers(X, VECTOR_BYTES), numbers(X, PIECE_BYTES), gram.shape[0]
+    flat, to = X.reshape(X.size), columns.reshape(columns.size)
+    lanes, piece = numbers(X, VECTOR_BYTES), numbers(X, PIECE_BYTES)
     vectors = (count + lanes - 1) // lanes
     for t in range(count):
         roots[t] = np.sqrt(X.dtype.type(curvature[t]))
@@ -175,12 +56,7 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
             columns[j, t] = roots[t] * X[start + t, j]
         columns[j, count : vectors * lanes] = 0
     columns[d, : vectors * lanes] = roots[: vectors * lanes]
-    for k in range(0, d + 1, RIGHT):
-        for j in range(0, min(k + RIGHT, d + 1), LEFT):
-            if k == d:
-                products_by_one(to, j, k, vectors, gap, out, j * side + k, side)
-            else:
-                column_products(to, j, k, vectors, gap, out, j * side + k, side)
+    add_triangle(columns, d, 0, vectors, gram)
 
 
 # ---------------------------------------------------------------------------- long rows
@@ -190,7 +66,7 @@ def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: An
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         rows, at, factor, plain, scaled, to = args
-        itemsize = _itemsize(sig.args[0])
+        itemsize = itemsize_of(sig.args[0])
         lanes = VECTOR_BYTES // itemsize
         part = load(builder, address(context, builder, sig.args[0], rows, at), lanes)
         product = builder.fmul(part, everywhere(builder, factor, lanes))
@@ -209,7 +85,7 @@ def _products(panels: int) -> Any:
     ) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             left, j, right, k, count, gap, out, to, side = args
-            itemsize = _itemsize(sig.args[0])
+            itemsize = itemsize_of(sig.args[0])
             width = VECTOR_BYTES // itemsize
             a, b = address(context, builder, sig.args[0], left, j), address(context, builder, sig.args[2], right, k)
             starts = [builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)]
@@ -321,11 +197,8 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
     if rows == 0:
         return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
     if _is_short(X):
-        side, gap = d // RIGHT * RIGHT + RIGHT, rows + numbers(X, LINE_BYTES)
-        room = np.zeros(side * gap + numbers(X, LINE_BYTES), X.dtype)
-        lead = -room.ctypes.data % LINE_BYTES // X.itemsize  # no vector of a column is to lie across two lines
-        columns = room[lead : lead + side * gap].reshape(1, side, gap)
-        return columns, np.zeros((1, 1, rows), X.dtype), np.empty(0)
+        columns = room_for(d // RIGHT * RIGHT + RIGHT, rows, X)
+        return columns.reshape((1, *columns.shape)), np.zeros((1, 1, rows), X.dtype), np.empty(0)
     width = numbers(X, VECTOR_BYTES)
     panels = np.zeros((d // width + 1, rows, width), X.dtype)
     return panels, np.empty_like(panels), np.zeros(2 * BLOCK_ROWS * width)

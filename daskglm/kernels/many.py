@@ -1,7 +1,8 @@
 """CPU kernels for many problems on the same rows at once: they share every sweep over X, a dense array or CSR triple.
 
 Rows are taken tile by tile, each tile in the order of the groups of its rows (see `folds`), so that a run of rows is
-held out of a problem, or not, as a whole. Losses are evaluated by `losses.tile`, run by run.
+held out of a problem, or not, as a whole. A tile becomes columns, and runs begin at whole vectors of these: gaps
+between them are filled with rows whose slopes and curvatures are zero. Losses are evaluated by `losses.tile`.
 """
 
 from __future__ import annotations
@@ -10,108 +11,135 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from daskglm.kernels.columns import (
+    LEFT,
+    PIECE_BYTES,
+    RIGHT,
+    VECTORS,
+    add_triangle,
+    column_products,
+    combine,
+    gather_columns,
+    room_for,
+)
+from daskglm.kernels.vectors import LANES, LINE_BYTES, VECTOR_BYTES, fetch, numbers
 from daskglm.losses import tile
 
-CHUNK = 256  # rows whose features stay in the first-level cache
+RUN = VECTOR_BYTES // 4  # rows to whose multiples runs are filled up: whole vectors of float32 and float64
+TURN = VECTORS * LANES  # rows that margins are made for at once
 MOMENT = 32  # its root, of a sum of so high powers, is little more than the largest
 TRAIN, TEST = 0, 1  # roles of a group in a problem; all others: neither
 FAST = {"contract", "reassoc", "nsz"}
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
-def _combine(columns, j, w, z, start, stop):  # type: ignore[no-untyped-def]
-    """Z += eight rows of `columns`, weighted: one store for eight products."""
-    # slices and a count from zero: a range that might begin below zero would not be vectorised
-    x0, x1, x2, x3 = (
-        columns[j, start:stop], columns[j + 1, start:stop], columns[j + 2, start:stop], columns[j + 3, start:stop]
-    )  # fmt: skip
-    x4, x5, x6, x7 = (
-        columns[j + 4, start:stop], columns[j + 5, start:stop], columns[j + 6, start:stop], columns[j + 7, start:stop]
-    )  # fmt: skip
-    w0, w1, w2, w3, w4, w5, w6, w7 = w[j], w[j + 1], w[j + 2], w[j + 3], w[j + 4], w[j + 5], w[j + 6], w[j + 7]
-    for t in range(len(z)):
-        z[t] += ((w0 * x0[t] + w1 * x1[t]) + (w2 * x2[t] + w3 * x3[t])) + (
-            (w4 * x4[t] + w5 * x5[t]) + (w6 * x6[t] + w7 * x7[t])
-        )
+def slots(rows: int, groups: int, run: int) -> int:
+    """Places for a tile of so many rows in runs by group, each filled up to a multiple of `run`; and some to spare."""
+    return -(-(rows + groups * (run - 1)) // TURN) * TURN + TURN
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _forward(columns, W, n, z):  # type: ignore[no-untyped-def]
-    """Margins (P, n) of a tile whose features are the rows of `columns`, a multiple of eight."""
-    for start in range(0, n, CHUNK):
-        stop = min(start + CHUNK, n)
-        for p in range(W.shape[0]):
-            z[p, start:stop] = 0
-            for j in range(0, columns.shape[0], 8):
-                _combine(columns, j, W[p], z[p, start:stop], start, stop)
+@njit(nogil=True, cache=True)
+def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
+    """Put rows in the order of their groups within tiles of so many `rows`.
+
+    Order (tiles, slots) gets their numbers, where runs begin at multiples of `run`; bounds (tiles, groups, 2) first and
+    one past the last slot of each run. Other slots get the number of any row of the tile.
+    """
+    groups = bounds.shape[1]
+    counts = np.empty(groups, np.int64)
+    for number in range(len(bounds)):
+        first, last = number * rows, min((number + 1) * rows, len(group))
+        counts[:] = 0
+        for i in range(first, last):
+            counts[group[i]] += 1
+        at = 0
+        for g in range(groups):
+            bounds[number, g, :] = at
+            at += (counts[g] + run - 1) // run * run
+        order[number] = first
+        for i in range(first, last):
+            end = bounds[number, group[i], 1]
+            order[number, end] = i
+            bounds[number, group[i], 1] = end + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
-def _block(a0, a1, columns, k, start, stop, out0, out1):  # type: ignore[no-untyped-def]
-    """Two by four dot products over [start, stop), whose sums stay in vector registers."""
-    b0, b1, b2, b3 = (
-        columns[k, start:stop], columns[k + 1, start:stop], columns[k + 2, start:stop], columns[k + 3, start:stop]
-    )  # fmt: skip
-    s00, s01, s02, s03, s10, s11, s12, s13 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for t in range(len(a0)):
-        s00 += a0[t] * b0[t]
-        s01 += a0[t] * b1[t]
-        s02 += a0[t] * b2[t]
-        s03 += a0[t] * b3[t]
-        s10 += a1[t] * b0[t]
-        s11 += a1[t] * b1[t]
-        s12 += a1[t] * b2[t]
-        s13 += a1[t] * b3[t]
-    out0[k] += s00
-    out0[k + 1] += s01
-    out0[k + 2] += s02
-    out0[k + 3] += s03
-    out1[k] += s10
-    out1[k + 1] += s11
-    out1[k + 2] += s12
-    out1[k + 3] += s13
+@njit(nogil=True, cache=True)
+def _up(n, to):  # type: ignore[no-untyped-def]
+    """N rounded up to a multiple."""
+    return (n + to - 1) // to * to
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _backward(slopes, columns, start, stop, out):  # type: ignore[no-untyped-def]
-    """Out (P, features) += slopes columns' over [start, stop); P is even, features a multiple of four."""
-    for lo in range(start, stop, CHUNK):
-        hi = min(lo + CHUNK, stop)
-        for p in range(0, slopes.shape[0], 2):
-            for k in range(0, columns.shape[0], 4):
-                _block(slopes[p, lo:hi], slopes[p + 1, lo:hi], columns, k, lo, hi, out[p], out[p + 1])
+def _ask(X, first, count):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _gram(curvature, columns, start, stop, scaled, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop)."""
-    for j in range(columns.shape[0]):
-        x, c, out = columns[j, start:stop], curvature[start:stop], scaled[j, start:stop]
-        for t in range(len(x)):
-            out[t] = c[t] * x[t]
-    for lo in range(start, stop, CHUNK):
-        hi = min(lo + CHUNK, stop)
-        for j in range(0, gram.shape[0], 2):
-            for k in range(j // 4 * 4, gram.shape[0], 4):
-                _block(scaled[j, lo:hi], scaled[j + 1, lo:hi], columns, k, lo, hi, gram[j], gram[j + 1])
+@overload(_ask)
+def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
+    """Ask for dense rows before their turn: in the order of their groups the processor does not foresee them."""
+    if not isinstance(X, types.Array):
+        return lambda X, first, count: None
+
+    def dense(X, first, count):  # type: ignore[no-untyped-def]
+        flat, d = X.reshape(X.size), X.shape[1]
+        for at in range(first * d, min((first + count) * d, X.size), numbers(X, LINE_BYTES)):
+            fetch(flat, at)
+
+    return dense
+
+
+@njit(nogil=True, cache=True)
+def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore[no-untyped-def]
+    """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like `columns`.
+
+    Meanwhile as many rows of X are asked for, from `ahead` on.
+    """
+    gap, width = columns.shape[1], W.shape[1]
+    of, w, to = columns.reshape(columns.size), W.reshape(W.size), z.reshape(z.size)
+    for t in range(start, stop, TURN):
+        _ask(X, ahead + t, TURN)
+        for p in range(0, many, LEFT):
+            combine(of, t, count, gap, w, p * width, width, to, p * gap + t)
+
+
+@njit(nogil=True, cache=True)
+def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
+    """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the width-th on."""
+    gap, width = columns.shape[1], out.shape[1]
+    of, to = columns.reshape(columns.size), out.reshape(out.size)
+    for p in range(0, P, LEFT):
+        for k in range(0, count, RIGHT):
+            at, beside = (width + p) * gap + start, k * gap + start
+            column_products(of, at, beside, (stop - start) // LANES, gap, to, p * width + k, width)
+
+
+@njit(nogil=True, cache=True)
+def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
+    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the precision of `scaled`."""
+    factor, c = roots[start:stop], curvature[start:stop]
+    for t in range(len(factor)):
+        factor[t] = np.sqrt(c[t])
+    for j in range(d + 1):
+        x, out = columns[j, start:stop], scaled[j, start:stop]
+        for t in range(len(factor)):
+            out[t] = factor[t] * roots.dtype.type(x[t])
+    add_triangle(scaled, d, start, (stop - start) // numbers(scaled, VECTOR_BYTES), gram)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
 def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
     """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -, all -]."""
-    hit, positive, right, total = 0.0, 0.0, 0.0, 0.0
+    total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
     weighted = len(weight) > 0
     for t in range(len(y)):
         s = weight[t] if weighted else 1.0
-        of = s if y[t] > 0.0 else 0.0
-        ok = (z[t] > 0.0) == (y[t] > 0.0)
+        is_positive = 1.0 if y[t] > 0.0 else 0.0  # products, where sums over some of the rows are not vectorised
+        is_called = 1.0 if z[t] > 0.0 else 0.0
         total += s
-        positive += of
-        right += s if ok else 0.0
-        hit += of if ok else 0.0
+        positive += s * is_positive
+        called += s * is_called
+        hit += s * is_positive * is_called
     out[0] += hit
     out[1] += positive
-    out[2] += right - hit
+    out[2] += (total - positive) - (called - hit)
     out[3] += total - positive
 
 
@@ -132,10 +160,10 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
     """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained on), hits held out.
 
-    `bounds` (groups + 1,) cuts the tile into groups; rows held out have the weights `raw`, others `weight`.
+    `bounds` (groups, 2) has the runs of groups; rows held out have the weights `raw`, others `weight`.
     """
     for g in range(len(roles)):
-        a, b = bounds[g], bounds[g + 1]
+        a, b = bounds[g]
         if a == b:
             continue
         s = (weight if roles[g] == TRAIN else raw)[a:b]
@@ -148,26 +176,40 @@ def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, val
             curvature[a:b] = 0.0
 
 
-def _fill(X, d, rows, columns):  # type: ignore[no-untyped-def]
+def _values(X):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_values, inline="always")
+def _values_of(X):  # type: ignore[no-untyped-def]
+    """An array of X's dtype."""
+    return (lambda X: X) if isinstance(X, types.Array) else (lambda X: X[0])
+
+
+def _fill(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 
 
 @overload(_fill)
-def _fill_from(X, d, rows, columns):  # type: ignore[no-untyped-def]
-    """Columns (features, n) = features of some rows of X, by feature, and one after the last."""
+def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
     if isinstance(X, types.Array):
 
-        def dense(X, d, rows, columns):  # type: ignore[no-untyped-def]
-            n = len(rows)
-            for j in range(X.shape[1]):
-                out = columns[j, :n]
-                for t in range(n):
-                    out[t] = X[np.uint64(rows[t]), np.uint64(j)]
+        def dense(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+            n, gap, piece = len(rows), columns.shape[1], numbers(X, PIECE_BYTES)
+            flat, to = X.reshape(X.size), columns.reshape(columns.size)
+            if (stop - 1) * d + _up(d, piece) <= X.size:
+                for p in range(0, d, piece):
+                    gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
+            else:  # pieces of the last rows would reach past the end
+                for j in range(d):
+                    for t in range(n):
+                        columns[j, t] = X[rows[t], j]
             columns[d, :n] = 1
 
         return dense
 
-    def sparse(X, d, rows, columns):  # type: ignore[no-untyped-def]
+    def sparse(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
         data, indices, indptr = X
         last = len(data) - 1  # a pattern has one value, for all places
         columns[:d] = 0
@@ -201,23 +243,30 @@ def score(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
 ):
     """Losses and hits of the rows held out of each problem, over some tiles of the rows; see `evaluate`."""
-    spare = rows + 8
-    columns, z, slope, curvature = np.zeros((W.shape[1], spare)), np.empty(rows), np.empty(rows), np.empty(rows)
-    Y, R, nothing = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(0)
-    for number in tiles:
-        here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
-        _fill(X, d, here, columns)
+    P, groups, most = len(of), roles.shape[1], order.shape[1]
+    columns, z, held = room_for(W.shape[1], most, W), room_for(len(W), most, W), np.zeros((groups, *W.shape))
+    slope, curvature, R, nothing = np.empty(most), np.empty(most), np.empty(most), np.empty(0)
+    Y = np.empty((max(signs.shape[0], 1), most))
+    problems, many = np.empty((groups, P), np.int64), np.zeros(groups, np.int64)
+    for g in range(groups):
+        for p in range(P):
+            if roles[p, g] == TEST:
+                problems[g, many[g]] = p
+                held[g, many[g]] = W[p]
+                many[g] += 1
+    for at, number in enumerate(tiles):
+        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        here = order[number, : _up(runs[-1, 1], TURN)]
+        _fill(X, d, here, (number + 1) * rows, columns)
         targets_of_tile(here, labels, y, nothing, raw, signs, Y, R, R)
-        for p in range(len(of)):
-            for g in range(roles.shape[1]):
-                a, b = cuts[g], cuts[g + 1]
-                if roles[p, g] == TEST and a < b:
-                    margins, r = z[: b - a], R[a:b] if len(raw) > 0 else nothing
-                    margins[:] = 0.0
-                    for j in range(0, W.shape[1], 8):
-                        _combine(columns, j, W[p], margins, a, b)
-                    values[g, p] += tile(code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a])
-                    _count(Y[of[p], a:b], margins, r, counts[p])
+        for g in range(groups):
+            a, b = runs[g]
+            _forward(columns, d + 1, held[g], many[g], a, b, z, X, ahead)
+            for k in range(many[g] if a < b else 0):
+                p = problems[g, k]
+                margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
+                values[g, p] += tile(code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a])
+                _count(Y[of[p], a:b], margins, r, counts[p])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -238,10 +287,10 @@ def evaluate(  # type: ignore[no-untyped-def]
     signs : (classes, labels) array
         Target of each label for each class; no rows: a regression.
     order, bounds, rows
-        Permutation of the rows within tiles of so many `rows`; bounds of groups within each tile (tiles, groups + 1).
-    W : (P, features) array
-        Coefficients, intercept at d, padded with zeros: P even, features a multiple of eight. First the problems',
-        then those of anchors.
+        Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see `deal`.
+    W : (P or more, features) array
+        Coefficients, intercept at d, padded with zeros: as many rows as whole blocks of LEFT have, as many features as
+        whole blocks of RIGHT. First the problems', then those of anchors.
     of, roles : (P,) and (P, groups) arrays
         Class of each problem, and role of each group in it.
     anchor : (P,) array
@@ -258,32 +307,36 @@ def evaluate(  # type: ignore[no-untyped-def]
     sums (groups or 1, P, features), values (groups, P), counts (P, 4), moments (P,): sums over all
     rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1, Grams, side, side)
     """
-    P, width, groups = W.shape[0], W.shape[1], roles.shape[1]
-    spare = rows + 8  # keeps the rows of scratch arrays out of the same cache sets
-    columns = np.zeros((width, spare))
-    scaled = np.zeros((width if len(of_gram) else 0, spare))
-    z, slopes, curvatures = np.empty((P, spare)), np.zeros((P, spare)), np.empty((len(of_gram) + 1, spare))
-    Y, S, R = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(rows)
+    P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
+    columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)  # features, then slopes
+    curvatures, kind = np.zeros((len(of_gram) + 1, most)), _values(X)
+    scaled, roots = room_for(width if len(of_gram) else 0, most, kind), np.empty(most, kind.dtype)
+    Y, S, R = np.empty((max(signs.shape[0], 1), most)), np.empty(most), np.empty(most)
     grams_at = np.full(P, len(of_gram))
     for q in range(len(of_gram)):
         grams_at[of_gram[q]] = q
-    for number in tiles:
-        here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
-        n = len(here)
-        _fill(X, d, here, columns)
+    for at, number in enumerate(tiles):
+        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        n = _up(runs[-1, 1], TURN)
+        here = order[number, :n]
+        _fill(X, d, here, (number + 1) * rows, columns)
         targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
         s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
-        _forward(columns, W, n, z)
-        for p in range(len(of)):
-            c = curvatures[grams_at[p], :n]
-            if anchor[p] >= 0:
-                moments[p] += _moment(z[p, :n], z[anchor[p], :n])
+        _forward(columns, d + 1, W, len(W), 0, n, z, X, ahead)
+        for p in range(P):
+            slopes, c = columns[width + p], curvatures[grams_at[p]]
             losses_of_tile(
-                code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], c, values[:, p], counts[p]
+                code, Y[of[p], :n], s, r, runs, roles[p], z[p, :n], slopes[:n], c[:n], values[:, p], counts[p]
             )
+            for g in range(groups):
+                a, b = runs[g]
+                slopes[b : _up(b, RUN)] = 0.0
+                c[b : _up(b, RUN)] = 0.0
+                if anchor[p] >= 0:
+                    moments[p] += _moment(z[p, a:b], z[anchor[p], a:b])
         for g in range(groups if by_group else 1):
-            a, b = (cuts[g], cuts[g + 1]) if by_group else (0, n)
+            a, b = (runs[g, 0], _up(runs[g, 1], RUN)) if by_group else (0, _up(runs[-1, 1], RUN))
             if a < b:
-                _backward(slopes, columns, a, b, sums[g])
+                _backward(columns, d + 1, P, a, b, sums[g])
                 for q in range(len(of_gram)):
-                    _gram(curvatures[q], columns, a, b, scaled, gram[g, q])
+                    _gram(curvatures[q], columns, d, a, b, roots, scaled, gram[g, q])

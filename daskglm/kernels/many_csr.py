@@ -63,8 +63,9 @@ def evaluate(  # type: ignore[no-untyped-def]
     z, slopes, curvature, row = np.empty((P, spare)), np.zeros((P, spare)), np.empty(rows), np.empty(P)
     Y, S, R = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(rows)
     for number in tiles:
-        here, cuts = order[number * rows : (number + 1) * rows], bounds[number]
-        n = len(here)
+        runs = bounds[number]
+        n = runs[-1, 1]
+        here = order[number, :n]
         targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
         s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         for t in range(n):
@@ -73,7 +74,7 @@ def evaluate(  # type: ignore[no-untyped-def]
             for p in range(P):
                 z[p, t] = row[p]
         for p in range(P):
-            losses_of_tile(code, Y[of[p], :n], s, r, cuts, roles[p], z[p, :n], slopes[p, :n], curvature[:n],
+            losses_of_tile(code, Y[of[p], :n], s, r, runs, roles[p], z[p, :n], slopes[p, :n], curvature[:n],
                            values[:, p], counts[p])  # fmt: skip
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], sums)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload
@@ -28,6 +29,11 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 def address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     """Address of array[at]."""
     return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+
+
+def itemsize_of(kind: Any) -> int:
+    """Bytes of one number of an array of this type."""
+    return int(np.dtype(str(kind.dtype)).itemsize)
 
 
 def load(builder: Any, place: Any, lanes: int) -> Any:
