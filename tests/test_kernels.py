@@ -1,7 +1,11 @@
 """Losses and kernels against NumPy in float64 and finite differences, for every loss, storage, dtype and weighting."""
 
+import os
 import platform
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from daskglm.losses import LOSSES, tile
 from daskglm.messages import Evaluate, HessianVector, OnHull, Problem
 from tests.conftest import make_problem, objective
 
+ROOT = Path(__file__).resolve().parents[1]
 KINKED = ("squared_hinge", "smoothed_hinge", "hinge")
 
 
@@ -232,3 +237,18 @@ def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver
     reached = objective(exact, y, model.coef_, 0.0, 1.0, "logistic")
     assert (reached - best) / best <= 1e-9
     assert model.report_.objective == pytest.approx(reached, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for an x86 processor")
+def test_kernels_for_a_processor_with_narrow_registers(tmp_path):
+    features = "+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2"
+    narrow = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    which = "value_gradient or widths or numpys or extreme"
+    command = [sys.executable, "-m", "pytest", "-q", "-k", which, "tests/test_kernels.py", "tests/test_many.py"]
+    done = subprocess.run(command, env={**os.environ, **narrow}, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+    code = "from daskglm.kernels.vectors import LANES; print(LANES)"
+    lanes = subprocess.run([*command[:1], "-c", code], env={**os.environ, **narrow}, capture_output=True, text=True)
+    assert lanes.stdout.strip() == "4"

@@ -13,10 +13,11 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic, overload
 
-WIDE_REGISTERS = bool(llvm.get_host_cpu_features().get("avx512f"))
+_FEATURES = config.CPU_FEATURES if config.CPU_FEATURES is not None else llvm.get_host_cpu_features().flatten()
+WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")  # of the processor that numba compiles for
 LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
 VECTOR_BYTES = 8 * LANES
 LINE_BYTES = 64
