@@ -52,7 +52,7 @@ def choose(objective: Objective) -> tuple[str, str]:
     fraction, spent = _trial_share(objective), objective.passes
     if not fraction:
         costs["tron"] = TRON_PASSES
-    elif not math.isfinite(min(costs.values())):
+    elif min(costs.values()) >= POLISHED_PASSES:  # a trial could not speak against it
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
         costs["lbfgs"] = min(trial(objective, fraction, costs["sdca"] if easy else 0.0), POLISHED_PASSES)
