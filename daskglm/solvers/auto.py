@@ -7,11 +7,13 @@ import math
 
 from daskglm.objective import Objective
 from daskglm.solvers.lbfgs import lbfgs
-from daskglm.solvers.newton import GRAM_FEATURES, sample_sizes
+from daskglm.solvers.newton import sample_sizes
 
 LARGEST_GRAM = 2000  # features
 FEW_FEATURES = 1000  # up to which a Hessian is cheap beside reading rows anew, and on a device
 SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
+GRAM_FEATURES = 30.0  # a Gram of wide rows costs as many passes as a row has values over this
+STEPS = 4.5  # of Newton's method without samples
 FEW_PASSES = 10.0  # by Newton, that need no comparison,
 SMALL_FLOPS = 1e8  # nor do so many operations for a step
 EPOCHS, HARDER = 8.5, 5.0  # of dual ascent to 1e-6: so many and, times the curvature of a row over the penalty's, more
@@ -83,7 +85,7 @@ def newton_passes(objective: Objective) -> float:
     factor = d**3 / (SOLVE_FLOPS * max(facts.nonzeros, 1))
     if sample_sizes(objective):
         return 4.0 + 1.5 * gram + 7.0 * factor
-    return 7.0 * (1.0 + gram + factor)
+    return STEPS * (1.0 + gram + factor)
 
 
 def _trial_share(objective: Objective) -> float:
