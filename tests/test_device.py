@@ -14,7 +14,7 @@ from daskglm.messages import Plan, Problem
 from daskglm.objective import Objective
 from daskglm.placing import Where
 from daskglm.respond import Shard
-from daskglm.solvers.linear import ball_step
+from daskglm.solvers.linear import Diagonal, ball_step
 from tests.conftest import make_problem, objective
 
 SMOOTH = ("logistic", "squared_hinge", "squared")
@@ -301,10 +301,10 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
     engine = Local([to_block(X, y, place=Place(), classify=True)], where=Where("cuda"))
     problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=True)
     point = problem.at(engine.xp.zeros(31), diagonal=True)
-    ball_step(point, engine.xp.ones(31), 10.0)
+    ball_step(point, Diagonal(engine.xp.ones(31)), 10.0)
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
-    step = ball_step(point, engine.xp.ones(31), 10.0)
+    step = ball_step(point, Diagonal(engine.xp.ones(31)), 10.0)
     assert pool.used_bytes() - before <= 2 * 1024  # step and residual, in the pool's pieces of 512 bytes
     assert float((step.step * step.step).sum()) > 0
 

@@ -1,5 +1,7 @@
 """Solvers: they reach the optimum, at a cost counted in passes and rounds, whatever the engine."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -11,7 +13,7 @@ from daskglm.losses import LOSSES
 from daskglm.messages import Evaluate, HessianVector, OnHull, Problem
 from daskglm.objective import Objective
 from daskglm.solvers import SOLVERS
-from daskglm.solvers.linear import cg_in_ball, newton_step
+from daskglm.solvers.linear import Diagonal, Full, cg_in_ball, newton_step
 from tests.conftest import make_problem, objective
 
 SOLVER_NAMES = list(SOLVERS)
@@ -185,17 +187,42 @@ def test_gd_with_too_long_a_step_says_that_it_diverged():
 
 
 # ---------------------------------------------------------------------------- pieces
-def test_cg_in_ball_solves_or_stops_on_the_border():
+@pytest.mark.parametrize("full", [False, True])
+def test_cg_in_ball_solves_or_stops_on_the_border(full):
     rng = np.random.default_rng(1)
     A = rng.standard_normal((40, 20))
-    H, g, M = A.T @ A + np.eye(20), rng.standard_normal(20), np.ones(20)
-    inside = cg_in_ball(lambda v: H @ v, g, M, 1e6)
+    H, g = A.T @ A + np.eye(20), rng.standard_normal(20)
+    matrix = H + 5.0 * np.eye(20) if full else np.eye(20)
+    M = Full(matrix) if full else Diagonal(np.ones(20))
+    products = []
+
+    def product(v):
+        products.append(v)
+        return H @ v
+
+    inside = cg_in_ball(product, g, M, 1e6)
     assert not inside.on_border
-    assert np.linalg.norm(H @ inside.step + g) <= 0.1001 * np.linalg.norm(g)
-    np.testing.assert_allclose(inside.residual, -g - H @ inside.step, atol=1e-10)
-    border = cg_in_ball(lambda v: H @ v, g, M, 1e-3)
+    left = H @ inside.step + g
+    assert left @ np.linalg.solve(matrix, left) <= 0.0101 * (g @ np.linalg.solve(matrix, g))
+    np.testing.assert_allclose(inside.residual, -left, atol=1e-10)
+    assert len(products) <= 3 or not full
+    border = cg_in_ball(product, g, M, 1e-3)
     assert border.on_border
-    assert np.linalg.norm(border.step) == pytest.approx(1e-3)
+    assert np.sqrt(border.step @ matrix @ border.step) == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize("C", [0.01, 10.0])
+def test_tron_takes_the_hessian_of_a_sample_where_that_saves_products(C, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    mixing = rng.standard_normal((60, 60)) * np.logspace(0, -1, 60)  # columns that go together: no diagonal helps
+    X = (rng.standard_normal((40_000, 60)) @ mixing.T).astype(np.float32)
+    y = np.where(X @ rng.standard_normal(60) + rng.logistic(size=len(X)) > 0, 1.0, -1.0)
+    options = {"C": C, "solver": "tron", "tol": 1e-8}
+    found = daskglm.fit(X, y, **options).report_
+    monkeypatch.setattr(sys.modules["daskglm.solvers.tron"], "LAST_SHARE", 0.0)
+    diagonal = daskglm.fit(X, y, **options).report_
+    assert found.passes < (0.5 if C == 0.01 else 0.15) * diagonal.passes
+    assert found.objective == pytest.approx(diagonal.objective, rel=1e-7)
 
 
 def test_newton_step_on_singular_and_badly_scaled_hessians():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from daskglm.kernels.gram import add_gram, scratch, tile_rows
+from daskglm.kernels.gram import add_gram, gram_rows, scratch
 from daskglm.kernels.vectors import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
 from daskglm.losses import tile
 
@@ -113,7 +113,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     """
     d = X.shape[1]
     wanted = gram.shape[0] > 0
-    rows = tile_rows(X) if wanted else _tile_rows(X)
+    rows = gram_rows(X) if wanted else _tile_rows(X)
     kept, curved = len(z) > 0, len(curvature) > 0
     slope, here, there = np.empty(rows), np.empty(rows), np.empty(rows)
     wide, out = _padded(w), np.zeros(_vectors(d) * LANES)

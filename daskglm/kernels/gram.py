@@ -182,7 +182,7 @@ def _is_short(X):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def tile_rows(X):  # type: ignore[no-untyped-def]
+def gram_rows(X):  # type: ignore[no-untyped-def]
     """Rows that `add_gram` takes at once, whole vectors of them."""
     if not _is_short(X):
         return ROWS
@@ -206,7 +206,7 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most `tile_rows`.
+    """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most `gram_rows`.
 
     Products are summed in X's precision, tiles in float64. `gram` is square of side `gram_side(d)`; what lies past
     d + 1 is of no use.

@@ -98,6 +98,34 @@ def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient
     return q
 
 
+class Diagonal(NamedTuple):
+    """A diagonal matrix that measures steps and preconditions systems."""
+
+    values: Any
+
+    def times(self, v: Any) -> Any:
+        """The matrix times v."""
+        return self.values * v
+
+    def solve(self, v: Any) -> Any:
+        """Its inverse times v."""
+        return v / self.values
+
+
+class Full:
+    """The same of a positive definite matrix in host memory, factorised once."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix, self.solve = matrix, inverse_of(matrix)
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """The matrix times v."""
+        return np.asarray(self.matrix @ v)
+
+
+Metric = Diagonal | Full
+
+
 class BallStep(NamedTuple):
     """A step within a trust region, what is left of the residual, and whether the step ends on the border."""
 
@@ -106,25 +134,24 @@ class BallStep(NamedTuple):
     on_border: bool
 
 
-def ball_step(point: Point, M: Any, radius: float) -> BallStep:
+def ball_step(point: Point, M: Metric, radius: float) -> BallStep:
     """`cg_in_ball` for the model of the objective around a point, beside the rows where all are on one device."""
     if not point.objective.engine.solves_balls:
         return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
-    found = point.objective.in_ball(point, M, radius)
+    assert isinstance(M, Diagonal)
+    found = point.objective.in_ball(point, M.values, radius)
     return BallStep(found["step"], found["residual"], bool(found["on_border"]))
 
 
-def cg_in_ball(
-    product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, M: np.ndarray, radius: float
-) -> BallStep:
-    """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by the diagonal M.
+def cg_in_ball(product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, M: Metric, radius: float) -> BallStep:
+    """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
     Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5) products, as
     LIBLINEAR 2.30 does (Steihaug's rule at the border). Cost: 1 pass per product.
     """
     step = np.zeros_like(gradient)
     residual = -gradient
-    z = residual / M
+    z = M.solve(residual)
     direction = z
     zr = float(z @ residual)
     goal = 0.1 * np.sqrt(zr)
@@ -133,26 +160,27 @@ def cg_in_ball(
             break
         hd = product(direction)
         curvature = float(direction @ hd)
-        if curvature <= 1e-16 * float(direction @ (M * direction)):  # flat along the direction: go to the border
+        if curvature <= 1e-16 * float(direction @ M.times(direction)):  # flat along the direction: go to the border
             step, residual = _to_border(step, direction, M, radius, residual, hd)
             return BallStep(step, residual, True)
         alpha = zr / curvature
         longer = step + alpha * direction
-        if np.sqrt(float(longer @ (M * longer))) > radius:
+        if np.sqrt(float(longer @ M.times(longer))) > radius:
             step, residual = _to_border(step, direction, M, radius, residual, hd)
             return BallStep(step, residual, True)
         step, residual = longer, residual - alpha * hd
-        z = residual / M
+        z = M.solve(residual)
         zr, old = float(z @ residual), zr
         direction = z + (zr / old) * direction
     return BallStep(step, residual, False)
 
 
 def _to_border(
-    step: np.ndarray, direction: np.ndarray, M: np.ndarray, radius: float, residual: np.ndarray, hd: np.ndarray
+    step: np.ndarray, direction: np.ndarray, M: Metric, radius: float, residual: np.ndarray, hd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go on along a direction until |s|_M = radius (the positive root, written without cancellation)."""
-    sMd, dMd, sMs = float(step @ (M * direction)), float(direction @ (M * direction)), float(step @ (M * step))
+    Md = M.times(direction)
+    sMd, dMd, sMs = float(step @ Md), float(direction @ Md), float(step @ M.times(step))
     room = radius * radius - sMs
     root = np.sqrt(max(sMd * sMd + dMd * room, 0.0))
     alpha = room / (sMd + root) if sMd >= 0 else (root - sMd) / dMd

@@ -87,7 +87,6 @@ def lbfgs_then_tron(
     *,
     polish: bool = False,
     radius: float | None = None,
-    mixture: float | None = None,
     **state: Any,
 ) -> Generator[Point, None, Reason]:
     """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve to go on from."""
@@ -96,8 +95,8 @@ def lbfgs_then_tron(
         reason, last = yield from _up_to(most, objective, lbfgs(objective, w, **state))
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
-        w = last.w
-    reason, _ = yield from _up_to(math.inf, objective, tron(objective, w, radius=radius, mixture=mixture), by="tron")
+        w, state = last.w, {}
+    reason, _ = yield from _up_to(math.inf, objective, tron(objective, w, radius=radius, **state), by="tron")
     return reason or Reason.NO_PROGRESS
 
 

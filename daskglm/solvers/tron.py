@@ -5,82 +5,161 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import ball_step, cg_in_ball
+from daskglm.solvers.linear import Diagonal, Full, Metric, ball_step, cg_in_ball
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
 MIXTURES = (0.5, 0.01)  # shares of the Hessian's diagonal in the preconditioner, the rest being the identity
 TRIAL_SHARE, TRIAL_VALUES = 1 / 16, 1_000_000  # of the rows that choose the mixture, where there are so many values
-TRIAL_SEED = 10
+TRIAL_SEED, GRAM_SEED = 10, 11
+GRAM_ROWS, LAST_SHARE = 10, 0.25  # rows a feature of a sample whose Hessian preconditions, at most so many of all
+LARGEST_GRAM = 2000
+GRAM_FEATURES, SOLVE_FLOPS = 30.0, 240.0  # see `auto`
+REVIEW = 20.0  # products after which the preconditioner is chosen anew, and twice as many each time it stays
+STEPS, FEWEST = 5, 2  # systems that are foreseen, and products that a good preconditioner leaves of each
+DEARER = 0.75  # of a product saved is the rest of one that such a preconditioner makes dearer
 TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
 
 
 def tron(
-    objective: Objective, w: np.ndarray, *, radius: float | None = None, mixture: float | None = None
+    objective: Objective, w: np.ndarray, *, radius: float | None = None, **state: Any
 ) -> Generator[Point, None, Reason]:
-    """Trust-region Newton with diagonally preconditioned conjugate gradients.
+    """Trust-region Newton with preconditioned conjugate gradients.
 
     The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of LIBLINEAR 2.30 (the
-    algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES` are tried on a sample of the rows, and
-    the one that takes fewer products there is used (LIBLINEAR's is the second). `radius` and `mixture` are those of a
-    solve to go on from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for the trial.
+    algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES` and, where features are few enough, the
+    Hessian of a sample of the rows are tried on another sample, and the one that costs least there is used
+    (LIBLINEAR's is the second mixture); anew at a later point, where products have been many. `radius` and `state` are
+    those of a solve to go on from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass
+    for a trial, and a sample's Hessian.
     """
-    mixture = _fewest_products(objective, w) if mixture is None else mixture
+    choice = Choice(objective, w) if radius is None else Choice(objective, None, **state)
     point = objective.at(w, diagonal=True, curved=True)
-    M = _preconditioner(point, mixture)
+    M = choice.metric(point)
     first = radius is None
-    radius = math.sqrt(float(point.gradient @ (M * point.gradient))) if radius is None else radius
-    yield _resumable(point, radius, mixture)
+    radius = math.sqrt(float(point.gradient @ M.times(point.gradient))) if radius is None else radius
+    yield _resumable(point, radius, choice)
     while True:
+        before = objective.passes
         ball = ball_step(point, M, radius)
+        choice.spent += objective.passes - before
         slope = float(point.gradient @ ball.step)
         predicted = -0.5 * (slope - float(ball.step @ ball.residual))
         trial = objective.at(point.w + ball.step, diagonal=True, curved=True, beside=point)
         value = trial.value if math.isfinite(trial.value) else math.inf
         actual = point.value - value
-        length = math.sqrt(float(ball.step @ (M * ball.step)))
+        length = math.sqrt(float(ball.step @ M.times(ball.step)))
         radius = min(radius, length) if first else radius
         first = False
         radius = _next_radius(radius, length, slope, actual, predicted, on_border=ball.on_border)
         level = max(abs(actual), abs(predicted)) <= TINY * abs(point.value)
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
-            M = _preconditioner(point, mixture)
-            yield _resumable(point, radius, mixture)
+            if choice.reviewed(point):  # another norm
+                radius *= math.sqrt(float(ball.step @ choice.metric(point).times(ball.step))) / length
+            M = choice.metric(point)
+            yield _resumable(point, radius, choice)
         elif predicted <= 0 or radius == 0.0:
             return Reason.NO_PROGRESS
 
 
-def _resumable(point: Point, radius: float, mixture: float) -> Point:
-    return replace(point, resume=lambda: {"radius": radius, "mixture": mixture})
+def _resumable(point: Point, radius: float, choice: Choice) -> Point:
+    state = choice.state()
+    return replace(point, resume=lambda: {"radius": radius, **state})
 
 
-def _preconditioner(point: Point, mixture: float) -> np.ndarray:
+# ---------------------------------------------------------------------------- the preconditioner
+class Choice:
+    """The preconditioner of a solve: a mixture or, where `share` is not zero, the Hessian at `center` of such a sample.
+
+    `w` is where the first choice is made; None: the rest are those of a solve to go on from. `spent` counts products
+    since the last choice, and at `due` of them there is another.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        w: np.ndarray | None,
+        mixture: float = MIXTURES[0],
+        share: float = 0.0,
+        center: np.ndarray | None = None,
+        spent: float = 0.0,
+        due: float = REVIEW,
+    ) -> None:
+        self.objective, self.mixture, self.share, self.center = objective, mixture, share, center
+        self.spent, self.due = spent, due
+        facts, d = objective.engine.facts, objective.size
+        self.tries = objective.engine.samples and facts.nonzeros >= TRIAL_VALUES
+        self.wide = GRAM_ROWS * d / max(facts.n_rows, 1)
+        self.factors = bool(objective.penalty) and self.wide <= LAST_SHARE and d <= LARGEST_GRAM
+        self.cost = self.wide * facts.per_row / GRAM_FEATURES + d**3 / (SOLVE_FLOPS * max(facts.nonzeros, 1))
+        self.full = None if center is None else self._hessian(center)
+        if w is not None and self.tries:
+            self._choose(w)
+
+    def metric(self, point: Point) -> Metric:
+        """The preconditioner at a point that knows its Hessian's diagonal."""
+        return _diagonal(point, self.mixture) if self.full is None else self.full
+
+    def state(self) -> dict[str, Any]:
+        """With what a solve goes on."""
+        known = {"mixture": self.mixture, "share": self.share, "spent": self.spent, "due": self.due}
+        return known if self.center is None else {**known, "center": self.center}
+
+    def reviewed(self, point: Point) -> bool:
+        """Choose anew if it is time; true if the preconditioner is another."""
+        if not (self.tries and self.factors and self.spent >= max(self.due, self.cost / DEARER)):
+            return False
+        had = self.full
+        self._choose(point.w)
+        self.due, self.spent = (2.0 * self.due if self.full is had else REVIEW), 0.0
+        return self.full is not had
+
+    def _choose(self, w: np.ndarray) -> None:
+        """Take what costs least on a sample at w; a sample's Hessian only where it can be worth its cost."""
+        point = self.objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
+        counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
+        self.mixture = min(MIXTURES, key=counts.__getitem__)
+        least = counts[self.mixture]
+        if self.full is not None:
+            least = min(least, _products(point, self.full))
+        if not self.factors or STEPS * DEARER * (least - FEWEST) <= self.cost:
+            return
+        full = self._hessian(w)
+        if STEPS * DEARER * (least - _products(point, full)) > self.cost:
+            self.full, self.share, self.center = full, self.wide, w.copy()
+
+    def _hessian(self, center: np.ndarray) -> Full:
+        gram = self.objective.sample(self.wide, GRAM_SEED).at(center, gram=True).gram
+        assert gram is not None
+        return Full(gram)
+
+
+def _diagonal(point: Point, mixture: float) -> Diagonal:
     assert point.diagonal is not None
-    return (1.0 - mixture) + mixture * point.diagonal
+    return Diagonal((1.0 - mixture) + mixture * point.diagonal)
 
 
-def _fewest_products(objective: Objective, w: np.ndarray) -> float:
-    """The mixture with which conjugate gradients take fewest products at w on a sample; else the first."""
-    if not objective.engine.samples or objective.engine.facts.nonzeros < TRIAL_VALUES:
-        return MIXTURES[0]
-    point = objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
-    counts = dict.fromkeys(MIXTURES, 0)
-    for mixture in MIXTURES:
+def _products(point: Point, M: Metric) -> int:
+    """Products that conjugate gradients take at a point."""
+    count = 0
 
-        def product(v: np.ndarray, mixture: float = mixture) -> np.ndarray:
-            counts[mixture] += 1
-            return point.hessian_vector(v)
+    def product(v: np.ndarray) -> np.ndarray:
+        nonlocal count
+        count += 1
+        return point.hessian_vector(v)
 
-        cg_in_ball(product, point.gradient, _preconditioner(point, mixture), math.inf)
-    return min(MIXTURES, key=counts.__getitem__)
+    cg_in_ball(product, point.gradient, M, math.inf)
+    return count
 
 
+# ---------------------------------------------------------------------------- the trust region
 def _next_radius(
     radius: float, length: float, slope: float, actual: float, predicted: float, *, on_border: bool
 ) -> float:
