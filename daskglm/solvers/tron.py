@@ -20,9 +20,11 @@ TRIAL_SHARE, TRIAL_VALUES = 1 / 16, 1_000_000  # of the rows that choose the mix
 TRIAL_SEED, GRAM_SEED = 10, 11
 GRAM_ROWS, LAST_SHARE = 10, 0.25  # rows a feature of a sample whose Hessian preconditions, at most so many of all
 LARGEST_GRAM = 2000
-GRAM_FEATURES, SOLVE_FLOPS = 30.0, 240.0  # see `auto`
+GRAM_FEATURES = 30.0  # such a Gram costs as many passes over the sample as a row has values over this,
+MATRIX_FEATURES = 1000.0  # and with so many features twice as much: matrices to add up and factorise, rows to copy
 REVIEW = 20.0  # products after which the preconditioner is chosen anew, and twice as many each time it stays
-STEPS, FEWEST = 5, 2  # systems that are foreseen, and products that a good preconditioner leaves of each
+STEPS, LEFT = 5, 3  # systems that are foreseen at the start and later,
+FEWEST = 3  # and products that a good preconditioner leaves of each
 DEARER = 0.75  # of a product saved is the rest of one that such a preconditioner makes dearer
 TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
 
@@ -98,10 +100,10 @@ class Choice:
         self.tries = objective.engine.samples and facts.nonzeros >= TRIAL_VALUES
         self.wide = GRAM_ROWS * d / max(facts.n_rows, 1)
         self.factors = bool(objective.penalty) and self.wide <= LAST_SHARE and d <= LARGEST_GRAM
-        self.cost = self.wide * facts.per_row / GRAM_FEATURES + d**3 / (SOLVE_FLOPS * max(facts.nonzeros, 1))
+        self.cost = self.wide * facts.per_row / GRAM_FEATURES * (1.0 + d / MATRIX_FEATURES)
         self.full = None if center is None else self._hessian(center)
         if w is not None and self.tries:
-            self._choose(w)
+            self._choose(w, STEPS)
 
     def metric(self, point: Point) -> Metric:
         """The preconditioner at a point that knows its Hessian's diagonal."""
@@ -117,22 +119,22 @@ class Choice:
         if not (self.tries and self.factors and self.spent >= max(self.due, self.cost / DEARER)):
             return False
         had = self.full
-        self._choose(point.w)
+        self._choose(point.w, LEFT)
         self.due, self.spent = (2.0 * self.due if self.full is had else REVIEW), 0.0
         return self.full is not had
 
-    def _choose(self, w: np.ndarray) -> None:
-        """Take what costs least on a sample at w; a sample's Hessian only where it can be worth its cost."""
+    def _choose(self, w: np.ndarray, steps: int) -> None:
+        """Take what costs least on a sample at w for so many systems."""
         point = self.objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
         counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
         self.mixture = min(MIXTURES, key=counts.__getitem__)
         least = counts[self.mixture]
         if self.full is not None:
             least = min(least, _products(point, self.full))
-        if not self.factors or STEPS * DEARER * (least - FEWEST) <= self.cost:
+        if not self.factors or steps * DEARER * (least - FEWEST) <= self.cost:
             return
         full = self._hessian(w)
-        if STEPS * DEARER * (least - _products(point, full)) > self.cost:
+        if steps * DEARER * (least - _products(point, full)) > self.cost:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _hessian(self, center: np.ndarray) -> Full:
