@@ -164,8 +164,7 @@ def solve_one(
     if begin.solver is not None:
         name, why = begin.solver, begin.why
     elif name == "auto":
-        with _quiet_blas(name, objective.engine):
-            name, why = choose(objective)
+        name, why = choose(objective, functools.partial(_quiet_blas, name, objective.engine))
     w = objective.xp.asarray(begin.w)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
     at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None

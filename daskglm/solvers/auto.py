@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 from daskglm.objective import Objective
 from daskglm.solvers.lbfgs import lbfgs
@@ -32,12 +35,14 @@ LEAST_VALUES = 4  # of a feature in the sample, below which vectors cost more th
 LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial ends
 
 
-def choose(objective: Objective) -> tuple[str, str]:
+def choose(
+    objective: Objective, quiet: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+) -> tuple[str, str]:
     """Name of the solver that is expected to take fewest passes, and the reason in words.
 
     Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is what is left, or
-    tried on a sample of the rows beside them, and TRON for so many features that vectors cost more than rows do.
-    Cost: nothing, or less than 1 pass in up to some 30 rounds.
+    tried on a sample of the rows beside them (in the context `quiet`), and TRON for so many features that vectors cost
+    more than rows do. Cost: nothing, or less than 1 pass in up to some 30 rounds.
     """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
@@ -57,7 +62,8 @@ def choose(objective: Objective) -> tuple[str, str]:
     elif min(costs.values()) >= POLISHED_PASSES:  # a trial could not speak against it
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
-        costs["lbfgs"] = min(trial(objective, fraction, costs["sdca"] if easy else 0.0), POLISHED_PASSES)
+        with quiet():
+            costs["lbfgs"] = min(trial(objective, fraction, costs["sdca"] if easy else 0.0), POLISHED_PASSES)
     name = min(costs, key=costs.__getitem__)
     tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
