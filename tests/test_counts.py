@@ -5,6 +5,7 @@ one should lower it here too.
 """
 
 import math
+import time
 import tracemalloc
 
 import dask.array as da
@@ -13,6 +14,12 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from daskglm.engine import Local
+from daskglm.inputs import partitions
+from daskglm.losses import LOSSES
+from daskglm.messages import Problem
+from daskglm.objective import Objective
+from daskglm.solvers.auto import choose
 
 
 def low_dimensional(n=500_000, d=12):
@@ -139,3 +146,27 @@ def test_dual_ascent_on_one_hot_rows_keeps_to_nine_vectors():
     finally:
         tracemalloc.stop()
     assert peak <= 9.5 * 8 * n
+
+
+class Distant(Local):
+    """Answers as slowly as if every request went to workers far away."""
+
+    shares_memory = False
+
+    def total(self, problem, request):
+        """Answer after a while."""
+        time.sleep(0.01)
+        return super().total(problem, request)
+
+
+@pytest.mark.parametrize(("engine", "solver"), [(Local, "newton"), (Distant, "lbfgs")])
+def test_auto_counts_the_rounds_where_they_take_time(engine, solver):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40_000, 100), dtype=np.float32)
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ rng.standard_normal(100) / 10)), 1.0, -1.0)
+    rows = engine(partitions(X, y, None, classify=True).load())
+    objective = Objective(rows, Problem(LOSSES["logistic"].code, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False)
+    name, why = choose(objective)
+    assert name == solver, why
+    assert ("round trip" in why) == (engine is Distant)
+    rows.close()

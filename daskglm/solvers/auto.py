@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
+from daskglm.messages import DualShape, Plan
 from daskglm.objective import Objective
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import sample_sizes
@@ -21,6 +23,8 @@ FEW_PASSES = 10.0  # by Newton, that need no comparison,
 SMALL_FLOPS = 1e8  # nor do so many operations for a step
 EPOCHS, HARDER = 8.5, 5.0  # of dual ascent to 1e-6: so many and, times the curvature of a row over the penalty's, more
 EPOCH, EPOCH_ROW = 1.5, 30.0  # passes that an epoch costs, and stored values of which a row takes the time besides
+EPOCH_ROUNDS, SAMPLED_ROUNDS = 2.0, 15.0  # of an epoch, and of Newton's method with samples
+DENSE_SECONDS, SPARSE_SECONDS, NO_TIME = 0.25e-9, 2e-9, 1e-5  # of a gradient, a stored value and thread
 EASY_DUAL = 3.0  # curvature to which that holds
 TRON_PASSES = 80.0
 POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from
@@ -49,25 +53,48 @@ def choose(
     if not objective.engine.samples and objective.n_features <= FEW_FEATURES:
         return "newton", f"{_shape(objective)}: fewest passes over rows that are read anew, or on a device"
     newton = newton_passes(objective)
-    if newton <= FEW_PASSES or _is_small(objective):
-        return "newton", f"{_shape(objective)}: about {newton:.0f} passes' work with the Hessian formed"
+    if _is_small(objective):
+        return "newton", _by_newton(objective, newton)
+    wait = round_trip(objective)
+    newton += wait * (SAMPLED_ROUNDS if sample_sizes(objective) else STEPS)
+    if newton <= FEW_PASSES:
+        return "newton", _by_newton(objective, newton)
     curvature = hardness(objective)
     shape = f"{_shape(objective)}, curvature of {curvature:.2g} penalties a row"
+    shape += f", a round trip of {wait:.2g} passes" if wait else ""
     easy = curvature <= EASY_DUAL
-    epoch = EPOCH + EPOCH_ROW / max(objective.engine.facts.per_row, 1.0)
+    epoch = EPOCH + EPOCH_ROW / max(objective.engine.facts.per_row, 1.0) + EPOCH_ROUNDS * wait
     costs = {"newton": newton, "sdca": (EPOCHS + HARDER * curvature) * epoch if easy else math.inf}
-    fraction, spent = _trial_share(objective), objective.passes
+    fraction, spent, one = _trial_share(objective), objective.passes, 1.0 + wait
     if not fraction:
-        costs["tron"] = TRON_PASSES
-    elif min(costs.values()) >= POLISHED_PASSES:  # a trial could not speak against it
+        costs["tron"] = TRON_PASSES * one
+    elif min(costs.values()) >= POLISHED_PASSES * one:  # a trial could not speak against it
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
         with quiet():
-            costs["lbfgs"] = min(trial(objective, fraction, costs["sdca"] if easy else 0.0), POLISHED_PASSES)
+            tried = trial(objective, fraction, costs["sdca"] / one if easy else 0.0)
+        costs["lbfgs"] = min(tried, POLISHED_PASSES) * one
     name = min(costs, key=costs.__getitem__)
-    tried = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
+    by_trial = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
-    return name, f"{shape}; expected passes: {known}{tried}"
+    return name, f"{shape}; expected passes: {known}{by_trial}"
+
+
+def _by_newton(objective: Objective, passes: float) -> str:
+    return f"{_shape(objective)}: about {passes:.0f} passes' work with the Hessian formed"
+
+
+def round_trip(objective: Objective) -> float:
+    """Passes that a round to workers costs besides its work, by the second of two that have none; else zero."""
+    engine, facts = objective.engine, objective.engine.facts
+    if engine.shares_memory or not engine.samples:
+        return 0.0
+    for _ in range(2):  # the first has workers prepare what later ones want
+        began = time.perf_counter()
+        shape = objective.ask(DualShape(Plan()))
+    seconds = time.perf_counter() - began
+    work = facts.nonzeros * (SPARSE_SECONDS if facts.sparse else DENSE_SECONDS) / max(int(shape["partitions"]), 1)
+    return seconds / max(work, NO_TIME)
 
 
 def _is_small(objective: Objective) -> bool:
