@@ -47,7 +47,8 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
     """
     counts = np.bincount(codes, minlength=classes)
     if (counts < n_splits).all():
-        raise ValueError(f"cv={n_splits}: no class has so many rows; the largest has {counts.max(initial=0)}")
+        largest = counts.max(initial=0)
+        raise ValueError(f"cv={n_splits}: no class has so many rows; the largest has {largest}, n_samples={len(codes)}")
     if (counts < n_splits).any():
         warnings.warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}", stacklevel=2)
     rows = [codes == code for code in range(classes)]

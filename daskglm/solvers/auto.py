@@ -27,7 +27,8 @@ EPOCH_ROUNDS, SAMPLED_ROUNDS = 2.0, 15.0  # of an epoch, and of Newton's method 
 DENSE_SECONDS, SPARSE_SECONDS, NO_TIME = 0.25e-9, 2e-9, 1e-5  # of a gradient, a stored value and thread
 EASY_DUAL = 3.0  # curvature to which that holds
 TRON_PASSES = 80.0
-POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from
+POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from: a trial could not speak against it;
+DISTANT_PASSES = 50.0  # where trials take rounds, they are not worth it from so many on
 TRIAL_SHARE = 1 / 32  # of the rows, but
 LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
 TRIAL_ITERATIONS, WINDOW = 25, 5  # of L-BFGS at most, and over how many of them a rate is taken,
@@ -68,7 +69,7 @@ def choose(
     fraction, spent, one = _trial_share(objective), objective.passes, 1.0 + wait
     if not fraction:
         costs["tron"] = TRON_PASSES * one
-    elif min(costs.values()) >= POLISHED_PASSES * one:  # a trial could not speak against it
+    elif min(costs.values()) >= (DISTANT_PASSES if wait else POLISHED_PASSES) * one:
         return "lbfgs", f"{shape}: too much for dual ascent, and too many features for a Hessian"
     else:
         with quiet():
