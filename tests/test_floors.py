@@ -84,6 +84,7 @@ FLOORS = {
     "fit": 8,
     "saving": 7,
     "launch": 6,
+    "launch.addresses": 5,
     "launch.machine": 6,
     "launch.tls": 6,
     "launch.processes": 6,

@@ -17,7 +17,7 @@ from typing import Any
 import click
 import dask
 
-from daskglm.launch import machine, ssh, tls
+from daskglm.launch import addresses, machine, ssh, tls
 from daskglm.launch.processes import Processes, address_in, ending_in_order, scheduler_file
 from daskglm.launch.ready import wait_until_ready
 from daskglm.topology import read_topology
@@ -71,6 +71,7 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @_TLS
 def scheduler(host: str, port: int, dashboard: str | None, scheduler_file: Path | None, tls_dir: Path | None) -> None:
     """Run a scheduler."""
+    host, dashboard = _checked_host(host, tls_dir), _checked_dashboard(dashboard)
     with _until_interrupted() as running, _file(scheduler_file) as file:
         _start_scheduler(running, host, port, file, tls_dir, dashboard)
         click.echo(f"scheduler at {address_in(file, running, 60.0)}")
@@ -98,6 +99,8 @@ def workers(address: str | None, only_plan: bool, name: str | None, tls_dir: Pat
     encrypted = tls_dir is not None or dask.config.get("distributed.comm.tls.ca-file", None) is not None
     if address and address.startswith("tls://") != encrypted:
         raise click.UsageError("a tls:// address and --tls-dir (or certificates in Dask's settings) belong together.")
+    if given["host"] is not None:
+        given["host"] = _own_host(given["host"])
     target = [address] if address else ["--scheduler-file", str(given["scheduler_file"])]
     with _until_interrupted() as running:
         _start_workers(running, target, name or socket.gethostname(), tls_dir, given)
@@ -150,6 +153,7 @@ def local(
     **given: Any,
 ) -> None:
     """Run a cluster on this machine until Ctrl-C, or while COMMAND runs on it (write it after --)."""
+    host, dashboard = _checked_host(host, tls_dir), _checked_dashboard(dashboard)
     expected = len(_plan_lines(given))
     with _until_interrupted() as running, _file(scheduler_file) as file:
         _start_scheduler(running, host, port, file, tls_dir, dashboard)
@@ -188,6 +192,8 @@ def over_ssh(
     HOSTFILE has one host a line, as ssh takes it. Certificates of --tls-dir are copied to the hosts.
     """
     hosts = ssh.read_hosts(hostfile)
+    if scheduler_host is not None and not ssh.is_host(scheduler_host):
+        raise click.BadParameter(f"{scheduler_host!r} is not a name or an address.", param_hint="--scheduler-host")
     if port == 0:
         raise click.BadParameter("workers on other hosts must know it beforehand.", param_hint="--port")
     tls.options(tls_dir)
@@ -210,8 +216,8 @@ def over_ssh(
         {remote.host: remote.daskglm(["cluster", "workers", "--plan", *shape]) for remote in remotes}, timeout
     )
     expected = sum(len(text.splitlines()) for text in plans.values())
-    at = scheduler_host or first.name
-    address = f"{'tls' if tls_dir else 'tcp'}://{at}:{port}"
+    at = first.name if scheduler_host is None else scheduler_host.strip("[]")
+    address = f"{'tls' if tls_dir else 'tcp'}://{machine.bracketed(at)}:{port}"
 
     def there(remote: ssh.Remote, *arguments: str) -> list[str]:
         home = homes[remote.host].strip()
@@ -267,6 +273,28 @@ def _gpus() -> list[str]:
         return [str(gpu) for gpu in range(get_n_gpus())]
     except Exception as error:  # of NVML, which has its own
         raise RuntimeError(f"--device cuda: no GPU was found on this machine ({error})") from error
+
+
+def _own_host(host: str) -> str:
+    try:
+        return addresses.listening_host(host)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--host") from error
+
+
+def _checked_host(host: str, tls_dir: Path | None) -> str:
+    """A host for a scheduler, with a warning where others can reach it and links are not encrypted."""
+    host = _own_host(host)
+    if warning := addresses.warning_of_an_open_cluster(host, encrypted=tls_dir is not None):
+        click.echo(warning, err=True)
+    return host
+
+
+def _checked_dashboard(dashboard: str | None) -> str | None:
+    try:
+        return None if dashboard is None else addresses.served_at(dashboard)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--dashboard") from error
 
 
 def _start_scheduler(

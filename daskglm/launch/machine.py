@@ -118,7 +118,7 @@ def scheduler_command(host: str, port: int, file: Path, tls: Sequence[str], dash
     protocol = "tls" if tls else "tcp"
     return [
         *_python("distributed.cli.dask_scheduler"),
-        *("--host", f"{protocol}://{_bracketed(host)}", "--port", str(port), "--scheduler-file", str(file)),
+        *("--host", f"{protocol}://{bracketed(host)}", "--port", str(port), "--scheduler-file", str(file)),
         *shown,
         *tls,
     ]
@@ -162,7 +162,8 @@ def environment(threads: int | None = None) -> dict[str, str]:
     return {**ENVIRONMENT, **more, **os.environ}
 
 
-def _bracketed(host: str) -> str:
+def bracketed(host: str) -> str:
+    """A host as it stands in an address: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 

@@ -151,6 +151,8 @@ def scheduler_file(path: Path | None) -> Iterator[Path]:
     """Where a scheduler writes its address; a temporary one unless a path is given, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="daskglm-") as folder:
         file = Path(folder) / "scheduler.json" if path is None else path
+        if file.exists() and not file.is_file():
+            raise ValueError(f"scheduler file {file} is a folder or a device, not a file: give another name")
         file.unlink(missing_ok=True)  # that of a scheduler that is gone would lead astray
         try:
             yield file

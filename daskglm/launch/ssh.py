@@ -6,6 +6,8 @@ remote command a terminal, so that it is told (SIGHUP) when the launcher ends or
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
 import shlex
 import subprocess
@@ -14,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?\[?[A-Za-z0-9][A-Za-z0-9._:-]*\]?")  # nothing that ssh takes for an option
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # of a user or a host: nothing that ssh takes for an option
 LOST = 255  # exit code of ssh when the link is gone
 CERTIFICATES = ".daskglm-tls"  # folder on each host, under the home of the user
 
@@ -33,16 +35,37 @@ class Remote:
         """The host without the user."""
         return self.host.rpartition("@")[2].strip("[]")
 
+    @property
+    def target(self) -> str:
+        """User and host as ssh takes them: IPv6 addresses without brackets."""
+        return "".join([*self.host.rpartition("@")[:2], self.name])
+
     def command(self, line: str, *, terminal: bool = False) -> list[str]:
         """Run a line of shell there."""
         extra = ["-tt"] if terminal else []
         alive = ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"]
-        return ["ssh", *extra, *alive, *self.options, self.host, line]
+        # what follows -- is no option, whatever a host is called
+        return ["ssh", *extra, *alive, *self.options, "--", self.target, line]
 
     def daskglm(self, arguments: Sequence[str], *, terminal: bool = False) -> list[str]:
         """Run `daskglm` there."""
         line = shlex.join([self.python, "-m", "daskglm", *arguments])
         return self.command(f"cd {shlex.quote(self.folder)} && exec {line}", terminal=terminal)
+
+
+def is_host(text: str) -> bool:
+    """Whether a text is the name or the address of a host; an IPv6 address may have brackets and a zone."""
+    address, percent, zone = text.removeprefix("[").removesuffix("]").partition("%")
+    if text.startswith("[") != text.endswith("]") or (percent and not NAME.fullmatch(zone)):
+        return False
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.IPv6Address(address))
+    return NAME.fullmatch(text) is not None
+
+
+def _is_user_at_host(text: str) -> bool:
+    user, at, host = text.rpartition("@")
+    return is_host(host) and (not at or NAME.fullmatch(user) is not None)
 
 
 def read_hosts(path: Path) -> list[str]:
@@ -54,12 +77,19 @@ def read_hosts(path: Path) -> list[str]:
         For a file without hosts, a line that is no host, and a host named twice.
     """
     hosts: list[str] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a list of hosts: it is not UTF-8 ({error.reason})") from error
+    for number, line in enumerate(lines, 1):
         host = line.partition("#")[0].strip()
         if not host:
             continue
-        if not HOST.fullmatch(host):
-            raise ValueError(f"{path}, line {number}: {host!r} is not a host; give one a line, as ssh takes it")
+        if not _is_user_at_host(host):
+            raise ValueError(
+                f"{path}, line {number}: {host!r} is not a host: give one a line, such as node1, me@node1 or [::1], "
+                "that begins with a letter, a digit or an underscore"
+            )
         if host in hosts:
             raise ValueError(f"{path}, line {number}: {host!r} is named twice")
         hosts.append(host)
@@ -96,7 +126,7 @@ def copy_certificates(remotes: Sequence[Remote], folder: Path, timeout: float) -
     packed = subprocess.run(
         ["tar", "-C", str(folder), "-chf", "-", "ca.pem", "cert.pem", "key.pem"], capture_output=True, check=True
     ).stdout
-    line = f"umask 077 && mkdir -p {CERTIFICATES} && tar -C {CERTIFICATES} -xf -"
+    line = f"umask 077 && mkdir -p {CERTIFICATES} && tar -C {CERTIFICATES} -xof -"  # -o: the files are the user's there
     on_all({remote.host: remote.command(line) for remote in remotes}, timeout, packed)
 
 

@@ -27,7 +27,7 @@ def options(folder: Path | None) -> list[str]:
     FileNotFoundError
         Where the folder lacks a file.
     PermissionError
-        Where others may read the key.
+        Where others may read the key, or write to any of the files; of a link, its target counts.
     """
     if folder is None:
         return []
@@ -35,10 +35,22 @@ def options(folder: Path | None) -> list[str]:
     missing = [path.name for path in found.values() if not path.is_file()]
     if missing:
         raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}: make them with `daskglm cluster certificates`")
-    # files of a Kubernetes secret are links that belong to root, whose mode the manifest sets
-    if found["key"].stat().st_mode & (stat.S_IROTH | stat.S_IWOTH) and not found["key"].is_symlink():
-        raise PermissionError(f"{found['key']} can be read by everybody on this machine: chmod 600 it")
+    for name, path in found.items():
+        _check_mode(path, secret=name == "key")
     return [part for name, path in found.items() for part in (f"--tls-{name}", str(path.absolute()))]
+
+
+def _check_mode(path: Path, *, secret: bool) -> None:
+    """Raise PermissionError where a file, or what a link leads to, is open to more than its owner."""
+    about = path.stat()
+    allowed = stat.S_IRWXU if secret else stat.S_IRWXU | stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
+    if about.st_uid == 0 and os.geteuid() != 0:
+        allowed |= stat.S_IRGRP  # a Kubernetes secret is root's, and given to a pod's user by its group
+    if open_to := stat.S_IMODE(about.st_mode) & 0o777 & ~allowed:
+        what = "written to" if open_to & (stat.S_IWGRP | stat.S_IWOTH) else "read"
+        which = f"{path} leads to {path.resolve()}, which" if path.is_symlink() else f"{path}"
+        whom = "everybody on this machine" if open_to & stat.S_IRWXO else "its group"
+        raise PermissionError(f"{which} can be {what} by {whom} (mode {about.st_mode & 0o777:o}): chmod 600 it")
 
 
 def settings(folder: Path | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from daskglm.launch import machine, tls
+from daskglm.launch import addresses, machine, tls
 from daskglm.launch.ready import wait_until_ready
 from daskglm.topology import read_topology
 
@@ -39,6 +39,10 @@ def main(
     command: Sequence[str],
 ) -> None:
     """Run COMMAND on a cluster of MPI's ranks."""
+    try:
+        address = addresses.network_address(interface)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--interface") from error
     os.environ.update(machine.environment() | tls.environment(tls_dir))
     import dask.config
 
@@ -49,6 +53,9 @@ def main(
     ranks = MPI.COMM_WORLD.Get_size()
     if ranks < 3:
         raise click.UsageError(f"{ranks} rank(s): one is the scheduler, one runs the command; start at least 3.")
+    warning = addresses.warning_of_an_open_cluster(address, encrypted=tls_dir is not None)
+    if warning and MPI.COMM_WORLD.Get_rank() == 0:  # the scheduler's
+        click.echo(warning, err=True)
     cores = sum(len(node.cores) for node in read_topology().nodes)
     initialize(
         interface=interface,
@@ -63,9 +70,9 @@ def main(
     from distributed import Client  # only rank 1 comes here
 
     with Client() as client:
-        address = client.scheduler.address
-        click.echo(wait_until_ready(address, ranks - 2, timeout, folder=tls_dir), err=True)
-        code = subprocess.run(command, env={**os.environ, "DASK_SCHEDULER_ADDRESS": address}, check=False).returncode
+        scheduler = client.scheduler.address
+        click.echo(wait_until_ready(scheduler, ranks - 2, timeout, folder=tls_dir), err=True)
+        code = subprocess.run(command, env={**os.environ, "DASK_SCHEDULER_ADDRESS": scheduler}, check=False).returncode
     sys.exit(code)
 
 
