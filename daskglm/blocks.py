@@ -7,7 +7,6 @@ the data is found here and reported with its place. Runs on workers, or in proce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,8 @@ import scipy.sparse as sp
 from daskglm.chunks import Span
 from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
 from daskglm.messages import Facts
+from daskglm.sparse_rows import canonical, is_sparse
+from daskglm.values import Place, as_float, refuse_masked, refuse_no_numbers
 
 COUNTED_AT_ONCE = 1 << 16
 LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
@@ -35,30 +36,6 @@ class Block(NamedTuple):
     facts: Facts
     spans: tuple[Span, ...]
     drawn: tuple[Any, np.ndarray] | None = None
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a partition lies in the user's data, for error messages."""
-
-    partition: int | None = None
-    columns: tuple[str, ...] | None = None
-    first_row: int = 0
-
-    def __str__(self) -> str:
-        return "" if self.partition is None else f"partition {self.partition}, "
-
-    def span(self, n: int) -> Span:
-        """Which rows the n of this partition are."""
-        return (-1 if self.partition is None else self.partition), self.first_row, n
-
-    def row(self, i: int) -> str:
-        """Name row i of this partition."""
-        return f"{self}row {i + self.first_row:,}"
-
-    def column(self, j: int) -> str:
-        """Name column j."""
-        return f"column {self.columns[j]!r}" if self.columns else f"column {j}"
 
 
 def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool) -> Block:
@@ -154,13 +131,14 @@ def float_rows(X: Any, place: Place) -> Any:
     """Rows as C ordered float arrays or canonical CSR, on the device where X is."""
     if hasattr(X, "iloc"):
         return _frame_rows(X, place)
-    if not isinstance(X, np.ndarray) and hasattr(X, "tocsr"):
-        return _sparse_rows(X.tocsr())
+    if is_sparse(X):
+        return canonical(X, place)
+    refuse_masked(X, "X", place)
     xp = gpu().xp if on_device(X) else np
     X = xp.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
-    return xp.ascontiguousarray(_as_float(X, f"{place}X"))
+    return xp.ascontiguousarray(as_float(X, f"{place}X"))
 
 
 def _frame_rows(frame: Any, place: Place) -> Any:
@@ -173,37 +151,7 @@ def _frame_rows(frame: Any, place: Place) -> Any:
         return gpu().xp.ascontiguousarray(floats.to_cupy(na_value=np.nan))
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.ascontiguousarray(_as_float(frame.to_numpy(), f"{place}X"))
-
-
-def _sparse_rows(X: Any) -> Any:
-    if not X.has_canonical_format:
-        X = X.copy()  # never reorder the user's own arrays
-        X.sum_duplicates()
-    data = _as_float(X.data, "X")
-    if on_device(X):
-        return type(X)((data, X.indices, X.indptr), shape=X.shape)
-    index = np.int32 if X.nnz < 2**31 - 1 and X.shape[1] < 2**31 - 1 else np.int64
-    rows = sp.csr_matrix(X.shape, dtype=data.dtype)
-    rows.data = np.ascontiguousarray(data)
-    rows.indices = np.ascontiguousarray(X.indices, dtype=index)
-    rows.indptr = np.ascontiguousarray(X.indptr, dtype=index)
-    return rows
-
-
-def _as_float(X: np.ndarray, name: str) -> np.ndarray:
-    """X as float32 or float64, without a copy where it is already; small integers fit float32 exactly."""
-    if X.dtype in (np.float32, np.float64):
-        return X
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
-    if X.dtype.kind in "biuf":
-        small = X.dtype.itemsize <= 2 or X.dtype.kind == "b"
-        return X.astype(np.float32 if small else np.float64)
-    try:
-        return X.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} has values that are not numbers ({error}); encode them before fit") from error
+    return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
 
 
 def _norms(rows: Any, place: Place) -> tuple[float, float]:
@@ -230,6 +178,7 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 
 # ---------------------------------------------------------------------------- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    refuse_masked(values, name, place)
     values = to_host(values) if on_device(values) or not hasattr(values, "to_numpy") else values.to_numpy()
     values = np.asarray(values)
     if values.ndim == 2 and values.shape[1] == 1:
@@ -243,8 +192,7 @@ def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
 
 def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     values = _column(values, name, n, place)
-    if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {values.dtype}")
+    refuse_no_numbers(values.dtype, f"{place}{name}")
     try:
         column = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from daskglm.engines import awaitable_on
-from daskglm.inputs import feature_names
-from daskglm.kernels import on_device, to_host
-from daskglm.predict import in_kind
+from daskglm.inputs import feature_names, is_lazy
+from daskglm.kernels import on_device
+from daskglm.predict import checked_rows, in_kind
 from daskglm.report import Report
 from daskglm.settings import Settings
+from daskglm.targets import in_memory
 from daskglm.training import Trained, train
 
 
@@ -51,7 +51,7 @@ class LinearModel(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         names = feature_names(X, y, sample_weight)
-        return (*((X, y, sample_weight) if is_lazy(X) else _in_memory(X, y, sample_weight)), names)
+        return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
 
     def _fit_now(
         self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, start: Any, client: Any
@@ -82,7 +82,7 @@ class LinearModel(BaseEstimator):
                     f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
                 )
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            X = validate_data(self, checked_rows(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         coef = np.atleast_2d(self.coef_)
         return in_kind(X, coef, np.atleast_1d(self.intercept_), finish, like=like, names=names)
 
@@ -347,23 +347,6 @@ class Ridge(RegressorMixin, LinearModel):
 
 
 # ---------------------------------------------------------------------------- pieces
-def _in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Labels and weights of data in memory, as scikit-learn would take them."""
-    if not (isinstance(y, str) or is_lazy(y)):
-        y = column_or_1d(to_host(y), warn=True)
-    if sample_weight is not None and not (isinstance(sample_weight, str) or is_lazy(sample_weight)):
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        sample_weight = _check_sample_weight(to_host(sample_weight), X, dtype=np.float64)
-    return X, y, sample_weight
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether X is a dask collection or a list of delayed blocks."""
-    return hasattr(X, "__dask_graph__") or (
-        isinstance(X, (list, tuple)) and len(X) > 0 and all(hasattr(part, "__dask_graph__") for part in X)
-    )
-
-
 def _same(scores: np.ndarray) -> np.ndarray:
     return scores
 

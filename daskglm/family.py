@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
-from daskglm.blocks import Place, labels_of
+from daskglm.blocks import labels_of
 from daskglm.engine import Engine
 from daskglm.folds import stratified
 from daskglm.inputs import Partitions, partitions
@@ -34,6 +34,7 @@ from daskglm.report import Reason, Report, combine
 from daskglm.settings import Settings
 from daskglm.solvers.together import Solved, together
 from daskglm.training import Begin, solve_one
+from daskglm.values import Place
 
 DENSE_FEATURES = 1000  # up to which Hessians are formed
 SPARSE_FEATURES = 500

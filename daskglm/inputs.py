@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from daskglm.blocks import Block, Place, to_block
+from daskglm.blocks import Block, to_block
 from daskglm.kernels import to_host
+from daskglm.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
+from daskglm.values import Place, refuse_masked
 
 logger = logging.getLogger("daskglm")
 
@@ -50,6 +51,8 @@ class Partitions:
         """Cut rows in memory into runs of about equal length, each with the number of its first row."""
         assert self.arrays is not None
         X, y, weight = self.arrays
+        if is_sparse(X):
+            check_csr(X, Place())  # before SciPy follows its indices
         cuts = np.linspace(0, X.shape[0], pieces + 1).astype(int)
         runs = [slice(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
         return [(run.start, _rows(X, run), _rows(y, run), _rows(weight, run)) for run in runs]
@@ -78,6 +81,8 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     ValueError
         Where X, y and weights do not fit together, before anything is scheduled.
     """
+    for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+        refuse_masked(values, name, Place())
     if _is_dask(X):
         frame = hasattr(X, "to_dask_array")
         return (_from_frame if frame else _from_array)(X, y, sample_weight, classify)
@@ -85,9 +90,10 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         return _from_delayed(X, y, sample_weight, classify)
     if isinstance(X, str):
         raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
-    if sp.issparse(X) and X.format != "csr":
-        logger.info("X is %s; converted to CSR once", X.format.upper())
-        X = X.tocsr()
+    if is_sparse(X):
+        if getattr(X, "format", None) != "csr":
+            logger.info("X is %s; converted to CSR once", getattr(X, "format", type(X).__name__).upper())
+        X = to_csr(X, Place())
     columns = None
     if hasattr(X, "columns"):
         (y, sample_weight), X = _take_columns(X, y, sample_weight)
@@ -188,12 +194,19 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
         raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first")
     if X.numblocks[1] > 1:
         logger.info("X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1])
-        X = X.rechunk({1: -1})
+        X = whole_rows(X)
     parts = list(X.to_delayed().ravel())
     collections = tuple(v for v in (X, y, weight) if _is_dask(v))
     y = _chunked_like(y, X, "y")
     others = [y, [None] * len(parts) if weight is None else _chunked_like(weight, X, "sample_weight")]
     return Partitions(None, _blocks(parts, others, classify), None, collections, classify, _bytes_of(X))
+
+
+def whole_rows(X: Any) -> Any:
+    """A dask array with chunks of whole rows; sparse chunks are checked before dask or SciPy joins them."""
+    if not isinstance(X._meta, np.ndarray):
+        X = X.map_blocks(checked_chunk, dtype=X.dtype, meta=X._meta)
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
 def _bytes_of(X: Any) -> int | None:
@@ -280,6 +293,13 @@ def _rows(values: Any, run: slice) -> Any:
         return None
     values = values if hasattr(values, "shape") else np.asarray(values)
     return values.iloc[run] if hasattr(values, "iloc") else values[run]
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a dask collection or a list of delayed blocks."""
+    return hasattr(X, "__dask_graph__") or (
+        isinstance(X, (list, tuple)) and len(X) > 0 and all(hasattr(part, "__dask_graph__") for part in X)
+    )
 
 
 def _is_dask(values: Any) -> bool:

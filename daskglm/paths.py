@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from daskglm.engines import awaitable_on
-from daskglm.estimators import LinearModel, is_lazy
+from daskglm.estimators import LinearModel
 from daskglm.family import opened, warn
+from daskglm.inputs import is_lazy
 from daskglm.settings import Settings
 from daskglm.training import Trained
 

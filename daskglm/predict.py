@@ -8,31 +8,59 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.blocks import Place, float_rows
+from daskglm.blocks import float_rows
+from daskglm.inputs import whole_rows
 from daskglm.kernels import for_rows, home_of, on_device
+from daskglm.sparse_rows import check_csr, is_sparse, to_csr
+from daskglm.values import Place, as_float, refuse_masked, refuse_no_numbers
 
 ROWS = 1 << 16  # rows multiplied at a time, so that a float32 X is never copied whole to float64
 
+HERE = Place()
 Finish = Callable[[np.ndarray], np.ndarray]
 
 
-def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Place = HERE) -> np.ndarray:
     """X coef' + intercept of rows in memory, (n,) for one problem and (n, k) for k.
+
+    `place` names the partition in errors.
 
     Raises
     ------
     ValueError
-        Where a value is not finite: X has NaN or infinities.
+        Where a value is masked, no real number or not finite, or an index of a sparse matrix is out of range.
     """
     if on_device(X):
-        return _finite(_on_device(float_rows(X, Place()), coef) + intercept)
+        return _finite(_on_device(float_rows(X, place), coef) + intercept)
+    X = checked_rows(X, place)
     X = X.to_numpy(dtype=np.float64, na_value=np.nan) if hasattr(X, "iloc") else X
-    X = X if sp.issparse(X) or isinstance(X, np.ndarray) else X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-    X = X.tocsr() if sp.issparse(X) else X
+    X = X if sp.issparse(X) else np.asarray(X)
     scores = np.empty((X.shape[0], len(coef)))
     for lo in range(0, X.shape[0], ROWS):
-        scores[lo : lo + ROWS] = X[lo : lo + ROWS] @ coef.T
+        part = X[lo : lo + ROWS]
+        scores[lo : lo + ROWS] = (part if sp.issparse(part) else as_float(part, f"{place}X")) @ coef.T
     return _finite(scores + intercept)
+
+
+def checked_rows(X: Any, place: Place = HERE) -> Any:
+    """Rows in memory, sparse ones in CSR, before anything is computed with them or they become floats.
+
+    Raises
+    ------
+    ValueError
+        For masked values, complex numbers, dates, and indices of a sparse matrix that are out of range.
+    """
+    if is_sparse(X):
+        X = to_csr(X, place)
+        check_csr(X, place)
+        data = as_float(X.data, f"{place}X")
+        return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
+    refuse_masked(X, "X", place)
+    named = X.dtypes.items() if hasattr(X, "dtypes") else [(None, X.dtype)] if hasattr(X, "dtype") else []
+    for name, dtype in named:
+        if isinstance(dtype, np.dtype):
+            refuse_no_numbers(dtype, f"{place}X" if name is None else f"{place}column {name!r}")
+    return X
 
 
 def _finite(scores: np.ndarray) -> np.ndarray:
@@ -72,14 +100,20 @@ def in_kind(
         meta = pd.Series(like, index=index) if like.ndim == 1 else pd.DataFrame(like, index=index, columns=names)
         return X.map_partitions(_frame_part, coef, intercept, finish, names, meta=meta)
     if hasattr(X, "map_blocks"):
-        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        X = whole_rows(X)  # before map_blocks, which joins the chunks of a row even where there is one
         shape: dict[str, Any] = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
-        return X.map_blocks(_part, coef, intercept, finish, dtype=like.dtype, meta=like, **shape)
+        return X.map_blocks(_chunk, coef, intercept, finish, dtype=like.dtype, meta=like, **shape)
     return _part(X, coef, intercept, finish)
 
 
-def _part(X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish) -> np.ndarray:
-    return finish(decision_values(X, coef, intercept))
+def _part(X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, place: Place = HERE) -> np.ndarray:
+    return finish(decision_values(X, coef, intercept, place))
+
+
+def _chunk(
+    X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, block_id: tuple[int, ...] = (0,)
+) -> np.ndarray:
+    return _part(X, coef, intercept, finish, Place(block_id[0]))
 
 
 def _frame_part(frame: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, names: Any) -> Any:

@@ -30,6 +30,7 @@ FLOORS = {
     "kernels.columns": 1,
     "kernels.vectors": 1,
     "kernels.csr": 1,
+    "kernels.structure": 1,
     "kernels.margins": 1,
     "kernels.dual": 1,
     "kernels.many": 1,
@@ -41,6 +42,8 @@ FLOORS = {
     "epochs": 1,
     "ascent": 1,
     "dual_rows": 1,
+    "values": 1,
+    "sparse_rows": 1,
     "blocks": 1,
     "placing": 1,
     "respond": 1,
@@ -55,6 +58,7 @@ FLOORS = {
     "cluster": 2,
     "whereabouts": 2,
     "dealt": 2,
+    "targets": 3,
     "joint": 3,
     "objective": 3,
     "dual": 3,
@@ -96,6 +100,7 @@ FLOORS = {
     "": 9,  # the package itself
 }
 WITHIN = {  # edges between modules of one floor
+    ("sparse_rows", "kernels"), ("sparse_rows", "kernels.structure"), ("sparse_rows", "values"), ("blocks", "sparse_rows"), ("blocks", "values"),
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
     ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
     ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"), ("kernels.gram", "kernels.columns"),

@@ -8,6 +8,7 @@ class csr_matrix:
     """CSR on the "device"."""
 
     format = "csr"
+    ndim = 2
 
     def __init__(self, arg, shape=None, dtype=None, copy=False):
         if sp.issparse(arg):
