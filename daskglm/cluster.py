@@ -25,6 +25,7 @@ from distributed import Client
 from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Where
+from daskglm.presence import begin, end
 from daskglm.sessions import Failure, carries_device_memory, close, find_device, keep_only, relay
 from daskglm.whereabouts import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Whereabouts, moves
 
@@ -149,17 +150,25 @@ class Cluster:
     @classmethod
     def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
+        sent: dict[int, Any] = {}
 
-        async def send() -> list[Any]:
+        async def send_one(number: int, part: Any, address: str) -> None:
+            (sent[number],) = await client.scatter([part], workers=[address], hash=False)
+
+        async def send() -> None:
             addresses = sorted(await client.nthreads())
             if not addresses:
                 raise RuntimeError("the cluster has no workers to send the rows to")
-            parts = data.split(len(addresses))
-            sent = [client.scatter([part], workers=[a], hash=False) for part, a in zip(parts, addresses, strict=True)]
-            return [futures[0] for futures in await asyncio.gather(*sent)]
+            parts = enumerate(data.split(len(addresses)))
+            await asyncio.gather(*(send_one(k, part, at) for (k, part), at in zip(parts, addresses, strict=True)))
 
-        lazy = data.from_futures(on_loop(client, send()))
-        return cls(client, Kept(client, lazy, pin=False, again=False), where)
+        try:
+            on_loop(client, send())
+            rows = [sent[k] for k in sorted(sent)]
+            return cls(client, Kept(client, data.from_futures(rows), pin=False, sent=rows), where)
+        finally:
+            for future in sent.values():  # by name: the traceback of an error may hold this frame
+                future.release()
 
     @property
     def workers(self) -> int:
@@ -185,7 +194,8 @@ class Cluster:
     async def _forget(self) -> None:
         if self.client.status == "running":
             closing = self._run(close, self.session, workers=list(await self.client.nthreads()))
-            await asyncio.wait_for(closing, TIDY_SECONDS)
+            ending = self.client.run_on_scheduler(end, self.session)
+            await asyncio.wait_for(asyncio.gather(ending, closing), TIDY_SECONDS)
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work on the client's loop; where it fails, tell whether that is because the scheduler is gone."""
@@ -315,6 +325,7 @@ class Cluster:
         self, keys: list[str]
     ) -> tuple[dict[str, int], dict[str, list[str]], Facts, dict[str, tuple[int, int]]]:
         """Open shards for the keys where they are now, until every worker agrees that it holds its own."""
+        await self.client.run_on_scheduler(begin, self.session, self.client.id)
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
             by_address = await self.whereabouts.locate(keys, deadline)

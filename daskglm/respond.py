@@ -148,9 +148,10 @@ class Shard:
         self.retire()
 
     def retire(self) -> None:
-        """End the threads; another shard goes on with the memos."""
+        """End the threads and let go of the rows; another shard goes on with the memos."""
         self._let_sample_go()
         self.ascent.close()
+        self.names, self.blocks, self.ball = [], [], None  # this is in a cycle: the collector may come late
         if self.pool is not None:
             self.pool.shutdown(wait=False)
 

@@ -2,31 +2,41 @@
 
 A session is a cache. Blocks in it are Dask's own objects; memos are rebuilt from what requests carry. The functions
 are async and run on the worker's event loop, so the work itself goes to a thread. Called by `cluster` only.
+
+A worker that has sessions asks the scheduler every few seconds which of them still go on, and closes the others: those
+of clients that were killed, and those that a client could not close. Where that is wrong (a client that lost its
+connection and is back) the next round finds no shard and opens another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
-import time
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import psutil
+from tornado.ioloop import PeriodicCallback
 
 from daskglm.blocks import Block
 from daskglm.kernels import gpu, to_host
 from daskglm.memos import Memo
 from daskglm.messages import Facts, Problem, Request, Totals, add
 from daskglm.placing import Where
+from daskglm.presence import going_on
 from daskglm.respond import Shard
 from daskglm.streaming import StreamedShard
 
 STREAM_SHARE = 0.6  # of what is left of a worker's memory, for rows that are read at every pass
-FORGET_SECONDS = 3600.0  # after which a stream that nobody asks for is held to be forgotten
+LOOK_SECONDS = 10.0  # between two questions to the scheduler; measured: 0.4 ms of its time each
+MISSES = 2  # answers in a row that a session is over before it is closed
+WATCH = "daskglm-sessions"  # name of the periodic callback among those of the worker
 DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")  # Dask's ways to send objects, device memory as it is
+
+logger = logging.getLogger("daskglm")
 
 
 @dataclass(frozen=True)
@@ -43,10 +53,8 @@ class Session:
     shards: dict[int, Shard | StreamedShard] = field(default_factory=dict)
     memos: dict[str, Memo] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
-    keys: set[str] = field(default_factory=set)
     known: dict[str, Facts] = field(default_factory=dict)
-    streams: bool = False
-    used: float = field(default_factory=time.monotonic)
+    misses: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def close(self) -> None:
@@ -77,7 +85,6 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
         except Exception as error:
             return Failure(error)
-        state.keys.update(keys)
         state.shards[shard] = opened
     return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
 
@@ -91,7 +98,6 @@ async def open_stream(
     """
     state = _session(session, dask_worker)
     async with state.lock:
-        state.streams = True
         limit = dask_worker.memory_manager.memory_limit or psutil.virtual_memory().total
         room = int(STREAM_SHARE * max(limit - psutil.Process().memory_info().rss, 0))
 
@@ -108,20 +114,35 @@ async def open_stream(
 
 
 def _session(session: str, dask_worker: Any) -> Session:
-    """The session of a fit; those of fits whose client is gone are closed."""
-    sessions = _sessions.setdefault(dask_worker, {})
-    for name in [n for n, s in sessions.items() if n != session and _is_over(s, dask_worker)]:
-        sessions.pop(name).close()
-    state = sessions.setdefault(session, Session())
-    state.used = time.monotonic()
-    return state
+    """The session of a fit; as long as there are any, the worker looks which of them still go on."""
+    if WATCH not in dask_worker.periodic_callbacks:
+        watch = PeriodicCallback(partial(close_ended, dask_worker), 1000 * LOOK_SECONDS)
+        dask_worker.periodic_callbacks[WATCH] = watch  # which it stops when it closes
+        watch.start()
+    return _sessions.setdefault(dask_worker, {}).setdefault(session, Session())
 
 
-def _is_over(state: Session, dask_worker: Any) -> bool:
-    """Dask has let the blocks go, or nobody has asked for a stream for long."""
-    if state.streams:
-        return time.monotonic() - state.used > FORGET_SECONDS
-    return not any(key in dask_worker.data for key in state.keys)
+async def close_ended(dask_worker: Any) -> None:
+    """Close the sessions that the scheduler has not known for some answers in a row; without sessions ask no more."""
+    sessions = _sessions.get(dask_worker, {})
+    if not sessions:
+        watch = dask_worker.periodic_callbacks.pop(WATCH, None)
+        if watch is not None:
+            watch.stop()
+        return
+    asked = dict(sessions)
+    try:
+        alive = set(await going_on(list(asked), dask_worker))
+    except (OSError, RuntimeError) as error:
+        logger.info("which fits go on is not known: %r", error)
+        return
+    for name, state in asked.items():
+        state.misses = 0 if name in alive else state.misses + 1
+        if state.misses >= MISSES and sessions.get(name) is state:
+            logger.info("the client of session %s is gone: its rows are released", name)
+            del sessions[name]
+            async with state.lock:  # what is at work ends first
+                state.close()
 
 
 async def find_device() -> str:
@@ -149,7 +170,6 @@ async def answer(
     shard = state.shards.get(shards[dask_worker.address]) if state else None
     if state is None or shard is None:
         return None
-    state.used = time.monotonic()
     async with state.lock:  # a request asked twice must not meet itself
         try:
             work = shard.answer if on_device else shard.answer_host

@@ -100,17 +100,18 @@ class Kept:
         Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
     nbytes : int, optional
         That the rows will take; default: estimated when some partitions have been loaded.
-    again : bool
-        Whether partitions can be made again by their recipes, without those who hold them.
+    sent : sequence of Future
+        Rows that the client has sent, of which the partitions are made: they cannot be made again. They are let go of
+        as soon as the partitions have been submitted, else they would stay beside the blocks.
     """
 
     opening = staticmethod(open_shard)
     resident = True
 
     def __init__(
-        self, client: Client, lazy: Sequence[Any], *, pin: bool, nbytes: int | None = None, again: bool = True
+        self, client: Client, lazy: Sequence[Any], *, pin: bool, nbytes: int | None = None, sent: Sequence[Any] = ()
     ) -> None:
-        self.client, self.lazy, self.pin, self.nbytes, self.again = client, list(lazy), pin, nbytes, again
+        self.client, self.lazy, self.pin, self.nbytes, self.sent = client, list(lazy), pin, nbytes, list(sent)
         self.futures: list[Any] = []
         self.moves = 0
 
@@ -125,9 +126,9 @@ class Kept:
 
     def close(self) -> None:
         """Release the blocks, by name, since the traceback of an error may hold this."""
-        for future in self.futures:
+        for future in [*self.futures, *self.sent]:
             future.release()
-        self.futures, self.lazy = [], []
+        self.futures, self.lazy, self.sent = [], [], []
 
     # ------------------------------------------------------------------ loading
     async def load(self) -> None:
@@ -143,8 +144,10 @@ class Kept:
         if self.nbytes is not None:
             check_room(self.nbytes, *await self._memory())
         self.futures = await self._submit()
-        if not self.again:
-            self.lazy = []  # else the rows as they were sent would stay beside the blocks
+        if self.sent:
+            self.lazy = []
+        for future in self.sent:
+            future.release()
         loading, last = asyncio.ensure_future(self._loaded()), time.monotonic()
         try:
             while not (await asyncio.wait({loading}, timeout=STUCK_SECONDS))[0]:

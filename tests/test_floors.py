@@ -51,6 +51,7 @@ FLOORS = {
     "memos": 1,
     "streaming": 1,
     "sessions": 1,
+    "presence": 1,
     "svmlight": 1,
     "inputs": 2,
     "engine": 2,
@@ -102,7 +103,7 @@ FLOORS = {
 WITHIN = {  # edges between modules of one floor
     ("sparse_rows", "kernels"), ("sparse_rows", "kernels.structure"), ("sparse_rows", "values"), ("blocks", "sparse_rows"), ("blocks", "values"),
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
-    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
+    ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "presence"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
     ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"), ("kernels.gram", "kernels.columns"),
     ("kernels.columns", "kernels.vectors"), ("kernels.many", "kernels.columns"), ("kernels.many", "kernels.vectors"),
     ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
