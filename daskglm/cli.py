@@ -16,10 +16,11 @@ import click
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from daskglm.estimators import LinearSVC
 from daskglm.fit import ESTIMATORS
 from daskglm.launch.commands import cluster as _cluster
+from daskglm.names import SOLVER_NAMES
 from daskglm.solvers import SOLVERS
+from daskglm.svm import LinearSVC
 
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
 
@@ -76,7 +77,7 @@ def _one_line(error: BaseException) -> str:
 @click.argument("train")
 @click.option("--loss", type=click.Choice(list(ESTIMATORS)), default="logistic", show_default=True)
 @click.option("--C", "C", type=float, default=1.0, show_default=True, help="Weight of the losses; inf: no penalty.")
-@click.option("--solver", type=click.Choice(["auto", *SOLVERS]), default="auto")
+@click.option("--solver", type=click.Choice(["auto", *SOLVERS, *SOLVER_NAMES]), default="auto")
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative suboptimality to reach.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most.")
 @click.option("--no-intercept", is_flag=True, help="Fit no intercept.")
@@ -197,7 +198,7 @@ def info(model: str) -> None:
         ("features", f"{fitted.n_features_in_:,}" + (" (named)" if hasattr(fitted, "feature_names_in_") else "")),
         ("coefficients", f"{coef.size:,}, {np.count_nonzero(coef):,} of them not zero"),
         ("intercept", ", ".join(f"{value:.6g}" for value in np.atleast_1d(fitted.intercept_))),
-        ("C", f"{fitted.C:g}"),
+        ("C", f"{fitted._settings().C:g}"),
     ]
     width = len("gradient ratio")  # the longest name in the report, so that both parts line up
     click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in rows))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from daskglm.engines import awaitable_on
-from daskglm.estimators import LogisticRegression
 from daskglm.family import Family, Solutions, opened, warn
 from daskglm.inputs import is_lazy
 from daskglm.joint import Columns
+from daskglm.logistic import LogisticRegression
 from daskglm.paths import values_of_C
 from daskglm.settings import Settings
 from daskglm.training import Trained

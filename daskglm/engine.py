@@ -67,10 +67,12 @@ class Local:
         self._answers(shard, shard.home.xp)
 
     @classmethod
-    def reading(cls, recipes: Sequence[Any], room: int, where: Where = WHERE_THEY_ARE) -> Local:
+    def reading(
+        cls, recipes: Sequence[Any], room: int, where: Where = WHERE_THEY_ARE, threads: int | None = None
+    ) -> Local:
         """An engine that reads partitions, given as delayed blocks, at every pass; see `StreamedShard`."""
         engine = cls.__new__(cls)
-        engine._answers(StreamedShard(recipes, range(len(recipes)), available_threads(), room, where), np)
+        engine._answers(StreamedShard(recipes, range(len(recipes)), threads or available_threads(), room, where), np)
         return engine
 
     def _answers(self, shard: Shard | StreamedShard, xp: Any) -> None:

@@ -18,8 +18,12 @@ SHARE = 0.6  # of the memory that is left here, for rows that are read at every 
 T = TypeVar("T")
 
 
-def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = False) -> Engine:
+def make_engine(
+    data: Partitions, client: Any, where: Where, *, read: bool = False, threads: int | None = None
+) -> Engine:
     """The engine that holds the data, or reads them at every pass: on the workers of a client, or in this process.
+
+    `threads` are those of this process; default: all.
 
     Raises
     ------
@@ -29,11 +33,11 @@ def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = Fal
         Where the data are larger than the memory there is.
     """
     if read:
-        return _reading(data, client, where)
+        return _reading(data, client, where, threads)
     if client is None:
         if where.device == "cuda":
             gpu()  # before any loading, if there is no device
-        return Local(load_here(data), where=where)
+        return Local(load_here(data), threads, where)
     from distributed import futures_of
 
     from daskglm.cluster import Cluster
@@ -45,7 +49,7 @@ def make_engine(data: Partitions, client: Any, where: Where, *, read: bool = Fal
     return Cluster.from_memory(client, data, where)
 
 
-def _reading(data: Partitions, client: Any, where: Where) -> Engine:
+def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -> Engine:
     if data.arrays is not None:
         raise ValueError("out_of_core reads dask collections or delayed blocks at every pass, but X is in memory")
     if "distributed" in sys.modules:
@@ -54,7 +58,7 @@ def _reading(data: Partitions, client: Any, where: Where) -> Engine:
         if futures_of((*data.collections, *data.lazy)):
             raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
     if client is None:
-        return Local.reading(data.lazy, int(SHARE * memory_left()), where)
+        return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
     from daskglm.cluster import Cluster
     from daskglm.dealt import Dealt
 

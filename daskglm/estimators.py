@@ -1,4 +1,4 @@
-"""scikit-learn estimators: parameters, fitted attributes, predictions. The work is in `training`."""
+"""What the estimators share: fitting, fitted attributes, predictions. The work is in `training`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names, is_lazy
 from daskglm.kernels import on_device
+from daskglm.names import settings_of
 from daskglm.predict import checked_rows, in_kind
 from daskglm.report import Report
 from daskglm.settings import Settings
@@ -33,9 +34,7 @@ class LinearModel(BaseEstimator):
     report_: Report
 
     def _settings(self, **more: Any) -> Settings:
-        names = set(Settings.__dataclass_fields__) - {"loss"}
-        params = self.get_params(deep=False)
-        return Settings(self._loss, **{name: params[name] for name in sorted(names & set(params))}, **more)
+        return settings_of(self.get_params(deep=False), self._loss, **more)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
         settings = self._settings(**more)
@@ -92,7 +91,7 @@ class LinearModel(BaseEstimator):
         return tags
 
 
-class _Classifier(ClassifierMixin, LinearModel):
+class Classifier(ClassifierMixin, LinearModel):
     """Classes, decision values and accuracy."""
 
     classes_: np.ndarray
@@ -127,12 +126,12 @@ class _Classifier(ClassifierMixin, LinearModel):
         """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of X."""
         check_is_fitted(self)
         k = len(self.classes_)
-        return self._values(X, _same, np.empty(0 if k == 2 else (0, k)), self.classes_)
+        return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
 
     def predict(self, X: Any) -> Any:
         """Most likely labels, (n,), in the kind of X: NumPy, lazy dask array, or dask series with X's index."""
         check_is_fitted(self)
-        return self._values(X, partial(_labels, self.classes_), np.empty(0, self.classes_.dtype))
+        return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share (by weight) of rows whose label is predicted; for dask collections nothing else is fetched."""
@@ -141,221 +140,19 @@ class _Classifier(ClassifierMixin, LinearModel):
         return _weighted_mean(_array(self.predict(X)) == _array(y), sample_weight)
 
 
-class LogisticRegression(_Classifier):
-    """Logistic regression: loss log(1 + exp(-y z)).
-
-    Parameters
-    ----------
-    C : float, default 1.0
-        Weight of the losses against the penalty 1/2 |w|^2; infinity: no penalty.
-    fit_intercept : bool, default True
-        Whether to fit an intercept, which is never penalised.
-    class_weight : dict or "balanced", optional
-        Factors of the rows' weights by label.
-    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
-        "auto" picks by the shape of the data and says why in `report_`.
-    tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of gradient norms.
-    max_iter : int, optional
-        Iterations at most; default: the solver's own.
-    warm_start : bool, default False
-        Whether to start from the coefficients of the previous fit.
-    random_state : int, optional
-        For solvers that draw random numbers; none of the present ones does.
-    progress : bool, optional
-        True shows a progress bar, False none; default: on long fits in a terminal or notebook.
-    solver_options : dict, optional
-        Further arguments of the solver: `step` and `epsilon` of "gd".
-    device, device_memory_limit
-        See `daskglm.fit`.
-
-    Attributes
-    ----------
-    coef_ : (1, d) or (classes, d) array
-    intercept_ : (1,) or (classes,) array
-    classes_ : (classes,) array
-    n_iter_ : (1,) or (classes,) array
-    n_features_in_ : int
-    feature_names_in_ : (d,) array, where X has string column names
-    report_ : Report
-        How good the answer is and what it cost.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> import daskglm
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = daskglm.LogisticRegression().fit(X, y)
-    >>> model.report_.relative_gap <= 1e-6
-    True
-    """
-
-    _loss = "logistic"
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        progress: bool | None = None,
-        solver_options: Any = None,
-        device: str | None = None,
-        device_memory_limit: int | str | None = None,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.progress = progress
-        self.solver_options = solver_options
-        self.device = device
-        self.device_memory_limit = device_memory_limit
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are normalised."""
-        check_is_fitted(self)
-        k = len(self.classes_)
-        return self._values(X, _probabilities, np.empty((0, k)), self.classes_)
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of `predict_proba`."""
-        probabilities = self.predict_proba(X)
-        if hasattr(probabilities, "map_partitions"):
-            return probabilities.map_partitions(np.log)
-        return np.log(probabilities)
-
-
-HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
-
-
-class LinearSVC(_Classifier):
-    """Linear support vector machine: squared hinge loss max(0, 1 - y z)^2, or the hinge loss max(0, 1 - y z).
-
-    Parameters and attributes are those of `LogisticRegression`, but for `loss`.
-
-    Parameters
-    ----------
-    loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
-        LIBLINEAR's L2-loss and L1-loss SVM; the hinge with its corner replaced by the parabola 1/2 (1 - y z)^2.
-    """
-
-    def __init__(
-        self,
-        loss: str = "squared_hinge",
-        *,
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        progress: bool | None = None,
-        solver_options: Any = None,
-        device: str | None = None,
-        device_memory_limit: int | str | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.progress = progress
-        self.solver_options = solver_options
-        self.device = device
-        self.device_memory_limit = device_memory_limit
-
-    @property
-    def _loss(self) -> str:  # type: ignore[override]
-        if self.loss not in HINGES:
-            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, HINGES))}")
-        return self.loss
-
-
-class Ridge(RegressorMixin, LinearModel):
-    """Least squares with an L2 penalty: loss 1/2 (z - y)^2, so C is scikit-learn's 1 / alpha.
-
-    Parameters and attributes are those of `LogisticRegression`, without classes; `coef_` is (d,), `intercept_` a
-    float and `n_iter_` an int.
-    """
-
-    _loss = "squared"
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        progress: bool | None = None,
-        solver_options: Any = None,
-        device: str | None = None,
-        device_memory_limit: int | str | None = None,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.progress = progress
-        self.solver_options = solver_options
-        self.device = device
-        self.device_memory_limit = device_memory_limit
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit to numbers; arguments, result and errors as for classifiers."""
-        return self._fit(X, y, sample_weight)
-
-    def _set_fitted(self, trained: Trained) -> None:
-        self.coef_, self.intercept_ = trained.coef[0], float(trained.intercept[0])
-        self.n_iter_ = trained.report.n_iter
-
-    def predict(self, X: Any) -> Any:
-        """Predicted numbers, (n,), in the kind of X."""
-        return self._values(X, _same, np.empty(0))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the variance of y that is explained (R^2); for dask collections nothing else is fetched."""
-        if not is_lazy(X):
-            return float(super().score(X, y, sample_weight))
-        y, predicted = _array(y), _array(self.predict(X))
-        mean = _weighted_mean(y, sample_weight)
-        missed = _weighted_mean((y - predicted) ** 2, sample_weight)
-        spread = _weighted_mean((y - mean) ** 2, sample_weight)
-        return 1.0 - missed / spread if spread else float(missed == 0.0)
-
-
 # ---------------------------------------------------------------------------- pieces
-def _same(scores: np.ndarray) -> np.ndarray:
+def same(scores: np.ndarray) -> np.ndarray:
+    """Decision values as they are."""
     return scores
 
 
-def _labels(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def labels(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The classes of the largest decision values."""
     return classes[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
-def _probabilities(scores: np.ndarray) -> np.ndarray:
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Probabilities of the classes, (n, classes), by the logistic function."""
     from scipy.special import expit
 
     if scores.ndim == 1:
@@ -363,6 +160,15 @@ def _probabilities(scores: np.ndarray) -> np.ndarray:
     p = expit(scores)
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / scores.shape[1])
+
+
+def explained(predicted: Any, y: Any, sample_weight: Any) -> float:
+    """R^2 of lazy predictions."""
+    y, predicted = _array(y), _array(predicted)
+    mean = _weighted_mean(y, sample_weight)
+    missed = _weighted_mean((y - predicted) ** 2, sample_weight)
+    spread = _weighted_mean((y - mean) ** 2, sample_weight)
+    return 1.0 - missed / spread if spread else float(missed == 0.0)
 
 
 def _array(values: Any) -> Any:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from daskglm.driver import Callback
-from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+from daskglm.logistic import LogisticRegression
 from daskglm.losses import LOSSES
 from daskglm.paths import fit_path
+from daskglm.ridge import Ridge
+from daskglm.svm import LinearSVC
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
@@ -37,6 +39,8 @@ def fit(
     callback: Callback | None = None,
     progress: bool | None = None,
     random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
     solver_options: Any = None,
     device: str | None = None,
     device_memory_limit: int | str | None = None,
@@ -61,18 +65,19 @@ def fit(
         Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each value, which share
         passes where features are few (see `LogisticRegressionCV`).
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        Method; all reach the same answer. "hinge" takes "sdca" only.
+        Method; all reach the same answer. "hinge" takes "sdca" only. Names of scikit-learn's and dask-ml's solvers are
+        taken for the nearest of these, and the report says so.
     fit_intercept : bool, default True
         Whether to fit an intercept; it is not penalised.
     tol : float, default 1e-6
         Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
         |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / |primal|.
     max_iter : int, optional
-        Iterations at most; default by solver.
+        Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
         Non-negative factors of the rows' losses.
     class_weight : dict or "balanced", optional
-        Factors by label.
+        Factors by label; labels that y lacks are ignored.
     warm_start : fitted estimator or (coef, intercept), optional
         Where to start.
     client : distributed.Client, optional
@@ -83,6 +88,10 @@ def fit(
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     random_state : int, optional
         Seed of the order in which "sdca" visits rows; None: from NumPy's global state.
+    n_jobs : int, optional
+        Threads of a fit in this process; None and -1: all processors. Workers of a cluster have threads of their own.
+    verbose : int, default 0
+        Above 0 shows progress, as `progress=True` does.
     solver_options : dict, optional
         Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
     device : {"cuda", "cpu"}, optional
@@ -142,6 +151,8 @@ def fit(
         "max_iter": max_iter,
         "progress": progress,
         "random_state": random_state,
+        "n_jobs": n_jobs,
+        "verbose": verbose,
         "solver_options": solver_options,
         "device": device,
         "device_memory_limit": device_memory_limit,

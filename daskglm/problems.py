@@ -34,7 +34,9 @@ def loaded(data: Partitions, settings: Settings, client: Any) -> Iterator[Loaded
     loss, began = LOSSES[settings.loss], time.perf_counter()
     with (
         client_for(data, client) as running,
-        contextlib.closing(make_engine(data, running, settings.where(), read=settings.out_of_core)) as engine,
+        contextlib.closing(
+            make_engine(data, running, settings.where(), read=settings.out_of_core, threads=settings.threads)
+        ) as engine,
     ):
         check_facts(engine.facts, loss)
         classes, problems = problems_of(engine.facts, loss, settings)

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+from daskglm.logistic import LogisticRegression
 from daskglm.report import Report, as_dict
+from daskglm.ridge import Ridge
+from daskglm.svm import LinearSVC
 
 FORMAT, VERSION = "daskglm-model", 1
 LARGEST_INLINE = 10_000  # coefficients that JSON holds itself

@@ -21,7 +21,10 @@ DEVICES = (None, "cpu", "cuda")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields."""
+    """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
+
+    `threads` are those of this process (None: all), `why` says where the name of the solver comes from.
+    """
 
     loss: str
     C: float = 1.0
@@ -36,6 +39,8 @@ class Settings:
     solver_options: Mapping[str, Any] | None = None
     device: str | None = None
     device_memory_limit: int | str | None = None
+    threads: int | None = None
+    why: str = "asked for"
     checkpoint: Any = None
     checkpoint_every: int | str = "60s"
     resume: Any = None
@@ -50,8 +55,8 @@ class Settings:
             raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty){hint}")
         if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r} must be a number not below 0")
-        if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1):
-            raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer, or None")
+        if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 0):
+            raise ValueError(f"max_iter={self.max_iter!r} must be an integer not below 0, or None")
         check_options(self.solver, dict(self.solver_options or {}))
         self.where()
         every(self.checkpoint_every)

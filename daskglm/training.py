@@ -160,7 +160,7 @@ def solve_one(
     objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
-    name, why, record = settings.solver, "asked for", Record(objective)
+    name, why, record = settings.solver, settings.why, Record(objective)
     if begin.solver is not None:
         name, why = begin.solver, begin.why
     elif name == "auto":

@@ -241,7 +241,7 @@ def test_misfits_are_refused(case):
         ({"C": -1.0}, "C=-1.0"),
         ({"C": np.nan}, "C=nan"),
         ({"tol": -1e-3}, "tol="),
-        ({"max_iter": 0}, "max_iter=0"),
+        ({"max_iter": -1}, "max_iter=-1"),
         ({"class_weight": "heavy"}, "class_weight='heavy'"),
         ({"class_weight": {5: 1.0}}, "which y does not have"),
         ({"class_weight": {1: -1.0}}, "not a number >= 0"),

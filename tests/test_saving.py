@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from daskglm.estimators import LinearSVC, LogisticRegression, Ridge
+from daskglm import LinearSVC, LogisticRegression, Ridge
 from daskglm.saving import load, save
 from tests.conftest import make_problem
 

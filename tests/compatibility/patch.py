@@ -1,0 +1,113 @@
+"""Copies of other projects' test files in which the estimators' names mean this package's."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+SKLEARN_NAMES = ("LinearSVC", "LogisticRegression", "LogisticRegressionCV", "Ridge")
+
+# Names of whole modules, as in `svm.LinearSVC`: a namespace with our estimators and all else of the module.
+MODULES = """
+import types as _types
+
+def _with_ours(module):
+    names = dict(vars(module))
+    names.update((name, getattr(_daskglm, name)) for name in {names} if name in names)
+    return _types.SimpleNamespace(**names)
+"""
+
+# dask-ml's least squares have no penalty unless they are told to, which is C = inf here.
+DASK_ML = """
+from daskglm import LogisticRegression
+
+class LinearRegression(_daskglm.Ridge):
+    def __init__(self, fit_intercept=True):
+        super().__init__(C=float("inf"), fit_intercept=fit_intercept)
+"""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A file of tests, by the package it lies in, and which of its functions count (all, or those that name a word)."""
+
+    name: str
+    package: str
+    path: str
+    about: str | None = None
+
+
+SUITES = (
+    Suite("test_logistic.py", "sklearn", "linear_model/tests/test_logistic.py"),
+    Suite("test_ridge.py", "sklearn", "linear_model/tests/test_ridge.py", "Ridge("),
+    Suite("test_svm.py", "sklearn", "svm/tests/test_svm.py", "LinearSVC"),
+)
+
+
+def patched(source: str, header: str) -> str:
+    """The source with `header` after its last import at the top level."""
+    imports = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    lines = source.splitlines(keepends=True)
+    end = imports[-1].end_lineno or len(lines)
+    return "".join([*lines[:end], header, *lines[end:]])
+
+
+def sklearn_header(source: str) -> str:
+    """Imports of our estimators, under the names that this file gives to scikit-learn's."""
+    used, modules = set(), set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sklearn"):
+            names = {alias.asname or alias.name for alias in node.names}
+            used |= names & set(SKLEARN_NAMES)
+            modules |= names & {"svm", "linear_model"} if node.module == "sklearn" else set()
+    header = "\nimport daskglm as _daskglm\n" + "".join(f"{name} = _daskglm.{name}\n" for name in sorted(used))
+    if modules:
+        header += MODULES.format(names=SKLEARN_NAMES)
+        header += "".join(f"{name} = _with_ours({name})\n" for name in sorted(modules))
+    return header
+
+
+def functions_about(source: str, word: str | None) -> list[str]:
+    """Names of the test functions whose text, decorators included, has the word."""
+    found = []
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test"):
+            continue
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        text = "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+        if word is None or word in text:
+            found.append(node.name)
+    return found
+
+
+def write_sklearn(suite: Suite, folder: Path) -> tuple[Path, list[str]]:
+    """The patched copy of one of scikit-learn's files, and the tests of it that count."""
+    import sklearn
+
+    source = (Path(sklearn.__file__).parent / suite.path).read_text()
+    path = folder / suite.name
+    path.write_text(patched(source, sklearn_header(source)))
+    return path, functions_about(source, suite.about)
+
+
+def write_dask_ml(given: Path, folder: Path) -> tuple[Path, list[str]]:
+    """The patched copy of dask-ml's test_glm.py, given as a file or as a checkout, and the conftest that it wants.
+
+    dask-ml skips the whole file on recent versions of dask; that mark goes.
+    """
+    given = given / "tests" / "linear_model" / "test_glm.py" if given.is_dir() else given
+    source = given.read_text()
+    mark = next(
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "pytestmark"
+    )
+    lines = source.splitlines(keepends=True)
+    source = "".join([*lines[: mark.lineno - 1], *lines[mark.end_lineno :]])
+    path = folder / "test_glm.py"
+    path.write_text(patched(source, "\nimport daskglm as _daskglm\n" + DASK_ML))
+    fixtures = next((parent / "conftest.py" for parent in given.parents if (parent / "conftest.py").exists()), None)
+    if fixtures is not None:
+        (folder / "conftest.py").write_text(fixtures.read_text())
+    return path, functions_about(source, None)
