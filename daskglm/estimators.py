@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
@@ -29,7 +30,7 @@ class LinearModel(BaseEstimator):
     """
 
     _loss: ClassVar[str]
-    coef_: np.ndarray
+    coef_: Any
     intercept_: Any
     report_: Report
 
@@ -82,7 +83,7 @@ class LinearModel(BaseEstimator):
                 )
         else:
             X = validate_data(self, checked_rows(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        coef = np.atleast_2d(self.coef_)
+        coef = np.atleast_2d(self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_)
         return in_kind(X, coef, np.atleast_1d(self.intercept_), finish, like=like, names=names)
 
     def __sklearn_tags__(self) -> Any:
@@ -121,6 +122,18 @@ class Classifier(ClassifierMixin, LinearModel):
         self.classes_ = trained.classes
         self.coef_, self.intercept_ = trained.coef, trained.intercept
         self.n_iter_ = np.array([part.n_iter for part in trained.report.parts or (trained.report,)], dtype=np.int32)
+
+    def sparsify(self) -> Any:
+        """Keep `coef_` as a SciPy CSR matrix, for models most of whose coefficients are zero; returns self."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Any:
+        """Keep `coef_` as a NumPy array again; returns self."""
+        check_is_fitted(self)
+        self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
+        return self
 
     def decision_function(self, X: Any) -> Any:
         """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of X."""

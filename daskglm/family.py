@@ -123,8 +123,14 @@ class Family:
             and self.engine.device == "cpu"
             and math.isfinite(self.loss.smoothness)
             and bool(np.isfinite(columns.C).all())
+            and not self._one_sided(columns)
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )
+
+    def _one_sided(self, columns: Columns) -> bool:
+        """Whether one side of a problem has no weight; see `Objective.only_side`."""
+        pairs = set(zip(columns.of.tolist(), columns.fold.tolist(), strict=True))
+        return self.loss.classifies and any(min(self.joint.sides(of, fold)) <= 0.0 for of, fold in pairs)
 
     def _start(self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]) -> np.ndarray:
         """Where a problem starts: where it is, or if that is nowhere at the solution of the next smaller C."""
@@ -141,7 +147,14 @@ class Family:
         sides = self.joint.sides(of, fold)
         span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
         objective = Objective(
-            self.engine, problem, self.loss, C=C, fit_intercept=self.joint.fit_intercept, span=span, weight=sum(sides)
+            self.engine,
+            problem,
+            self.loss,
+            C=C,
+            fit_intercept=self.joint.fit_intercept,
+            span=span,
+            weight=sum(sides),
+            sides=sides,
         )
         settings = replace(self.settings, C=C, progress=False)
         solution, report = solve_one(objective, begin, settings, self.loading, 0, None)

@@ -54,7 +54,7 @@ class Loss:
             Largest absolute label of a regression.
         """
         if self.code == LOGISTIC:
-            return abs(math.log(positive / negative))
+            return abs(math.log(positive / negative)) if positive > 0 and negative > 0 else math.inf
         return 1.0 if self.classifies else largest
 
 

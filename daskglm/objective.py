@@ -105,6 +105,8 @@ class Objective:
         See `Loss.intercept_span`.
     weight : float, optional
         Sum of row weights; default: without class weights.
+    sides : tuple of float, optional
+        Total weight of the rows of either class.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Objective:
         fit_intercept: bool,
         span: float = 0.0,
         weight: float | None = None,
+        sides: tuple[float, float] | None = None,
     ) -> None:
         self.engine, self.problem, self.loss = engine, problem, loss
         self.penalty = 0.0 if math.isinf(C) else 1.0
@@ -126,8 +129,17 @@ class Objective:
         self.size = self.n_features + fit_intercept
         self.total_weight = engine.facts.weight if weight is None else weight
         self.span = span
+        self.sides = sides
         self.passes = self.waited = 0.0
         self.xp = engine.xp
+
+    @property
+    def only_side(self) -> float:
+        """1 or -1 where only the rows of that sign have weight and an intercept can tell it, so no solver; else 0."""
+        if self.sides is None or not (self.loss.classifies and self.fit_intercept):
+            return 0.0
+        positive, negative = self.sides
+        return float(negative == 0.0) - float(positive == 0.0)
 
     def _penalised(self, v: Any = None) -> Any:
         """The penalty's Hessian times v, or its diagonal."""
@@ -222,7 +234,8 @@ class Objective:
         if not self.fit_intercept:
             return 0.0
         reach = math.sqrt(2.0 * max(point.value, 0.0)) * self.engine.facts.largest_row_norm + self.span
-        return abs(float(point.gradient[-1])) * (abs(float(point.w[-1])) + reach)
+        slope = abs(float(point.gradient[-1]))
+        return slope * (abs(float(point.w[-1])) + reach) if slope else 0.0
 
     def with_best_intercept(self, point: Point) -> Point:
         """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.

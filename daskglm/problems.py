@@ -55,10 +55,9 @@ def check_facts(facts: Facts, loss: Loss) -> None:
     if not facts.weight > 0:
         raise ValueError("all sample weights are zero: there is nothing to fit")
     if loss.classifies:
-        kept = [label for label, _, weight in facts.classes if weight > 0]
-        if len(kept) < 2:
-            names = ", ".join(repr(getattr(label, "item", lambda label=label: label)()) for label in kept)
-            raise ValueError(f"all rows with a positive weight have one class, {names}: a classifier needs two")
+        names = [repr(getattr(label, "item", lambda label=label: label)()) for label, _, _ in facts.classes]
+        if len(names) < 2:
+            raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
 
 
 def problems_of(
@@ -79,9 +78,8 @@ def problems_of(
         (Problem(loss.code, label, tuple(factors.items())), (weights[label], total - weights[label]))
         for label in positives
     ]
-    for problem, (positive, negative) in problems:
-        if not (positive > 0 and negative > 0):
-            raise ValueError(f"class {problem.positive!r} against the rest leaves one side without weight")
+    if not total > 0:
+        raise ValueError(f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit")
     return np.array([label for label, _, _ in ordered]), problems
 
 
@@ -91,8 +89,11 @@ def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> 
     if class_weight == "balanced":
         total = sum(weight for _, _, weight in ordered)
         return {label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0}
-    labels = {label for label, _, _ in ordered}
+    labels = [label for label, _, _ in ordered]
     unknown = [label for label in class_weight if label not in labels]
-    if unknown:
-        raise ValueError(f"class_weight names {unknown}, which y does not have; it has {sorted(labels)}")
+    if unknown and any(label not in class_weight for label in labels):  # scikit-learn refuses that too: a misspelling
+        raise ValueError(
+            f"class_weight names {unknown}, which y does not have, but not all labels that it has: "
+            f"{[getattr(label, 'item', lambda label=label: label)() for label in labels]}"
+        )
     return {label: float(weight) for label, weight in class_weight.items()}

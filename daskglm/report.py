@@ -17,6 +17,7 @@ class Reason(enum.Enum):
     SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
+    ONE_SIDE = "all weight is on one side, to which every row is given"
     NO_PROGRESS = "no step lowers the objective further in floating point"
     MAX_ITER = "max_iter iterations were made"
     CALLBACK = "the callback asked to stop"
@@ -25,7 +26,10 @@ class Reason(enum.Enum):
     @property
     def converged(self) -> bool:
         """Whether a stopping rule was met, as against running out of iterations or of precision."""
-        return self in (Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE)
+        return self in (
+            *(Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE),
+            Reason.ONE_SIDE,
+        )
 
 
 class Iteration(TypedDict):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm.logistic import LogisticRegression
@@ -58,7 +59,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
     check_is_fitted(model)
     path = Path(path)
-    coef, intercept = np.asarray(model.coef_, np.float64), np.asarray(model.intercept_, np.float64)
+    given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+    coef, intercept = np.asarray(given, np.float64), np.asarray(model.intercept_, np.float64)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("the model has coefficients that are not finite")
     names = getattr(model, "feature_names_in_", None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -28,6 +29,7 @@ from daskglm.report import Report, combine
 from daskglm.settings import Settings
 from daskglm.solvers import MAX_ITER, SOLVERS
 from daskglm.solvers.auto import choose
+from daskglm.solvers.constant import constant
 
 LARGEST_HESSIAN = 8 << 30  # bytes
 
@@ -90,7 +92,14 @@ def _objective(
 ) -> Objective:
     span = loss.intercept_span(*total, engine.facts.largest_target)
     return Objective(
-        engine, problem, loss, C=float(settings.C), fit_intercept=settings.fit_intercept, span=span, weight=sum(total)
+        engine,
+        problem,
+        loss,
+        C=float(settings.C),
+        fit_intercept=settings.fit_intercept,
+        span=span,
+        weight=sum(total),
+        sides=total,
     )
 
 
@@ -144,6 +153,7 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     if start is None:
         return w
     coef, intercept = start
+    coef = coef.toarray() if sp.issparse(coef) else coef
     coef = np.asarray(coef, dtype=np.float64).reshape(-1, objective.n_features) if np.size(coef) else None
     if coef is None or len(coef) != problems or not np.isfinite(coef).all():
         raise ValueError(
@@ -160,17 +170,17 @@ def solve_one(
     objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
-    name, why, record = settings.solver, settings.why, Record(objective)
-    if begin.solver is not None:
-        name, why = begin.solver, begin.why
-    elif name == "auto":
-        name, why = choose(objective, functools.partial(_quiet_blas, name, objective.engine))
+    record = Record(objective)
+    name, why = _solver_of(objective, begin, settings)
     w = objective.xp.asarray(begin.w)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
     at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None
     _check_size(name, objective.n_features)
     waited = objective.waited
-    points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
+    if objective.only_side:
+        points, max_iter = constant(objective), 1
+    else:
+        points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
     if keeper is not None:
         keeper.begin(name, number, begin.before)
     with (
@@ -215,6 +225,17 @@ def solve_one(
         history=solution.history,
     )
     return solution, report
+
+
+def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[str, str]:
+    """The solver to run, and why."""
+    if objective.only_side:
+        return settings.solver if settings.solver in SOLVERS else "newton", "a constant: one side has no weight"
+    if begin.solver is not None:
+        return begin.solver, begin.why
+    if settings.solver == "auto":
+        return choose(objective, functools.partial(_quiet_blas, "auto", objective.engine))
+    return settings.solver, settings.why
 
 
 def _options(name: str, settings: Settings) -> dict[str, Any]:

@@ -68,6 +68,7 @@ FLOORS = {
     "progress": 4,
     "solvers": 4,
     "solvers.auto": 4,
+    "solvers.constant": 4,
     "solvers.gradient_descent": 4,
     "solvers.lbfgs": 4,
     "solvers.linear": 4,

@@ -243,7 +243,7 @@ def test_misfits_are_refused(case):
         ({"tol": -1e-3}, "tol="),
         ({"max_iter": -1}, "max_iter=-1"),
         ({"class_weight": "heavy"}, "class_weight='heavy'"),
-        ({"class_weight": {5: 1.0}}, "which y does not have"),
+        ({"class_weight": {5: 1.0}}, "which y does not have, but not all labels"),
         ({"class_weight": {1: -1.0}}, "not a number >= 0"),
         ({"class_weight": {1: 1.0}, "loss": "squared"}, "class_weight has no meaning"),
         ({"solver": "newton", "solver_options": {"step": 1}}, "does not take step"),
