@@ -1,14 +1,18 @@
-"""Fitted estimators as files: strict JSON, with large coefficients in an .npz beside it. Nothing is pickled."""
+"""Fitted estimators as files: strict JSON, with large coefficients in an .npz beside it. Nothing is pickled.
+
+A file may come from anybody: sizes, headers and every field are checked before what they announce is read or made.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import os
+import re
 import uuid
-import zipfile
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from daskglm import npz, schema
 from daskglm.logistic import LogisticRegression
-from daskglm.report import Report, as_dict
+from daskglm.report import as_dict
 from daskglm.ridge import Ridge
 from daskglm.svm import LinearSVC
 
@@ -26,7 +31,7 @@ LARGEST_INLINE = 10_000  # coefficients that JSON holds itself
 
 _ESTIMATORS = {cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge)}
 _KEYS = ("params", "classes", "n_features", "feature_names", "coef", "intercept", "n_iter", "report")
-_SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
@@ -48,7 +53,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     sklearn.exceptions.NotFittedError
         Where the model is not fitted.
     ValueError
-        For other kinds of models, and for parameters or labels that JSON cannot hold.
+        For other kinds of models, for parameters or labels that JSON cannot hold or `load` would refuse, and where
+        `path` is a device, a pipe or a folder.
 
     Examples
     --------
@@ -58,7 +64,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if _ESTIMATORS.get(name) is not type(model):
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
     check_is_fitted(model)
-    path = Path(path)
+    path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     coef, intercept = np.asarray(given, np.float64), np.asarray(model.intercept_, np.float64)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
@@ -77,15 +83,26 @@ def save(model: Any, path: str | os.PathLike) -> None:
         "n_iter": np.asarray(model.n_iter_).tolist(),
         "report": {key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()},
     }
-    if coef.size > LARGEST_INLINE:
-        arrays = path.with_name(path.name + ".npz")
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, coef=coef, intercept=intercept)
-        _replace(arrays, buffer.getvalue())
+    beside = coef.size > LARGEST_INLINE
+    if beside:
         content["coef"] = content["intercept"] = None
         # the digest tells arrays of this model from those of another one that was saved under the same name
-        content["arrays"] = {"file": arrays.name, "sha256": _digest(coef, intercept)}
-    _replace(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        content["arrays"] = {"file": path.name + ".npz", "sha256": _digest(coef, intercept)}
+    text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+    if len(text) > schema.room(text):
+        raise ValueError(f"names and labels take {len(text):,} bytes: `load` reads no more than {schema.room(text):,}")
+    _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
+    if beside:
+        _replace(path.with_name(path.name + ".npz"), npz.write({"coef": coef, "intercept": intercept}))
+    _replace(path, text)
+
+
+def writable(path: str | os.PathLike) -> Path:
+    """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is there."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
+    return path
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -111,17 +128,29 @@ def load(path: str | os.PathLike) -> Any:
     >>> model = daskglm.load("model.json")  # doctest: +SKIP
     """
     path = Path(path)
-    content = _content(path)
-    try:
-        return _restore(content, path)
-    except (TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    content = _content(_text(path), path)
+    return _restore(content, path)
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _text(path: Path) -> bytes:
+    """The bytes of a file of JSON, no more of them than what it declares can take."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a daskglm model: it is a folder, a pipe or a device")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(min(size, schema.MOST_BYTES))
+        if size > (most := schema.room(start)):
+            raise ValueError(
+                f"{path} is not a daskglm model: it has {size:,} bytes, more than the {most:,} bytes that the "
+                "features it declares can take"
+            )
+        return start + file.read(size - len(start))
+
+
+def _content(text: bytes, path: Path) -> dict[str, Any]:
     """JSON of the right format, version and keys."""
     try:
-        content = json.loads(path.read_bytes(), parse_constant=_refuse)
+        content = schema.parse(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a daskglm model: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -133,79 +162,103 @@ def _content(path: Path) -> dict[str, Any]:
     missing = [key for key in _KEYS if key not in content]
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(map(repr, missing))}")
+    unknown = sorted(set(content) - {"format", "version", "estimator", "arrays", *_KEYS})
+    if unknown:
+        raise ValueError(f"{path} is damaged: version {VERSION} has no {unknown[0]!r}")
     return content
 
 
-def _restore(content: dict[str, Any], path: Path) -> Any:
-    cls: Any = _ESTIMATORS[content["estimator"]]
-    params = {key: _value(value) for key, value in content["params"].items()}
-    unknown = sorted(set(params) - set(cls().get_params(deep=False)))
-    if unknown:
-        raise ValueError(f"{path} is damaged: {cls.__name__} has no parameter {unknown[0]!r}")
-    model = cls(**params)
-    coef, intercept = _coefficients(content, path)
-    classes = None if content["classes"] is None else _classes_from_json(content["classes"], path)
-    d, n_iter = content["n_features"], np.asarray(content["n_iter"])
-    _check_shapes(cls, d, classes, coef, intercept, path)
-    if n_iter.dtype.kind != "i" or n_iter.shape != intercept.shape:
-        raise ValueError(f"{path} is damaged: n_iter is {content['n_iter']!r}")
-    model.n_features_in_ = d
-    if content["feature_names"] is not None:
-        names = content["feature_names"]
-        if len(names) != d or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"{path} is damaged: it has {len(names)} feature names for {d} features")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    model.coef_ = coef
+def _restore(content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.ndarray] | None = None) -> Any:
+    """The estimator of a checked file; `arrays` are those of the file beside it, where they are at hand."""
+    try:
+        model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
+        d = schema.integer(content["n_features"], "n_features", 1)
+        classes = None if content["classes"] is None else schema.classes(content["classes"])
+        if (classes is None) != isinstance(model, Ridge):
+            raise ValueError(f"a {type(model).__name__} {'without' if classes is None else 'with'} classes")
+        problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
+        shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
+        n_iter = schema.iterations(content["n_iter"], shapes[1])
+        names = schema.feature_names(content["feature_names"], d)
+        report = schema.report(content["report"])
+        coef, intercept = _coefficients(content, path, shapes, arrays)
+        if report.n_features != d:
+            raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged: {what}") from error
+    model.n_features_in_, model.coef_, model.report_ = d, coef, report
+    if names is not None:
+        model.feature_names_in_ = names
     if classes is None:
-        model.intercept_, model.n_iter_ = float(intercept), int(n_iter)
+        model.intercept_, model.n_iter_, model.solver_ = float(intercept), int(n_iter), report.solver
     else:
-        model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter.astype(np.int32)
-    model.report_ = _report(content["report"], path)
+        model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter
     return model
 
 
-def _check_shapes(cls: Any, d: Any, classes: Any, coef: np.ndarray, intercept: np.ndarray, path: Path) -> None:
-    if type(d) is not int or d < 1:
-        raise ValueError(f"{path} is damaged: n_features is {d!r}")
-    if (classes is None) != (cls is Ridge):
-        raise ValueError(f"{path} is damaged: a {cls.__name__} {'without' if classes is None else 'with'} classes")
-    wanted: tuple[tuple[int, ...], tuple[int, ...]] = ((d,), ())
-    if classes is not None:
-        problems = 1 if len(classes) == 2 else len(classes)
-        wanted = ((problems, d), (problems,))
-    if (coef.shape, intercept.shape) != wanted:
-        raise ValueError(
-            f"{path} is damaged: coef has shape {coef.shape} and intercept {intercept.shape}; expected {wanted[0]} and "
-            f"{wanted[1]}"
-        )
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ValueError(f"{path} is damaged: coefficients are not finite")
+def _with_params(cls: Any, saved: Any) -> Any:
+    """An estimator with parameters that a fit can use."""
+    params = schema.params(saved)
+    unknown = sorted(set(params) - set(cls().get_params(deep=False)))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameter {unknown[0]!r}")
+    model = cls(**params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit has told that a parameter is without effect
+        model._settings().check()
+    return model
 
 
 # ---------------------------------------------------------------------------- arrays
-def _coefficients(content: dict[str, Any], path: Path) -> tuple[np.ndarray, np.ndarray]:
+_Shapes = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _coefficients(
+    content: dict[str, Any], path: Path, shapes: _Shapes, arrays: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray, np.ndarray]:
     where = content.get("arrays")
     if where is None:
-        try:
-            arrays = [np.array(content[key]) for key in ("coef", "intercept")]
-        except ValueError as error:  # rows of different lengths
-            raise ValueError(f"{path} is damaged: {error}") from error
-        if any(array.dtype.kind not in "fi" for array in arrays):
-            raise ValueError(f"{path} is damaged: coef and intercept are not all numbers")
-        return arrays[0].astype(np.float64), arrays[1].astype(np.float64)
-    name = where["file"]
-    if not isinstance(name, str) or Path(name).name != name or "\\" in name:
-        raise ValueError(f"{path} is damaged: {name!r} is not the name of a file beside it")
+        coef, intercept = (
+            schema.numbers(content[name], shape, name)
+            for name, shape in zip(("coef", "intercept"), shapes, strict=True)
+        )
+        return coef, intercept
+    if content["coef"] is not None or content["intercept"] is not None or set(where) != {"file", "sha256"}:
+        raise ValueError(f"it has coefficients itself and beside it, by {str(where)[:80]}")
+    name, digest = where["file"], where["sha256"]
+    if not isinstance(name, str) or Path(name).name != name or "\\" in name or not name.isprintable():
+        raise ValueError(f"{name!r} is not the name of a file beside it")
+    if not isinstance(digest, str) or not (_DIGEST.fullmatch(digest)):
+        raise ValueError(f"the digest of its arrays is {digest!r}")
+    coef, intercept = arrays or _beside(path, name, shapes)
+    if _digest(coef, intercept) != digest:
+        raise ValueError(f"the coefficients in {name!r} are those of another model")
+    return coef, intercept
+
+
+def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients in the file beside, whose headers are compared with what the model says before they are read."""
     beside = path.with_name(name)
     if not beside.exists():
-        raise ValueError(f"{path} keeps its coefficients in {name}, which is not beside it: move both files together")
+        raise ValueError(f"it keeps its coefficients in {name!r}, which is not beside it: move both files together")
+    if not beside.is_file():
+        raise ValueError(f"{name!r}, which should hold its coefficients, is a folder, a pipe or a device")
+
+    def check(headers: Mapping[str, npz.Header]) -> None:
+        found = {key: (header.shape, header.dtype) for key, header in headers.items()}
+        wanted = {"coef": (shapes[0], np.dtype("<f8")), "intercept": (shapes[1], np.dtype("<f8"))}
+        if found != wanted:
+            shown = ", ".join(f"{key} of shape {shape} and dtype {dtype}" for key, (shape, dtype) in found.items())
+            raise ValueError(f"it holds {shown or 'nothing'}; the model has coef of shape {shapes[0]} in float64")
+
     try:
-        with np.load(beside, allow_pickle=False) as held:
-            coef, intercept = (np.asarray(held[key], np.float64) for key in ("coef", "intercept"))
-    except (ValueError, KeyError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{beside} is damaged: {error}") from error
-    if _digest(coef, intercept) != where["sha256"]:
-        raise ValueError(f"{beside} does not belong to {path}: its coefficients are those of another model")
+        held = npz.read(beside, check)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{name!r} beside it is damaged: {error}") from error
+    coef, intercept = held["coef"], held["intercept"]
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError(f"coefficients in {name!r} are not finite")
     return coef, intercept
 
 
@@ -240,14 +293,6 @@ def _plain(value: Any, what: str) -> Any:
     raise ValueError(f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}")
 
 
-def _value(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "float" in value:
-        return _SPECIAL[value["float"]]
-    return {_value(key): _value(each) for key, each in value["items"]}
-
-
 def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
     kind, values = classes.dtype.kind, classes.tolist()
     fits = classes.dtype.itemsize <= 8 if kind in "biuf" else kind == "U"
@@ -257,27 +302,3 @@ def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
         raise ValueError(f"labels of dtype {classes.dtype} cannot be saved; known are strings, numbers and booleans")
     # as little-endian "<i8" and the like, so that a file means the same everywhere
     return {"dtype": classes.dtype.newbyteorder("<").str, "values": values}
-
-
-def _classes_from_json(saved: dict[str, Any], path: Path) -> np.ndarray:
-    try:
-        dtype = np.dtype(saved["dtype"])
-        if dtype.kind not in "biufUO" or not isinstance(saved["values"], list):
-            raise ValueError(f"labels of dtype {saved['dtype']!r}")
-        classes = np.array(saved["values"], dtype=dtype.newbyteorder("="))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    if classes.ndim != 1 or len(classes) < 2 or classes.tolist() != saved["values"]:
-        raise ValueError(f"{path} is damaged: the classes {saved['values']!r} do not fit dtype {saved['dtype']!r}")
-    return classes
-
-
-def _report(saved: dict[str, Any], path: Path) -> Report:
-    names = {name for name in Report.__dataclass_fields__ if name not in ("history", "parts")}
-    if set(saved) != names:
-        raise ValueError(f"{path} is damaged: the report differs in {sorted(set(saved) ^ names)}")
-    return Report(**{name: _value(value) for name, value in saved.items()})
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")

@@ -13,6 +13,8 @@ FLOORS = {
     "duals": 0,
     "topology": 0,
     "report": 0,
+    "npz": 0,
+    "schema": 1,
     "messages": 1,
     "kernels": 1,
     "kernels.host": 1,
