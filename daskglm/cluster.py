@@ -37,6 +37,7 @@ LOOK_SECONDS = 5.0  # how often a fit looks whether workers have come
 MOVED_BYTES = 1e8  # bytes a second that moving blocks is counted at
 TIDY_SECONDS = 5.0  # how long workers may take to forget what they no longer hold
 PROBE_SECONDS = 10.0  # how long a scheduler may take to say that it is there
+SAME_NORMS = 1e-9  # relative: sums of the same rows differ by rounding, as they are added in another order
 _GO_ON = " Where the fit kept a checkpoint, daskglm.fit(..., resume=...) goes on from it"
 T = TypeVar("T")
 
@@ -93,6 +94,22 @@ def _only_device(devices: dict[str, str]) -> str:
             "partitions be of one kind"
         )
     return min(kinds, default="cpu")
+
+
+def _same_rows(before: Facts, now: Facts, *, ordered: bool) -> None:
+    """Raise DataLost where partitions that were made again have other rows, or, if that matters, in another order."""
+    rows = [{label: count for label, count, _ in facts.classes} for facts in (before, now)]
+    counts = before.n_rows == now.n_rows and before.nonzeros == now.nonzeros and rows[0] == rows[1]
+    if not counts or not math.isclose(before.squared_norms, now.squared_norms, rel_tol=SAME_NORMS):
+        raise DataLost(
+            "partitions that were lost with a worker came back with other rows: their source is random or has changed. "
+            "Write the data to files, or persist them, and fit again"
+        )
+    if ordered and before.order != now.order:
+        raise DataLost(
+            "partitions that were lost with a worker came back with their rows in another order (as shuffles do), and "
+            "folds are kept by row: persist the dataframe, or write it to files, and fit again"
+        )
 
 
 class Cluster:
@@ -272,7 +289,8 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise DataLost(f"{len(blocks)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
             await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
-            await self._place()
+            facts, _ = await self._place()
+            _same_rows(self.facts, facts, ordered=problem.folds is not None)
             shards, keys, _, _ = await self._open_shards(blocks)
         return add(parts)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+from daskglm.aligned import shuffles
 from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
 from daskglm.kernels import gpu
@@ -52,6 +53,11 @@ def make_engine(
 def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -> Engine:
     if data.arrays is not None:
         raise ValueError("out_of_core reads dask collections or delayed blocks at every pass, but X is in memory")
+    if data.lazy and shuffles(data.lazy[0].dask):
+        raise ValueError(
+            "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, set_index, merge), which gives "
+            "rows in another order every time: write the shuffled data to files first, or fit without out_of_core"
+        )
     if "distributed" in sys.modules:
         from distributed import futures_of
 

@@ -1,25 +1,29 @@
 """What users hold, as partitions of rows: NumPy, SciPy, pandas, dask arrays and dataframes, lists of delayed blocks.
 
 `partitions` checks everything that can be known without touching data and returns either the data themselves or one
-lazy `to_block` per partition. Nothing is computed here, except a y that is lazy while X is in memory.
+lazy `to_block` per partition. Nothing is computed here, except a y that is lazy while X is in memory, and lengths of
+collections that are cut differently at rows that are not known.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from daskglm.blocks import Block, to_block
+from daskglm.aligned import bundles, is_delayed, is_frame, same_length, unbundle
+from daskglm.blocks import Block, to_block, with_order
 from daskglm.kernels import to_host
 from daskglm.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
 from daskglm.values import Place, refuse_masked
 
 logger = logging.getLogger("daskglm")
+
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     """
     for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
         refuse_masked(values, name, Place())
-    if _is_dask(X):
-        frame = hasattr(X, "to_dask_array")
-        return (_from_frame if frame else _from_array)(X, y, sample_weight, classify)
-    if isinstance(X, (list, tuple)) and len(X) and all(_is_delayed(part) for part in X):
+    if is_dask(X):
+        return (_from_frame if is_frame(X) else _from_array)(X, y, sample_weight, classify)
+    if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
         return _from_delayed(X, y, sample_weight, classify)
     if isinstance(X, str):
         raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
@@ -100,10 +103,10 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         columns = tuple(map(str, X.columns))
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
-    y, sample_weight = (value.compute() if _is_dask(value) else value for value in (y, sample_weight))
+    y, sample_weight = (value.compute() if is_dask(value) else value for value in (y, sample_weight))
     for values, name in ((y, "y"), (sample_weight, "sample_weight")):
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
-            _same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
+            same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
     return Partitions((X, y, sample_weight), [], columns, classify=classify)
 
 
@@ -131,59 +134,82 @@ def _block_of_run(run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | Non
 
 # ---------------------------------------------------------------------------- frames
 def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
-    import dask
-
-    named = [value for value in (y, weight) if isinstance(value, str)]
-    for name in named:
-        if name not in X.columns:
-            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
-    features = [name for name in X.columns if name not in named]
+    given = {"y": y, "sample_weight": weight}
+    named = {name: value for name, value in given.items() if isinstance(value, str)}
+    _have_columns(X, named.values())
+    features = [name for name in X.columns if name not in named.values()]
     for name in features:
         dtype = X.dtypes[name]
         if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"column {name!r} has dtype {dtype}; encode it as numbers before fit")
-    parts = X.to_delayed()
+    beside = {}
+    for name, values in given.items():
+        if values is None or name in named:
+            continue
+        if not is_dask(values):
+            raise ValueError(
+                f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a "
+                f"{type(values).__name__}: give {name} as a dask collection with the same partitions, or as the name "
+                "of a column"
+            )
+        beside[name] = _one_column(values, name)
     columns = tuple(map(str, features))
-    others = [_aligned(value, X, parts, name) for value, name in ((y, "y"), (weight, "sample_weight"))]
-    split = dask.delayed(_block_of_frame)
+    make, parts = _maker(), bundles(X, beside)
     lazy = [
-        split(part, features, yi, wi, Place(i, columns), classify)
-        for i, (part, yi, wi) in enumerate(zip(parts, *others, strict=True))
+        make(part, place=Place(i, columns), classify=classify, features=features, named=named)
+        for i, part in enumerate(parts)
     ]
-    return Partitions(None, lazy, columns, tuple(v for v in (X, y, weight) if _is_dask(v)), classify)
+    return Partitions(None, lazy, columns, tuple(v for v in (X, y, weight) if is_dask(v)), classify)
 
 
-def _block_of_frame(frame: Any, features: list[Any], y: Any, weight: Any, place: Place, classify: bool) -> Block:
-    y = frame[y] if isinstance(y, str) else y
-    weight = frame[weight] if isinstance(weight, str) else weight
-    return to_block(frame[features], y, weight, place=place, classify=classify)
+def _have_columns(X: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in X.columns:
+            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
 
 
 def _take_columns(X: Any, *named: Any) -> tuple[list[Any], Any]:
     """Values of the columns that are given by name, and the frame without them."""
     names = [value for value in named if isinstance(value, str)]
-    for name in names:
-        if name not in X.columns:
-            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
+    _have_columns(X, names)
     return [X[value] if isinstance(value, str) else value for value in named], X.drop(columns=names)
 
 
-def _aligned(values: Any, X: Any, parts: list[Any], name: str) -> list[Any]:
-    """One lazy run of `values` for each partition of the frame X."""
-    if values is None or isinstance(values, str):
-        return [values] * len(parts)
-    if not _is_dask(values):
-        raise ValueError(
-            f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a {type(values).__name__}: "
-            f"give {name} as a dask collection with the same partitions, or as the name of a column"
-        )
-    runs = _runs(values, name)
-    if len(runs) != len(parts):
-        raise ValueError(f"X has {len(parts)} partitions but {name} has {len(runs)}: repartition one like the other")
-    known = getattr(values, "known_divisions", False) and X.known_divisions
-    if known and tuple(values.divisions) != tuple(X.divisions):
-        raise ValueError(f"X and {name} have different divisions ({X.divisions} and {values.divisions})")
-    return runs
+def _one_column(values: Any, name: str) -> Any:
+    """Lazy y or weights, of which an array has one dimension."""
+    if is_frame(values):
+        if values.ndim != 1 and len(values.columns) != 1:
+            raise ValueError(f"{name} should be one column, not a dataframe of {len(values.columns)}")
+        return values
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.rechunk({1: -1})[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array, got {values.ndim} dimensions")
+    return values
+
+
+# ---------------------------------------------------------------------------- lazy blocks
+def _maker() -> Any:
+    import dask
+
+    return dask.delayed(_block_of_parts)
+
+
+def _block_of_parts(
+    parts: dict[str, Any],
+    *,
+    place: Place,
+    classify: bool,
+    features: list[Any] | None = None,
+    named: Mapping[str, str] = NOTHING,
+) -> Block:
+    """The block of a partition, given by `bundles`; `features` of a frame, in which y and weights may be `named`."""
+    X, y, weight = unbundle(parts, place)
+    if features is None:
+        return to_block(X, y, weight, place=place, classify=classify)
+    y = X[named["y"]] if "y" in named else y
+    weight = X[named["sample_weight"]] if "sample_weight" in named else weight
+    return with_order(to_block(X[features], y, weight, place=place, classify=classify))
 
 
 # ---------------------------------------------------------------------------- arrays
@@ -195,11 +221,12 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     if X.numblocks[1] > 1:
         logger.info("X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1])
         X = whole_rows(X)
-    parts = list(X.to_delayed().ravel())
-    collections = tuple(v for v in (X, y, weight) if _is_dask(v))
-    y = _chunked_like(y, X, "y")
-    others = [y, [None] * len(parts) if weight is None else _chunked_like(weight, X, "sample_weight")]
-    return Partitions(None, _blocks(parts, others, classify), None, collections, classify, _bytes_of(X))
+    collections = tuple(v for v in (X, y, weight) if is_dask(v))
+    given = {"y": y, "sample_weight": weight}
+    beside = {name: _chunked_like(values, X, name) for name, values in given.items() if values is not None}
+    make, parts = _maker(), bundles(X, beside)
+    lazy = [make(part, place=Place(i), classify=classify) for i, part in enumerate(parts)]
+    return Partitions(None, lazy, None, collections, classify, _bytes_of(X))
 
 
 def whole_rows(X: Any) -> Any:
@@ -217,50 +244,29 @@ def _bytes_of(X: Any) -> int | None:
     return int(X.shape[0]) * int(X.shape[1]) * (4 if small else 8)
 
 
-def _chunked_like(values: Any, X: Any, name: str) -> list[Any]:
-    """One lazy run of `values` for each chunk of rows of the array X."""
+def _chunked_like(values: Any, X: Any, name: str) -> Any:
+    """Lazy y or weights, cut like the rows of the array X where all lengths are known."""
     import dask.array as da
 
     lengths = X.chunks[0]
     known = not np.isnan(lengths).any()
-    if not _is_dask(values):
+    if isinstance(values, str):
+        raise ValueError(f"{name}={values!r} names a column, but X is a dask array, which has no names")
+    if not is_dask(values):
         values = np.asarray(to_host(values))
         if not known:
             raise ValueError(
                 f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "
                 f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same chunks"
             )
-        _same_length(len(values), sum(lengths), name)
+        same_length(len(values), sum(lengths), name)
         values = da.from_array(values, chunks=(lengths, *values.shape[1:]))
     elif hasattr(values, "chunks") and known and not np.isnan(values.chunks[0]).any():
-        _same_length(values.shape[0], X.shape[0], name)
+        same_length(values.shape[0], X.shape[0], name)
         if values.chunks[0] != lengths:
             logger.info("%s is chunked differently from X along rows; rechunked to match", name)
             values = values.rechunk({0: lengths})
-    runs = _runs(values, name)
-    if len(runs) != len(lengths):
-        raise ValueError(
-            f"X has {len(lengths)} row chunks but {name} has {len(runs)}, and not all of their lengths are known: call "
-            f"compute_chunk_sizes() on both, or give both the same chunks"
-        )
-    return runs
-
-
-def _same_length(given: int, wanted: int, name: str) -> None:
-    if given != wanted:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: X {wanted}, {name} {given}")
-
-
-def _runs(values: Any, name: str) -> list[Any]:
-    if hasattr(values, "to_dask_array"):
-        if getattr(values, "ndim", 1) != 1:
-            raise ValueError(f"{name} should be one column, not a dataframe of {len(values.columns)}")
-        return list(values.to_delayed())
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values.rechunk({1: -1})[:, 0]
-    if values.ndim != 1:
-        raise ValueError(f"{name} should be a 1d array, got {values.ndim} dimensions")
-    return list(values.to_delayed().ravel())
+    return _one_column(values, name)
 
 
 # ---------------------------------------------------------------------------- delayed blocks
@@ -270,7 +276,7 @@ def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Part
         if values is None and name == "sample_weight":
             others.append([None] * len(X))
             continue
-        if not isinstance(values, (list, tuple)) or not all(_is_delayed(part) for part in values):
+        if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
             raise ValueError(f"X is a list of delayed blocks; {name} must be a list of delayed blocks too")
         if len(values) != len(X):
             raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
@@ -302,9 +308,6 @@ def is_lazy(X: Any) -> bool:
     )
 
 
-def _is_dask(values: Any) -> bool:
-    return hasattr(values, "__dask_graph__") and not _is_delayed(values)
-
-
-def _is_delayed(value: Any) -> bool:
-    return hasattr(value, "__dask_graph__") and type(value).__name__ in ("Delayed", "DelayedLeaf", "DelayedAttr")
+def is_dask(values: Any) -> bool:
+    """Whether this is a dask array or dataframe."""
+    return hasattr(values, "__dask_graph__") and not is_delayed(values)

@@ -337,7 +337,10 @@ Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest | J
 
 @dataclass(frozen=True)
 class Facts:
-    """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight)."""
+    """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight).
+
+    `order` is a checksum of the rows in their order, where the source may give them in another (0: not computed).
+    """
 
     n_rows: int = 0
     n_features: int | None = None
@@ -349,6 +352,7 @@ class Facts:
     nbytes: int = 0
     sparse: bool = False
     classes: tuple[tuple[Any, int, float], ...] = ()
+    order: int = 0
 
     @property
     def per_row(self) -> float:
@@ -372,6 +376,7 @@ class Facts:
             self.nbytes + other.nbytes,
             self.sparse or other.sparse,
             tuple((label, *classes[label]) for label in classes),
+            (self.order + other.order) % 2**64,
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import dask
 import numpy as np
 
-from daskglm.blocks import Block
+from daskglm.blocks import Block, with_order
 from daskglm.memos import Memo
 from daskglm.messages import (
     DualLine,
@@ -142,7 +142,7 @@ class StreamedShard:
         for k, blocks in zip(order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True):
             names = [self.names[i] for i in self.runs[k]]
             if [block.facts for block in blocks] != [self.known[name] for name in names]:
-                raise ValueError("the data changed at their source while they were read again and again")
+                raise ValueError(_changed(blocks, [self.known[name] for name in names]))
             shard = self.shards[k]
             if shard is None:
                 shard = self.shards[k] = Shard(blocks, self.threads, self.memos, names, self.where)
@@ -168,7 +168,20 @@ class StreamedShard:
             yield blocks
 
     def _compute(self, run: list[Any]) -> list[Block]:
-        return list(dask.compute(*run, scheduler="threads", num_workers=self.threads))
+        blocks = dask.compute(*run, scheduler="threads", num_workers=self.threads)
+        return [block if block.facts.order else with_order(block) for block in blocks]
+
+
+def _changed(blocks: Sequence[Block], before: Sequence[Facts]) -> str:
+    """What to say of partitions that were read again and are not what they were."""
+    block, facts = next((b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts)
+    now = replace(block.facts, order=facts.order, squared_norms=facts.squared_norms, weight=facts.weight)
+    what = "rows in another order" if now == facts else "other rows"
+    return (
+        f"the data changed at their source while they were read again and again: partition {block.spans[0][0]} has "
+        f"{what}. Where it comes from a shuffle (set_index, merge) or a random sample, write it to files, or persist "
+        "it and fit without out_of_core"
+    )
 
 
 def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:

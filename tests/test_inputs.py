@@ -48,6 +48,7 @@ KINDS = {
     "dask array cut in columns": lambda: (da.from_array(X, chunks=(100, 4)), y),
     "dask array, other row chunks": lambda: (da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=77)),
     "dask array, unknown lengths": lambda: (lazy(unknown=True), da.from_array(y, chunks=(UNEVEN,))),
+    "dask array, unknown lengths, other chunks": lambda: (lazy(unknown=True), da.from_array(y[:, None], chunks=77)),
     "dask array of CSR": lambda: (lazy().map_blocks(sp.csr_matrix, dtype=float), y),
     "dask frame": lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4)),
     "dask frame, y a column": lambda: (dd.from_pandas(FRAME.assign(label=y), npartitions=4), "label"),
@@ -199,8 +200,8 @@ MISFITS = {
     ),
     "unknown against numpy": (lambda: (lazy(unknown=True), y), "unknown chunk lengths"),
     "unknown against other cuts": (
-        lambda: (lazy(unknown=True), da.from_array(y, chunks=100)),
-        "7 row chunks but y has 5",
+        lambda: (lazy(unknown=True), da.from_array(y[:-1], chunks=100)),
+        "inconsistent numbers of samples: X 500, y 499",
     ),
     "frame against numpy": (lambda: (dd.from_pandas(FRAME, npartitions=4), y), "name of a column"),
     "no such column": (lambda: (dd.from_pandas(FRAME, npartitions=4), "label"), "no column 'label'"),
