@@ -48,7 +48,7 @@ KINDS = {
     "dask array cut in columns": lambda: (da.from_array(X, chunks=(100, 4)), y),
     "dask array, other row chunks": lambda: (da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=77)),
     "dask array, unknown lengths": lambda: (lazy(unknown=True), da.from_array(y, chunks=(UNEVEN,))),
-    "dask array, unknown lengths, other chunks": lambda: (lazy(unknown=True), da.from_array(y[:, None], chunks=77)),
+    "dask array, unknown lengths, other chunks": lambda: (lazy(unknown=True), da.from_array(y[:, None], chunks=50)),
     "dask array of CSR": lambda: (lazy().map_blocks(sp.csr_matrix, dtype=float), y),
     "dask frame": lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4)),
     "dask frame, y a column": lambda: (dd.from_pandas(FRAME.assign(label=y), npartitions=4), "label"),
