@@ -237,7 +237,7 @@ def test_misfits_are_refused(case):
     ("arguments", "message"),
     [
         ({"loss": "poisson"}, "loss='poisson'"),
-        ({"solver": "sag"}, "solver='sag'"),
+        ({"solver": "simplex"}, "solver='simplex'"),
         ({"C": 0}, "C=0"),
         ({"C": -1.0}, "C=-1.0"),
         ({"C": np.nan}, "C=nan"),
@@ -261,7 +261,7 @@ def test_wrong_arguments_are_refused_before_anything_is_computed():
         raise AssertionError("computed")
 
     rows = da.from_array(X, chunks=(100, 6)).map_blocks(explode, dtype=float, meta=np.empty((0, 0)))
-    for arguments in ({"solver": "sag"}, {"C": -1}, {"loss": "x"}):
+    for arguments in ({"solver": "simplex"}, {"C": -1}, {"loss": "x"}):
         with pytest.raises(ValueError, match="not one of|must be"):
             daskglm.fit(rows, y, **arguments)
 
