@@ -106,6 +106,7 @@ def strength(params: Mapping[str, Any]) -> float | None:
 
 def inverse(alpha: Any) -> float:
     """C = 1 / alpha; infinite for alpha = 0."""
+    alpha = alpha.item() if isinstance(alpha, np.ndarray) and alpha.ndim == 0 else alpha
     if not _is_number(alpha) or not 0.0 <= alpha < math.inf:
         raise ValueError(f"alpha={alpha!r} must be a number not below 0 (C = 1 / alpha; 0: no penalty)")
     return 1.0 / float(alpha) if alpha > 0 else math.inf

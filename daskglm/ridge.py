@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
+from daskglm.engines import awaitable_on
 from daskglm.estimators import LinearModel, explained, same
-from daskglm.inputs import is_lazy
+from daskglm.inputs import feature_names, is_lazy
+from daskglm.names import settings_of
+from daskglm.several import count_of, each_strength, train_each
 from daskglm.training import Trained
 
 
@@ -19,8 +23,8 @@ class Ridge(RegressorMixin, LinearModel):
 
     Parameters
     ----------
-    alpha : float, optional
-        Strength of the penalty; default 1.0, 0: none.
+    alpha : float or (t,) array, optional
+        Strength of the penalty, of each target where it is an array; default 1.0, 0: none.
     C : float, optional
         1 / alpha, for those who think in it; giving both is an error.
     copy_X : bool, default True
@@ -30,9 +34,10 @@ class Ridge(RegressorMixin, LinearModel):
 
     Attributes
     ----------
-    coef_ : (d,) array of float64
-    intercept_ : float
-    n_iter_ : int
+    coef_ : (d,) array of float64, or (t, d) where y has several columns
+        A column alone, (n, 1), is one target.
+    intercept_ : float, or (t,) array
+    n_iter_ : int, or (t,) array
     solver_ : str
         What ran, by the name it has here.
     """
@@ -41,7 +46,7 @@ class Ridge(RegressorMixin, LinearModel):
 
     def __init__(
         self,
-        alpha: float | None = None,
+        alpha: Any = None,
         *,
         C: float | None = None,
         fit_intercept: bool = True,
@@ -77,19 +82,59 @@ class Ridge(RegressorMixin, LinearModel):
         self.device_memory_limit = device_memory_limit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit to numbers; arguments, result and errors as for classifiers."""
+        """Fit to numbers; arguments, result and errors as for classifiers.
+
+        y may have several columns where it is in memory or X and y are dask arrays: (n, t).
+        """
         return self._fit(X, y, sample_weight)
 
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+        targets = count_of(y)
+        alphas = each_strength(self.alpha, targets)
+        if targets == 1 and np.ndim(self.alpha) == 0:
+            return super()._fit(X, y, sample_weight, start=start, client=client, **more)
+        if refused := [name for name in ("checkpoint", "resume") if more.get(name) is not None]:
+            raise ValueError(f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a time")
+        params = self.get_params(deep=False)
+        settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]
+        for each in settings:
+            each.check()
+        names = feature_names(X, y, sample_weight)
+        if start is None and self.warm_start and hasattr(self, "coef_"):
+            start = (self.coef_, self.intercept_)
+        y = y if targets > 1 else np.reshape(y, (-1, 1))
+
+        def work() -> LinearModel:
+            trained = train_each(X, y, settings, sample_weight=sample_weight, start=start, client=client)
+            return self._adopt(trained, names)
+
+        return awaitable_on(client, is_lazy(X), work)
+
     def _set_fitted(self, trained: Trained) -> None:
-        self.coef_, self.intercept_ = trained.coef[0], float(trained.intercept[0])
-        self.n_iter_, self.solver_ = trained.report.n_iter, trained.report.solver
+        one = len(trained.coef) == 1
+        self.coef_ = trained.coef[0] if one else trained.coef
+        self.intercept_ = float(trained.intercept[0]) if one else trained.intercept
+        n_iter = np.array([part.n_iter for part in trained.report.parts], dtype=np.int32)
+        self.n_iter_: Any = trained.report.n_iter if one else n_iter
+        self.solver_ = trained.report.solver
 
     def predict(self, X: Any) -> Any:
-        """Predicted numbers, (n,), in the kind of X."""
-        return self._values(X, same, np.empty(0))
+        """Predicted numbers, (n,) or (n, t), in the kind of X."""
+        check_is_fitted(self)
+        targets = len(np.atleast_1d(self.intercept_))
+        return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the variance of y that is explained (R^2); for dask collections nothing else is fetched."""
         if not is_lazy(X):
             return float(super().score(X, y, sample_weight))
-        return explained(self.predict(X), y, sample_weight)
+        predicted = self.predict(X)
+        if count_of(predicted) == 1:
+            return explained(predicted, y, sample_weight)
+        columns = range(predicted.shape[1])
+        return float(np.mean([explained(predicted[:, k], y[:, k], sample_weight) for k in columns]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -64,6 +64,10 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if _ESTIMATORS.get(name) is not type(model):
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
     check_is_fitted(model)
+    if name == "Ridge" and np.ndim(model.intercept_):
+        raise ValueError(
+            f"cannot save a Ridge of {len(model.intercept_)} targets: a file holds one model of one target"
+        )
     path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     coef, intercept = np.asarray(given, np.float64), np.asarray(model.intercept_, np.float64)

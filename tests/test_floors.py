@@ -89,6 +89,7 @@ FLOORS = {
     "family": 6,
     "predict": 5,
     "estimators": 6,
+    "several": 6,
     "logistic": 7,
     "svm": 7,
     "ridge": 7,
