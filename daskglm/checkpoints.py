@@ -7,10 +7,10 @@ once, so that there is always one whole state.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import posixpath
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -22,11 +22,13 @@ import numpy as np
 from dask.utils import parse_timedelta
 from fsspec.implementations.local import LocalFileSystem
 
+from daskglm import npz, states
 from daskglm.kernels import to_host
 from daskglm.objective import Objective, Point
 
 FORMAT, VERSION = "daskglm-checkpoint", 2
 STATE = "state.npz"
+LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")  # of a fit that was killed while it wrote
 SAME = 1e-6  # relative: sums over the rows of the same data differ by rounding only, in whatever order they are added
 
 
@@ -52,7 +54,8 @@ class Identity:
         for name, value in self.counts.items():
             if other.counts.get(name) != value:
                 raise ValueError(
-                    f"the checkpoint {where} is of other data: {name} was {other.counts.get(name)}, now it is {value}"
+                    f"the checkpoint {where} is of other data: {name} was {other.counts.get(name)!r}, now it is "
+                    f"{value!r}"
                 )
         if len(self.sums) != len(other.sums) or not np.allclose(self.sums, other.sums, rtol=SAME, atol=0.0):
             raise ValueError(
@@ -97,13 +100,26 @@ def every(given: int | float | str) -> tuple[float, float]:
 
 
 def prepare(path: Any) -> str:
-    """Make the folder of a checkpoint, before any work; raises OSError where that is not possible."""
+    """Make the folder of a checkpoint, before any work.
+
+    Raises OSError where that is not possible, and ValueError where something else has the name of its file.
+    """
     filesystem, inside = fsspec.url_to_fs(str(path))
     filesystem.makedirs(inside, exist_ok=True)
+    _check_file(filesystem, posixpath.join(inside, STATE), f"checkpoint={str(path)!r}")
     probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
     filesystem.pipe_file(probe, b"")
     filesystem.rm_file(probe)
     return str(path)
+
+
+def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
+    """Whether there is a file of that name; raises ValueError where it is a folder, a pipe or a device."""
+    if not filesystem.exists(name):
+        return False
+    if filesystem.info(name)["type"] != "file":
+        raise ValueError(f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; give another folder")
+    return True
 
 
 @dataclass(frozen=True)
@@ -136,22 +152,18 @@ def load(path: Any) -> Saved:
     """
     filesystem, inside = fsspec.url_to_fs(str(path))
     name = posixpath.join(inside, STATE)
-    if not filesystem.exists(name):
+    if not _check_file(filesystem, name, f"resume={str(path)!r}"):
         raise FileNotFoundError(f"resume={str(path)!r}: there is no checkpoint ({STATE}) in it")
     try:
-        with np.load(io.BytesIO(filesystem.cat_file(name)), allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        about = json.loads(arrays.pop("about").tobytes())
-        if about["format"] != FORMAT or about["version"] != VERSION:
-            raise ValueError(f"format {about['format']!r}, version {about['version']!r}")
-        w, finished = arrays.pop("w"), arrays.pop("finished")
-        state = {**about["state"], **arrays}
-        if about["rows"]:
-            state["folder"] = posixpath.join(str(path), about["rows"])
-        whose = Identity(about["settings"], about["counts"], tuple(about["sums"]))
-        return Saved(str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state)
+        about, arrays = states.read(filesystem.cat_file(name), FORMAT, VERSION)
     except Exception as error:  # whatever a damaged file makes of zip, NumPy or JSON
         raise ValueError(f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}") from error
+    w, finished = arrays.pop("w"), arrays.pop("finished")
+    state = {**about["state"], **arrays}
+    if about["rows"]:
+        state["folder"] = posixpath.join(str(path), about["rows"])
+    whose = Identity(about["settings"], about["counts"], tuple(about["sums"]))
+    return Saved(str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state)
 
 
 @dataclass
@@ -165,11 +177,15 @@ class Keeper:
     between : tuple of float
         See `every`.
     identity : Identity
+    resumed : Saved, optional
+        The state that the fit goes on from. Its dual variables are kept until its problem has read them, as they may be
+        in the same folder.
     """
 
     path: str
     between: tuple[float, float]
     identity: Identity
+    resumed: Saved | None = None
     solver: str = ""
     problem: int = 0
     before: int = 0
@@ -208,16 +224,24 @@ class Keeper:
             "sums": self.identity.sums,
             "state": {name: value for name, value in state.items() if name not in arrays},
         }
-        buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         w = to_host(point.w)
         arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, len(w)))}
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        _replace(self.path, STATE, buffer.getvalue())
-        old, self.rows = self.rows, rows
-        if old:
-            filesystem, inside = fsspec.url_to_fs(posixpath.join(self.path, old))
-            filesystem.rm(inside, recursive=True)
+        _replace(self.path, STATE, npz.write(arrays))
+        self.rows = rows
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove dual variables of states before, by this and by earlier fits, and what a killed fit left."""
+        kept = {self.rows}
+        if self.resumed is not None and self.problem < self.resumed.problem:
+            kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
+        filesystem, inside = fsspec.url_to_fs(self.path)
+        filesystem.invalidate_cache(inside)
+        for path in filesystem.ls(inside, detail=False):
+            name = posixpath.basename(path.rstrip("/"))
+            if name not in kept and (states.ROWS.fullmatch(name) or LEFT_OVER.fullmatch(name)):
+                filesystem.rm(path, recursive=True)
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import fsspec
 import numpy as np
 
+from daskglm import npz
+
 Span = tuple[int, int, int]  # partition (-1: rows in memory, cut anywhere), first row in it, number of rows
 NAME = re.compile(r"(-?\d+)_(\d+)_(\d+)\.npy")
 
@@ -37,6 +39,8 @@ def read(folder: str, spans: Sequence[Span]) -> np.ndarray:
     ------
     FileNotFoundError
         Where files are missing: the folder is not one that all workers see, or the rows were cut differently.
+    ValueError
+        Where a file is damaged, or has numbers that are not finite.
     """
     filesystem, path = fsspec.url_to_fs(folder)
     there: dict[int, list[Span]] = {}
@@ -61,7 +65,7 @@ def _read(filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there:
         low, high = max(first, span[1]), min(first + rows, span[1] + span[2])
         if low < high:
             name = posixpath.join(path, "{}_{}_{}.npy".format(*span))
-            part = np.load(io.BytesIO(filesystem.cat_file(name)), allow_pickle=False)
+            part = _part(filesystem, name, span[2])
             values[low - first : high - first] = part[low - span[1] : high - span[1]]
             found += high - low
     if found != rows:
@@ -71,3 +75,16 @@ def _read(filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there:
             "that folder, or the data were cut into other partitions"
         )
     return values
+
+
+def _part(filesystem: fsspec.AbstractFileSystem, name: str, rows: int) -> np.ndarray:
+    try:
+        part = npz.array(filesystem.cat_file(name))
+    except ValueError as error:
+        raise ValueError(f"{name} of the checkpoint is damaged: {error}") from error
+    if part.shape != (rows,) or part.dtype != np.float64 or not np.isfinite(part).all():
+        raise ValueError(
+            f"{name} of the checkpoint is damaged: it has {part.dtype} numbers of shape {part.shape}, or some that are "
+            f"not finite, where {rows} dual variables belong"
+        )
+    return part

@@ -182,7 +182,7 @@ def solve(
         if start_gradient_norm is None or math.isnan(start_gradient_norm):
             start_gradient_norm = norm
         iteration = record.add(point, gap)
-        if keeper is not None:
+        if keeper is not None and math.isfinite(met.value):
             keeper.after(met, iteration["iteration"])
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):

@@ -10,7 +10,7 @@ import math
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -56,9 +56,16 @@ def read(
             members = _members(held, whole)
             headers = {name: _header(held, info) for name, info in members.items()}
             check(headers)
-            return {name: _numbers(held, info, headers[name]) for name, info in members.items()}
+            return {name: _view(held.read(info), headers[name]) for name, info in members.items()}
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, SyntaxError) as error:
         raise ValueError(f"it is no whole .npz file ({error})") from error
+
+
+def array(content: bytes) -> np.ndarray:
+    """The array in the content of an .npy file; raises ValueError where it is none of numbers, or not whole."""
+    held = io.BytesIO(content)
+    header = _parse(held, len(content), "it")
+    return _view(content, header)
 
 
 def _members(held: zipfile.ZipFile, whole: int) -> dict[str, zipfile.ZipInfo]:
@@ -77,23 +84,27 @@ def _members(held: zipfile.ZipFile, whole: int) -> dict[str, zipfile.ZipInfo]:
 
 
 def _header(held: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     with held.open(info) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in readers:
-            raise ValueError(f"{info.filename} has version {version} of the .npy format")
-        shape, fortran, dtype = readers[version](member)
-        left = info.file_size - member.tell()
+        return _parse(member, info.file_size, info.filename)
+
+
+def _parse(member: IO[bytes], size: int, name: str) -> Header:
+    """The header of an array of so many bytes."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(member)
+    if version not in readers:
+        raise ValueError(f"{name} has version {version} of the .npy format")
+    shape, fortran, dtype = readers[version](member)
+    left = size - member.tell()
     if dtype.kind not in NUMBERS:
-        raise ValueError(f"{info.filename} has dtype {dtype}, which is none of numbers")
+        raise ValueError(f"{name} has dtype {dtype}, which is none of numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
-        raise ValueError(f"{info.filename} declares {dtype} numbers of shape {shape}, but has {left} bytes of them")
+        raise ValueError(f"{name} declares {dtype} numbers of shape {shape}, but has {left} bytes of them")
     return Header(shape, dtype, fortran)
 
 
-def _numbers(held: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header) -> np.ndarray:
+def _view(content: bytes, header: Header) -> np.ndarray:
     size = math.prod(header.shape) * header.dtype.itemsize
-    data = held.read(info)  # all of it, so that the sum of the file is checked
-    values = np.frombuffer(memoryview(data)[len(data) - size :], header.dtype)
+    values = np.frombuffer(memoryview(content)[len(content) - size :], header.dtype)
     values = values.reshape(header.shape, order="F" if header.fortran else "C")
     return values.astype(header.dtype.newbyteorder("="))

@@ -73,7 +73,7 @@ def train(
         for k, (problem, total) in enumerate(on.problems):
             objective = _objective(on.engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
-                keeper = _keeper(objective, settings, saved, folder)
+                keeper = _keeper(objective, settings, saved, folder, len(on.problems))
             fresh = Begin(_start(start, k, len(on.problems), objective))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
             solved.append(solve_one(objective, begin, settings, on.seconds, k, keeper))
@@ -130,13 +130,19 @@ def _saved(settings: Settings, start: Any) -> Saved | None:
     return saved
 
 
-def _keeper(objective: Objective, settings: Settings, saved: Saved | None, folder: str | None) -> Keeper | None:
+def _keeper(
+    objective: Objective, settings: Settings, saved: Saved | None, folder: str | None, problems: int
+) -> Keeper | None:
     """Check that a checkpoint is of these data, and prepare to write others."""
     named = {"loss": settings.loss, "C": float(settings.C), "fit_intercept": bool(settings.fit_intercept)}
     found = identity(objective, named)
     if saved is not None:
         found.check(saved.identity, saved.path)
-    return None if folder is None else Keeper(folder, every(settings.checkpoint_every), found)
+        if saved.problem >= problems:
+            raise ValueError(
+                f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {problems}: it is damaged"
+            )
+    return None if folder is None else Keeper(folder, every(settings.checkpoint_every), found, saved)
 
 
 def _resumed(saved: Saved, k: int, fresh: Begin) -> Begin:
