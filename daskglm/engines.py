@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from daskglm.aligned import shuffles
+from daskglm.arguments import shown
 from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
 from daskglm.kernels import gpu
@@ -97,12 +98,25 @@ def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitabl
 
     An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
     """
+    check_client(client)
     if client is None and lazy and "distributed" in sys.modules:
         from distributed import get_client
 
         with contextlib.suppress(ValueError):
             client = get_client()
     return asyncio.to_thread(work) if client is not None and client.asynchronous else work()
+
+
+def check_client(client: Any) -> None:
+    """Raise TypeError unless a client is one of distributed, or None; ValueError where it is closed."""
+    if client is None:
+        return
+    distributed = sys.modules.get("distributed")  # who has a client has imported it
+    if distributed is None or not isinstance(client, distributed.Client):
+        hint = f"connect first: client=distributed.Client({shown(client)})" if isinstance(client, str) else ""
+        raise TypeError(f"client={shown(client)} is not a distributed.Client; {hint or 'give one, or None'}")
+    if client.status in ("closing", "closed"):
+        raise ValueError(f"client={shown(client)} is closed: connect again, or give None")
 
 
 def _in_task() -> bool:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
+from daskglm.arguments import check_flag, starting_point
 from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names, is_lazy
 from daskglm.kernels import on_device
@@ -40,9 +41,10 @@ class LinearModel(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
         settings = self._settings(**more)
         settings.check()
+        check_flag(again := getattr(self, "warm_start", False), "warm_start")
         X, y, sample_weight, names = self._taken(X, y, sample_weight)
-        if start is None and getattr(self, "warm_start", False) and hasattr(self, "coef_"):
-            start = (self.coef_, self.intercept_)
+        if start is None and again and hasattr(self, "coef_"):
+            start = starting_point(self)
         work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
         return awaitable_on(client, is_lazy(X), work)
 

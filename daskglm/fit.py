@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from daskglm.arguments import check_choice, is_sequence, shown, starting_point
 from daskglm.driver import Callback
 from daskglm.logistic import LogisticRegression
 from daskglm.losses import LOSSES
@@ -121,6 +120,8 @@ def fit(
     ------
     ValueError
         For arguments out of range (before any work is scheduled) and for bad data, with their place.
+    TypeError
+        For a callback, client, warm_start, path or solver_options of a wrong kind, before any work.
     RuntimeError
         For `device="cuda"` without CuPy, driver or device, and for clusters where only some workers have one.
     MemoryError
@@ -141,10 +142,10 @@ def fit(
     >>> daskglm.fit(X, y, C=0.1).report_.converged
     True
     """
-    if loss not in ESTIMATORS:
-        raise ValueError(f"loss={loss!r} is not one of {', '.join(map(repr, LOSSES))}")
+    check_choice(loss, "loss", tuple(LOSSES))
+    path = is_sequence(C)
     params: dict[str, Any] = {
-        "C": 1.0 if np.ndim(C) else C,
+        "C": 1.0 if path else C,
         "solver": solver,
         "fit_intercept": fit_intercept,
         "tol": tol,
@@ -161,14 +162,14 @@ def fit(
         params["class_weight"] = class_weight
     elif class_weight is not None:
         raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
-    start = (warm_start.coef_, warm_start.intercept_) if hasattr(warm_start, "coef_") else warm_start
+    start = starting_point(warm_start)
     model = ESTIMATORS[loss](**params)
     if isinstance(model, LinearSVC):
         model.set_params(loss=loss)
-    if np.ndim(C):
+    if path:
         given = {"warm_start": warm_start, "callback": callback, "checkpoint": checkpoint, "resume": resume}
         if refused := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"a path (C={C!r}) takes no {' or '.join(refused)}; fit one C at a time for that")
+            raise ValueError(f"a path (C={shown(C)}) takes no {' or '.join(refused)}; fit one C at a time for that")
         return fit_path(model, X, y, C, sample_weight=sample_weight, client=client, out_of_core=out_of_core)
     more = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
     return model._fit(

@@ -40,6 +40,14 @@ class Partitions:
     classify: bool = True
     nbytes: int | None = None
 
+    @property
+    def width(self) -> int | None:
+        """Number of features, where it is known before anything is loaded."""
+        if self.columns is not None:
+            return len(self.columns)
+        X = self.collections[0] if self.arrays is None and self.collections else (self.arrays or (None,))[0]
+        return int(X.shape[1]) if X is not None and len(X.shape) == 2 else None
+
     def load(self) -> list[Block]:
         """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
         if self.arrays is not None:

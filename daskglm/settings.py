@@ -7,16 +7,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from dask.utils import parse_bytes
 
+from daskglm.arguments import (
+    check_C,
+    check_callback,
+    check_choice,
+    check_class_weight,
+    check_flag,
+    check_options_kind,
+    check_path,
+    check_random_state,
+    check_tol,
+    check_whole,
+    shown,
+)
 from daskglm.checkpoints import every
 from daskglm.driver import Callback
 from daskglm.losses import LOSSES, Loss
 from daskglm.placing import Where
 from daskglm.solvers import check_options
 
-DEVICES = (None, "cpu", "cuda")
+DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -47,16 +59,20 @@ class Settings:
     out_of_core: bool = False
 
     def check(self) -> Loss:
-        """Raise ValueError for values that no fit can use; return the loss."""
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
-        if not isinstance(self.C, (int, float, np.number)) or not self.C > 0:
-            hint = "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one" if np.ndim(self.C) else ""
-            raise ValueError(f"C={self.C!r} must be a positive number (inf: no penalty){hint}")
-        if not isinstance(self.tol, (int, float, np.number)) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r} must be a number not below 0")
-        if self.max_iter is not None and (not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 0):
-            raise ValueError(f"max_iter={self.max_iter!r} must be an integer not below 0, or None")
+        """Raise ValueError or TypeError for values that no fit can use; return the loss."""
+        check_choice(self.loss, "loss", tuple(LOSSES))
+        check_C(self.C)
+        check_tol(self.tol)
+        check_whole(self.max_iter, "max_iter", 0, optional=True)
+        check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.out_of_core, "out_of_core")
+        check_flag(self.progress, "progress", optional=True)
+        check_class_weight(self.class_weight)
+        check_random_state(self.random_state)
+        check_callback(self.callback)
+        check_path(self.checkpoint, "checkpoint")
+        check_path(self.resume, "resume")
+        check_options_kind(self.solver_options)
         check_options(self.solver, dict(self.solver_options or {}))
         self.where()
         every(self.checkpoint_every)
@@ -65,24 +81,21 @@ class Settings:
             raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
         if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
             raise ValueError(f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to solve")
-        weight = self.class_weight
-        if weight is not None and not loss.classifies:
+        if self.class_weight is not None and not loss.classifies:
             raise ValueError(f"class_weight has no meaning for loss={self.loss!r}, which has no classes")
-        if weight is not None and weight != "balanced" and not isinstance(weight, Mapping):
-            raise ValueError(f"class_weight={weight!r} must be a dict of label: weight, 'balanced' or None")
-        if isinstance(weight, Mapping) and any(not value >= 0 for value in weight.values()):
-            raise ValueError(f"class_weight={weight!r} has a weight that is not a number >= 0")
         return loss
 
     def where(self) -> Where:
         """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
-        if self.device not in DEVICES:
-            raise ValueError(f"device={self.device!r} is not one of {', '.join(map(repr, DEVICES))}")
+        if self.device is not None:
+            check_choice(self.device, "device", DEVICES)
         limit = self.device_memory_limit
         try:
+            if isinstance(limit, bool):
+                raise TypeError("a bool")
             number = None if limit is None else int(parse_bytes(limit))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"device_memory_limit={limit!r} is not a number of bytes, such as '8GB'") from error
+        except (ValueError, TypeError, OverflowError, AttributeError) as error:
+            raise ValueError(f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'") from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
         return Where(self.device, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from daskglm.arguments import check_choice
 from daskglm.estimators import Classifier
 
 HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
@@ -70,6 +71,5 @@ class LinearSVC(Classifier):
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
-        if self.loss not in HINGES:
-            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, HINGES))}")
+        check_choice(self.loss, "loss", HINGES)
         return self.loss

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from daskglm.checkpoints import Keeper, Saved, every, identity, load, prepare
 from daskglm.driver import Record, Solution, solve
 from daskglm.engine import Engine, Local
-from daskglm.inputs import partitions
+from daskglm.inputs import Partitions, partitions
 from daskglm.kernels import to_host
 from daskglm.losses import Loss
 from daskglm.messages import Problem
@@ -67,6 +66,7 @@ def train(
     saved = _saved(settings, start)
     folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
+    _check_width(start, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         keeper: Keeper | None = None
@@ -158,18 +158,26 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     w = np.zeros(objective.size)
     if start is None:
         return w
-    coef, intercept = start
-    coef = coef.toarray() if sp.issparse(coef) else coef
-    coef = np.asarray(coef, dtype=np.float64).reshape(-1, objective.n_features) if np.size(coef) else None
-    if coef is None or len(coef) != problems or not np.isfinite(coef).all():
+    coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
+    if len(coef) != problems or len(intercept) not in (1, problems):
         raise ValueError(
-            f"warm_start has coefficients of shape {np.shape(start[0])}; this fit wants ({problems}, "
-            f"{objective.n_features}) finite numbers"
+            f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape {np.shape(start[1])}; "
+            f"this fit has {problems} problem(s), one for each class, and {objective.n_features} features: it wants "
+            f"({problems}, {objective.n_features}) and ({problems},)"
         )
     w[: objective.n_features] = coef[k]
     if objective.fit_intercept:
-        w[-1] = float(np.broadcast_to(np.asarray(intercept, dtype=np.float64), (problems,))[k])
+        w[-1] = np.broadcast_to(intercept, problems)[k]
     return w
+
+
+def _check_width(start: Any, data: Partitions) -> None:
+    """Raise ValueError, before anything is loaded, for a start of another number of features than the data have."""
+    width = data.width
+    if start is not None and width is not None and (given := np.atleast_2d(start[0]).shape[1]) != width:
+        raise ValueError(
+            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), but X has {width}"
+        )
 
 
 def solve_one(

@@ -10,6 +10,7 @@ FILE_LINES, FUNCTION_LINES = 400, 60
 
 FLOORS = {
     "losses": 0,
+    "arguments": 0,
     "duals": 0,
     "topology": 0,
     "report": 0,
@@ -138,7 +139,7 @@ WITHIN = {  # edges between modules of one floor
     ("solvers", "solvers.sdca"), ("solvers.auto", "solvers.lbfgs"), ("solvers.auto", "solvers.newton"), ("solvers", "solvers.staged"), ("solvers.staged", "solvers.newton"),
     ("solvers.staged", "solvers.sdca"), ("solvers.staged", "solvers.proximal"), ("solvers.staged", "solvers.tron"), ("solvers.newton", "solvers.linear"), ("solvers.tron", "solvers.linear"),
 }  # fmt: skip
-SOLVERS_MAY_IMPORT = {"objective", "joint", "dual", "messages", "report", "solvers.linear"}
+SOLVERS_MAY_IMPORT = {"arguments", "objective", "joint", "dual", "messages", "report", "solvers.linear"}
 COMPOSES = {
     "solvers.auto": {"solvers.lbfgs", "solvers.newton"},
     "solvers.linear": {"kernels"},  # to know where a Hessian is

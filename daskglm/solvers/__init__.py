@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from daskglm.arguments import check_choice
 from daskglm.objective import Point
 from daskglm.report import Reason
+from daskglm.solvers.gradient_descent import check as check_gd
 from daskglm.solvers.gradient_descent import gradient_descent
 from daskglm.solvers.newton import newton
 from daskglm.solvers.sdca import check as check_sdca
@@ -36,11 +38,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon"), "sdca": SDCA_O
 
 def check_options(solver: str, options: dict[str, Any]) -> None:
     """Raise ValueError for an unknown solver, an option it does not take, or a value the option cannot have."""
-    if solver != "auto" and solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} is not one of 'auto', {', '.join(map(repr, SOLVERS))}")
+    check_choice(solver, "solver", ("auto", *SOLVERS))
     unknown = sorted(set(options) - set(OPTIONS.get(solver, ())))
     if unknown:
         takes = ", ".join(OPTIONS.get(solver, ())) or "no options"
         raise ValueError(f"solver={solver!r} does not take {', '.join(unknown)}; it takes {takes}")
     if solver == "sdca":
         check_sdca(options)
+    if solver == "gd":
+        check_gd(options)

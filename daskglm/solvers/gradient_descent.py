@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from daskglm.arguments import is_number, shown
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
 from daskglm.solvers.linear import backtrack
@@ -55,6 +57,15 @@ def gradient_descent(
         if small:
             yield point
             return Reason.SMALL_MEAN_GRADIENT
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise ValueError for values that the options of gradient descent cannot have."""
+    step, epsilon = options.get("step", "auto"), options.get("epsilon")
+    if not (isinstance(step, str) and step == "auto") and (not is_number(step) or not 0 < step < math.inf):
+        raise ValueError(f"step={shown(step)} of solver_options must be a positive finite number, or 'auto'")
+    if epsilon is not None and (not is_number(epsilon) or not 0 <= epsilon < math.inf):
+        raise ValueError(f"epsilon={shown(epsilon)} of solver_options must be a finite number not below 0, or None")
 
 
 def _barzilai_borwein(

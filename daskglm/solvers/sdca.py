@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.arguments import check_choice, check_flag, check_whole
 from daskglm.dual import NO_GRADIENT, Dual
 from daskglm.messages import Plan, Totals
 from daskglm.objective import Objective, Point
@@ -129,15 +130,12 @@ def plan_of(options: Mapping[str, Any]) -> Plan:
 def check(options: dict[str, Any]) -> None:
     """Raise ValueError for values that the options of `sdca` cannot have."""
     for name, known in (("stop", STOPS), ("partitioning", PARTITIONINGS), ("aggregation", AGGREGATIONS)):
-        if name in options and options[name] not in known:
-            raise ValueError(f"{name}={options[name]!r} is not one of {', '.join(map(repr, known))}")
+        if name in options:
+            check_choice(options[name], name, known)
     for name in ("partitions", "nodes", "threads", "bucket_size", "local_epochs"):
-        value = options.get(name)
-        if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{name}={value!r} must be a positive integer")
+        check_whole(options.get(name), name, 1, optional=True)
     for name in ("shrinking", "polish"):
-        if options.get(name) not in (None, True, False):
-            raise ValueError(f"{name}={options[name]!r} must be True or False")
+        check_flag(options.get(name), name, optional=True)
 
 
 class _Sigma:
