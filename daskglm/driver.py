@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskglm.checkpoints import Keeper
+from daskglm.coefficients import coefficient_error
 from daskglm.objective import Objective, Point
 from daskglm.report import Iteration, Reason
 
@@ -28,6 +29,7 @@ class Solution:
     reason: Reason
     relative_gap: float
     gradient_ratio: float
+    coefficient_error: float
     history: list[Iteration]
     passes: float
     rounds: int
@@ -133,12 +135,24 @@ class _Stall:
         return self.idle >= STALL
 
 
+def _rule_met(objective: Objective, point: Point, gap: float, norm: float, tol: float, stop: str) -> Reason | None:
+    """The rule by which a point of this relative gap and gradient norm is good enough; estimates prove nothing."""
+    if norm == 0.0:
+        return Reason.CONVERGED
+    if point.certify is not None:
+        return None
+    if stop == "coefficients":
+        return Reason.COEFFICIENTS if coefficient_error(objective, point) <= tol else None
+    return Reason.CONVERGED if gap <= tol else None
+
+
 def solve(
     objective: Objective,
     points: Iterator[Point],
     *,
     tol: float,
     max_iter: int,
+    stop: str = "gap",
     record: Record | None = None,
     start_gradient_norm: float | None = None,
     callback: Callback | None = None,
@@ -156,6 +170,8 @@ def solve(
         A solver at work; what it returns at its end is the `Reason`.
     max_iter : int
         Accepted points after the first.
+    stop : {"gap", "coefficients"}
+        Whether `tol` is for the bound on relative suboptimality or that on the coefficients' relative error.
     record : Record, optional
         Begun earlier, where a solver was chosen by reading rows, or for `start_gradient_norm`; default: begins now.
     start_gradient_norm : float, optional
@@ -187,8 +203,8 @@ def solve(
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
-        elif (gap <= tol and point.certify is None) or norm == 0.0:
-            reason = Reason.CONVERGED
+        elif (met_rule := _rule_met(objective, point, gap, norm, tol, stop)) is not None:
+            reason = met_rule
         elif not objective.penalty and norm <= tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT
         elif point.gap is None and stall.after(point.value, norm):
@@ -209,6 +225,7 @@ def solve(
         reason,
         relative_gap(objective, best),
         float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0),
+        coefficient_error(objective, best),
         record.history,
         *record.spent(),
     )

@@ -120,6 +120,7 @@ class Family:
         facts, d = self.engine.facts, self.joint.n_features
         return (
             self.settings.solver in ("auto", "newton")
+            and self.settings.stop == "gap"
             and self.engine.device == "cpu"
             and math.isfinite(self.loss.smoothness)
             and bool(np.isfinite(columns.C).all())

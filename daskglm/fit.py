@@ -30,6 +30,7 @@ def fit(
     solver: str = "auto",
     fit_intercept: bool = True,
     tol: float = 1e-6,
+    stop: str = "gap",
     max_iter: int | None = None,
     sample_weight: Any = None,
     class_weight: Any = None,
@@ -71,6 +72,9 @@ def fit(
     tol : float, default 1e-6
         Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
         |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / |primal|.
+    stop : {"gap", "coefficients"}, default "gap"
+        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the features' coefficients
+        (see docs/scikit-learn.md), which wants a penalty.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
@@ -149,6 +153,7 @@ def fit(
         "solver": solver,
         "fit_intercept": fit_intercept,
         "tol": tol,
+        "stop": stop,
         "max_iter": max_iter,
         "progress": progress,
         "random_state": random_state,
@@ -158,14 +163,8 @@ def fit(
         "device": device,
         "device_memory_limit": device_memory_limit,
     }
-    if LOSSES[loss].classifies:
-        params["class_weight"] = class_weight
-    elif class_weight is not None:
-        raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
     start = starting_point(warm_start)
-    model = ESTIMATORS[loss](**params)
-    if isinstance(model, LinearSVC):
-        model.set_params(loss=loss)
+    model = _estimator(loss, class_weight, params)
     if path:
         given = {"warm_start": warm_start, "callback": callback, "checkpoint": checkpoint, "resume": resume}
         if refused := [name for name, value in given.items() if value is not None]:
@@ -175,3 +174,13 @@ def fit(
     return model._fit(
         X, y, sample_weight, start=start, client=client, callback=callback, out_of_core=out_of_core, **more
     )
+
+
+def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
+    """The estimator of a loss, with these parameters."""
+    model = ESTIMATORS[loss](**params)
+    if LOSSES[loss].classifies:
+        model.set_params(class_weight=class_weight)
+    elif class_weight is not None:
+        raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
+    return model.set_params(loss=loss) if isinstance(model, LinearSVC) else model

@@ -47,6 +47,8 @@ class LogisticRegression(Classifier):
         Threads of a fit in this process; None and -1: all processors. A cluster's workers have threads of their own.
     multi_class : "ovr"
         More than two classes are fitted one against the rest ("auto" and "deprecated" mean the same).
+    stop : {"gap", "coefficients"}, default "gap"
+        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the coefficients.
     progress : bool, optional
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     solver_options : dict, optional
@@ -97,6 +99,7 @@ class LogisticRegression(Classifier):
         n_jobs: int | None = None,
         multi_class: str = "ovr",
         progress: bool | None = None,
+        stop: str = "gap",
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
@@ -117,6 +120,7 @@ class LogisticRegression(Classifier):
         self.n_jobs = n_jobs
         self.multi_class = multi_class
         self.progress = progress
+        self.stop = stop
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit

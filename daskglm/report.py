@@ -14,6 +14,7 @@ class Reason(enum.Enum):
     """Why a solve ended; the value is the sentence that users read."""
 
     CONVERGED = "the bound on relative suboptimality fell to tol"
+    COEFFICIENTS = "the bound on the relative error of the coefficients fell to tol"
     SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
@@ -28,7 +29,7 @@ class Reason(enum.Enum):
         """Whether a stopping rule was met, as against running out of iterations or of precision."""
         return self in (
             *(Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE),
-            Reason.ONE_SIDE,
+            *(Reason.COEFFICIENTS, Reason.ONE_SIDE),
         )
 
 
@@ -72,6 +73,9 @@ class Report:
         Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is none (C = inf).
     gradient_ratio : float
         |gradient| / |gradient at w = 0|.
+    coefficient_error : float
+        Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*, proved as
+        docs/scikit-learn.md tells; nan where there is none (C = inf; problems solved together).
     n_iter : int
         Accepted points after the first.
     passes : float
@@ -115,6 +119,7 @@ class Report:
     n_rows: int
     n_features: int
     workers: int
+    coefficient_error: float = math.nan
     device: str = "cpu"
     repairs: int = 0
     resumed: int = 0
@@ -135,6 +140,8 @@ class Report:
             ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
             ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
         ]
+        if not math.isnan(self.coefficient_error):
+            rows.insert(4, ("coefficients", f"<= {self.coefficient_error:.2e} of |w| from the optimum's"))
         if self.device != "cpu":
             rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
         if self.repairs:
@@ -162,6 +169,7 @@ def combine(parts: list[Report]) -> Report:
         objective=sum(part.objective for part in parts),
         relative_gap=float(np.max(gaps)),
         gradient_ratio=max(part.gradient_ratio for part in parts),
+        coefficient_error=float(np.max([part.coefficient_error for part in parts])),
         n_iter=max(part.n_iter for part in parts),
         passes=sum(part.passes for part in parts),
         rounds=sum(part.rounds for part in parts),

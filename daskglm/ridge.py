@@ -61,6 +61,7 @@ class Ridge(RegressorMixin, LinearModel):
         n_jobs: int | None = None,
         verbose: int = 0,
         progress: bool | None = None,
+        stop: str = "gap",
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
@@ -78,6 +79,7 @@ class Ridge(RegressorMixin, LinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.progress = progress
+        self.stop = stop
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit

@@ -114,7 +114,15 @@ def report(saved: Any) -> Report:
         name: checks[str(Report.__dataclass_fields__[name].type)](special(saved[name]), f"{name!r} of the report")
         for name in names
     }
-    for name in ("relative_gap", "gradient_ratio", "passes", "seconds", "seconds_loading", "waiting"):
+    for name in (
+        "relative_gap",
+        "gradient_ratio",
+        "coefficient_error",
+        "passes",
+        "seconds",
+        "seconds_loading",
+        "waiting",
+    ):
         if found[name] < 0:
             raise ValueError(f"{name!r} of the report is {found[name]!r}, which is below 0")
     return Report(**found)

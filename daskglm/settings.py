@@ -28,6 +28,7 @@ from daskglm.losses import LOSSES, Loss
 from daskglm.placing import Where
 from daskglm.solvers import check_options
 
+STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
 
 
@@ -43,6 +44,7 @@ class Settings:
     solver: str = "auto"
     fit_intercept: bool = True
     tol: float = 1e-6
+    stop: str = "gap"
     max_iter: int | None = None
     class_weight: Mapping[Any, float] | str | None = None
     callback: Callback | None = None
@@ -63,6 +65,9 @@ class Settings:
         check_choice(self.loss, "loss", tuple(LOSSES))
         check_C(self.C)
         check_tol(self.tol)
+        check_choice(self.stop, "stop", STOPS)
+        if self.stop == "coefficients" and math.isinf(self.C):
+            raise ValueError(f"stop='coefficients' wants a penalty, by which they are known; C={self.C!r} has none")
         check_whole(self.max_iter, "max_iter", 0, optional=True)
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.out_of_core, "out_of_core")

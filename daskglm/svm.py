@@ -45,6 +45,7 @@ class LinearSVC(Classifier):
         warm_start: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        stop: str = "gap",
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
@@ -65,6 +66,7 @@ class LinearSVC(Classifier):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.progress = progress
+        self.stop = stop
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit

@@ -30,6 +30,7 @@ from daskglm.solvers import MAX_ITER, SOLVERS
 from daskglm.solvers.auto import choose
 from daskglm.solvers.constant import constant
 
+LEAST_GAP = 1e-15  # relative gaps below which are beyond float64
 LARGEST_HESSIAN = 8 << 30  # bytes
 
 
@@ -206,6 +207,7 @@ def solve_one(
             points,
             tol=float(settings.tol),
             max_iter=max_iter,
+            stop=settings.stop,
             record=record,
             start_gradient_norm=at_zero,
             callback=callback,
@@ -223,6 +225,7 @@ def solve_one(
         objective=solution.point.value,
         relative_gap=solution.relative_gap,
         gradient_ratio=solution.gradient_ratio,
+        coefficient_error=solution.coefficient_error,
         n_iter=len(solution.history) - 1,
         passes=solution.passes,
         rounds=solution.rounds,
@@ -254,8 +257,10 @@ def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[
 
 def _options(name: str, settings: Settings) -> dict[str, Any]:
     options = dict(settings.solver_options or {})
+    # coefficients are known to the root of what the value is known to
+    tol = float(settings.tol) if settings.stop == "gap" else max(float(settings.tol) ** 2, LEAST_GAP)
     if name == "newton":
-        return {**options, "tol": float(settings.tol)}
+        return {**options, "tol": tol}
     if name == "lbfgs":
         return {**options, "polish": settings.solver == "auto"}
     if name != "sdca":
@@ -263,7 +268,7 @@ def _options(name: str, settings: Settings) -> dict[str, Any]:
     seed = settings.random_state
     if not isinstance(seed, (int, np.integer)):
         seed = int(check_random_state(seed).randint(2**31 - 1))
-    return {**options, "tol": float(settings.tol), "random_state": abs(int(seed))}
+    return {**options, "tol": tol, "random_state": abs(int(seed))}
 
 
 def _quiet_blas(name: str, engine: Engine) -> contextlib.AbstractContextManager[Any]:
@@ -294,7 +299,10 @@ def _check_size(name: str, d: int) -> None:
 
 def _warn(report: Report, settings: Settings) -> None:
     gap = report.relative_gap
-    reached = f"relative gap {gap:.1e}" if not math.isnan(gap) else f"gradient ratio {report.gradient_ratio:.1e}"
+    if settings.stop == "coefficients":
+        reached = f"relative error of the coefficients at most {report.coefficient_error:.1e}"
+    else:
+        reached = f"relative gap {gap:.1e}" if not math.isnan(gap) else f"gradient ratio {report.gradient_ratio:.1e}"
     warnings.warn(
         f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: {reached} after "
         f"{report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or give another solver.",
