@@ -122,7 +122,7 @@ def merge(blocks: Sequence[Block]) -> Block:
     facts = blocks[0].facts
     for block in blocks[1:]:
         facts = facts.merge(block.facts)
-    rows = [_with_values(block.X) for block in blocks]
+    rows = [with_values(block.X) for block in blocks]
     X = _without_values(sp.vstack(rows, format="csr")) if facts.sparse else np.concatenate(rows)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks])
@@ -130,7 +130,8 @@ def merge(blocks: Sequence[Block]) -> Block:
     return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts, spans)
 
 
-def _with_values(X: Any) -> Any:
+def with_values(X: Any) -> Any:
+    """Rows as an array or a CSR matrix; a `Pattern` gets its values back."""
     if not isinstance(X, Pattern):
         return X
     return sp.csr_matrix((np.full(X.nnz, X.value[0]), X.indices, X.indptr), shape=X.shape)

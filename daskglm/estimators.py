@@ -15,8 +15,9 @@ from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names, is_lazy
 from daskglm.kernels import on_device
 from daskglm.names import settings_of
-from daskglm.predict import checked_rows, in_kind
+from daskglm.predict import checked_rows, dense, in_kind
 from daskglm.report import Report
+from daskglm.scores import accuracy
 from daskglm.settings import Settings
 from daskglm.targets import in_memory
 from daskglm.training import Trained, train
@@ -85,8 +86,7 @@ class LinearModel(BaseEstimator):
                 )
         else:
             X = validate_data(self, checked_rows(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        coef = np.atleast_2d(self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_)
-        return in_kind(X, coef, np.atleast_1d(self.intercept_), finish, like=like, names=names)
+        return in_kind(X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,10 +149,11 @@ class Classifier(ClassifierMixin, LinearModel):
         return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share (by weight) of rows whose label is predicted; for dask collections nothing else is fetched."""
-        if not is_lazy(X):
-            return float(super().score(X, y, sample_weight))
-        return _weighted_mean(_array(self.predict(X)) == _array(y), sample_weight)
+        """Share (by weight) of rows whose label is predicted.
+
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        """
+        return awaitable_on(None, is_lazy(X), partial(accuracy, self, X, y, sample_weight))  # type: ignore[return-value]
 
 
 # ---------------------------------------------------------------------------- pieces
@@ -175,27 +176,3 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     p = expit(scores)
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / scores.shape[1])
-
-
-def explained(predicted: Any, y: Any, sample_weight: Any) -> float:
-    """R^2 of lazy predictions."""
-    y, predicted = _array(y), _array(predicted)
-    mean = _weighted_mean(y, sample_weight)
-    missed = _weighted_mean((y - predicted) ** 2, sample_weight)
-    spread = _weighted_mean((y - mean) ** 2, sample_weight)
-    return 1.0 - missed / spread if spread else float(missed == 0.0)
-
-
-def _array(values: Any) -> Any:
-    return values.to_dask_array() if hasattr(values, "to_dask_array") else values
-
-
-def _weighted_mean(values: Any, weight: Any) -> float:
-    """Mean of a lazy vector, fetched as one number."""
-    import dask.array as da
-
-    if weight is None:
-        return float(values.mean().compute())
-    weight = _array(weight)
-    total, mass = da.compute((values * weight).sum(), weight.sum())
-    return float(total / mass)

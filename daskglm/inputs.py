@@ -111,11 +111,19 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         columns = tuple(map(str, X.columns))
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
+    _refuse_names({"y": y, "sample_weight": sample_weight}, X)
     y, sample_weight = (value.compute() if is_dask(value) else value for value in (y, sample_weight))
     for values, name in ((y, "y"), (sample_weight, "sample_weight")):
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
             same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
     return Partitions((X, y, sample_weight), [], columns, classify=classify)
+
+
+def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
+    """Raise ValueError for a name of a column where X has none."""
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise ValueError(f"{name}={values!r} would name a column, but X is a {type(X).__name__}, without columns")
 
 
 def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
@@ -258,8 +266,7 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
 
     lengths = X.chunks[0]
     known = not np.isnan(lengths).any()
-    if isinstance(values, str):
-        raise ValueError(f"{name}={values!r} names a column, but X is a dask array, which has no names")
+    _refuse_names({name: values}, X)
     if not is_dask(values):
         values = np.asarray(to_host(values))
         if not known:

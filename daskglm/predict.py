@@ -42,6 +42,11 @@ def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Plac
     return _finite(scores + intercept)
 
 
+def dense(coef: Any) -> np.ndarray:
+    """Coefficients as (problems, d), sparsified ones too."""
+    return np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef)
+
+
 def checked_rows(X: Any, place: Place = HERE) -> Any:
     """Rows in memory, sparse ones in CSR, before anything is computed with them or they become floats.
 

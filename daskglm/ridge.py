@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskglm.arguments import check_flag, starting_point
 from daskglm.engines import awaitable_on
-from daskglm.estimators import LinearModel, explained, same
+from daskglm.estimators import LinearModel, same
 from daskglm.inputs import feature_names, is_lazy
 from daskglm.names import settings_of
+from daskglm.scores import r_squared
 from daskglm.several import count_of, each_strength, train_each
 from daskglm.training import Trained
 
@@ -129,14 +131,11 @@ class Ridge(RegressorMixin, LinearModel):
         return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the variance of y that is explained (R^2); for dask collections nothing else is fetched."""
-        if not is_lazy(X):
-            return float(super().score(X, y, sample_weight))
-        predicted = self.predict(X)
-        if count_of(predicted) == 1:
-            return explained(predicted, y, sample_weight)
-        columns = range(predicted.shape[1])
-        return float(np.mean([explained(predicted[:, k], y[:, k], sample_weight) for k in columns]))
+        """Share of the variance of y that is explained, R^2, or the mean of those of several targets.
+
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        """
+        return awaitable_on(None, is_lazy(X), partial(r_squared, self, X, y, sample_weight))  # type: ignore[return-value]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
