@@ -28,7 +28,10 @@ def main(data: Path | None, rows: int, out: Path) -> None:
     """Fit a real data set and a HIGGS-shaped one, and show how well it went."""
     out.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore", message="Sending large graph")
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
         click.echo(f"a cluster of {len(client.nthreads())} workers is up at {client.scheduler.address}\n")
         fitted = {}
         for name, X, y in (_real(data), _higgs(rows)):

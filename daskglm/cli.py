@@ -16,16 +16,17 @@ import click
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from daskglm import datafiles
 from daskglm.fit import ESTIMATORS
 from daskglm.launch.commands import cluster as _cluster
 from daskglm.names import SOLVER_NAMES
 from daskglm.solvers import SOLVERS
 from daskglm.svm import LinearSVC
 
+_HERE = "127.0.0.1:0"
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
 
-_SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
-_FORMATS = ["auto", "svmlight", "csv", "parquet"]
+WORKERS_A_PROCESSOR = 16  # local worker processes; more only wait for each other, and each takes some 150 MB
 
 
 def _version() -> str:
@@ -69,12 +70,39 @@ def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if not text or isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}"
-    return text
+    return _visible(text)
+
+
+def _visible(text: str) -> str:
+    """Text for a terminal: control characters, which could be commands to it, are shown as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _not_blank(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty value, which mostly is a variable of a script that was not set."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty.")
+    return value
+
+
+def _check_out(out: str, *inputs: str) -> None:
+    """Before the work: whether a file can be put there, and is none of those that are read."""
+    from daskglm.saving import writable
+
+    path = writable(out)
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{out}: the folder does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{out}: files cannot be written to that folder")
+    for given in inputs:
+        if path.exists() and os.path.exists(given) and path.samefile(given):
+            raise ValueError(f"{out} is a file that this command reads: give another --out")
 
 
 # ---------------------------------------------------------------------------- commands
 @main.command()
-@click.argument("train")
+@click.argument("train", callback=_not_blank)
 @click.option("--loss", type=click.Choice(list(ESTIMATORS)), default="logistic", show_default=True)
 @click.option("--C", "C", type=float, default=1.0, show_default=True, help="Weight of the losses; inf: no penalty.")
 @click.option("--solver", type=click.Choice(["auto", *SOLVERS, *SOLVER_NAMES]), default="auto")
@@ -82,22 +110,32 @@ def _one_line(error: BaseException) -> str:
 @click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most.")
 @click.option("--no-intercept", is_flag=True, help="Fit no intercept.")
 @click.option("--class-weight", type=click.Choice(["balanced"]), help="Weigh classes inversely to their frequency.")
-@click.option("--label", help="Column with the target, for CSV and Parquet; default: the last one.")
-@click.option("--format", "kind", type=click.Choice(_FORMATS), default="auto", help="Default: by extension.")
+@click.option(
+    "--label", callback=_not_blank, help="Column with the target, for CSV and Parquet; default: the last one."
+)
+@click.option("--format", "kind", type=click.Choice(datafiles.FORMATS), default="auto", help="Default: by extension.")
 @click.option("--n-features", type=click.IntRange(min=1), help="Columns of svmlight data; default: found by a pass.")
 @click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True)
-@click.option("--scheduler", metavar="ADDRESS", envvar="DASK_SCHEDULER_ADDRESS", help="Run on its cluster.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    envvar="DASK_SCHEDULER_ADDRESS",
+    callback=_not_blank,
+    help="Run on its cluster.",
+)
 @click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Of that cluster.")
 @click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
 @click.option("--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB.")
-@click.option("--checkpoint", metavar="FOLDER", help="Keep the state of the solve there, to go on from.")
+@click.option(
+    "--checkpoint", metavar="FOLDER", callback=_not_blank, help="Keep the state of the solve there, to go on from."
+)
 @click.option("--checkpoint-every", metavar="N|TIME", default="60s", show_default=True, help="Iterations or time.")
-@click.option("--resume", metavar="FOLDER", help="A checkpoint to go on from.")
+@click.option("--resume", metavar="FOLDER", callback=_not_blank, help="A checkpoint to go on from.")
 @click.option("--out-of-core", is_flag=True, help="Read the data at every pass, instead of keeping them in memory.")
 @click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
-@click.option("--out", required=True, type=click.Path(dir_okay=False), help="File to save the model to.")
+@click.option("--out", required=True, type=click.Path(), callback=_not_blank, help="File to save the model to.")
 def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
     """Fit a model to TRAIN (svmlight, CSV or Parquet; a file, glob or folder) and save it."""
     from daskglm.saving import save
@@ -111,8 +149,10 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
         if not good:
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")
-    if not Path(out).absolute().parent.is_dir():  # before the work, not after it
-        raise FileNotFoundError(f"{out}: the folder does not exist")
+    most = WORKERS_A_PROCESSOR * (os.cpu_count() or 1)
+    if (options["workers"] or 0) > most:
+        raise click.BadParameter(f"{options['workers']} are more than {most}, 16 a processor.", param_hint="--workers")
+    _check_out(out, train)
     params = {
         name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
     }
@@ -125,22 +165,23 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
     with (
         _client(options["scheduler"], options["workers"], options["tls_dir"]),
         warnings.catch_warnings(record=True) as caught,
+        datafiles.explained(train, kind),
     ):
         warnings.simplefilter("always", ConvergenceWarning)
         if kind == "svmlight":
             from daskglm.svmlight import read_svmlight
 
-            base = _base(options["zero_based"])
+            base = datafiles.base(options["zero_based"])
             X, y = read_svmlight(train, n_features=options["n_features"], dtype=options["dtype"], zero_based=base)
         else:
-            X = _read_frame(train, kind)
+            X = datafiles.read_frame(train, kind)
             y = options["label"] or X.columns[-1]
-            X = _as_dtype(X, y, options["dtype"])
+            X = datafiles.as_dtype(X, y, options["dtype"])
         every = options["checkpoint_every"]
-        kept = {"checkpoint": options["checkpoint"], "checkpoint_every": int(every) if every.isdigit() else every}
+        kept = {"checkpoint": options["checkpoint"], "checkpoint_every": int(every) if every.isdecimal() else every}
         model._fit(X, y, None, resume=options["resume"], out_of_core=options["out_of_core"], **kept)
     save(model, out)
-    click.echo(repr(model.report_))
+    click.echo("\n".join(map(_visible, repr(model.report_).splitlines())))
     for warning in caught:
         click.echo(f"warning: {_one_line(warning.message)}", err=True)  # type: ignore[arg-type]
     if not model.report_.converged:
@@ -148,13 +189,13 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
 
 
 @main.command()
-@click.argument("model", type=click.Path())
-@click.argument("data")
-@click.option("--out", required=True, type=click.Path(dir_okay=False), help="CSV file to write.")
+@click.argument("model", type=click.Path(), callback=_not_blank)
+@click.argument("data", callback=_not_blank)
+@click.option("--out", required=True, type=click.Path(), callback=_not_blank, help="CSV file to write.")
 @click.option("--proba", is_flag=True, help="Write probabilities of the classes (logistic regression).")
 @click.option("--decision", is_flag=True, help="Write decision values.")
-@click.option("--label", help="Column with the target, to score against; no feature.")
-@click.option("--format", "kind", type=click.Choice(_FORMATS), default="auto", help="Default: by extension.")
+@click.option("--label", callback=_not_blank, help="Column with the target, to score against; no feature.")
+@click.option("--format", "kind", type=click.Choice(datafiles.FORMATS), default="auto", help="Default: by extension.")
 @click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
     """Predict with MODEL for each row of DATA, one line a row, holding one partition at a time."""
@@ -162,6 +203,7 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
 
     if proba and decision:
         raise click.UsageError("--proba and --decision exclude each other.")
+    _check_out(out, model, data)
     fitted = load(model)
     if proba and not hasattr(fitted, "predict_proba"):
         raise click.UsageError(f"--proba: a {type(fitted).__name__} has no probabilities.")
@@ -169,7 +211,8 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
         raise click.UsageError(f"--decision: a {type(fitted).__name__} predicts numbers without --decision.")
     score = _Score(fitted)
     header, values = _wanted(fitted, proba, decision)
-    parts = _parts(data, _format(data, options["kind"]), fitted, options["label"], options["zero_based"])
+    kind = _format(data, options["kind"])
+    parts = datafiles.parts(data, kind, fitted, options["label"], options["zero_based"])
     with _written(Path(out)) as file:
         _write_csv(file, [header])
         for X, y in parts:
@@ -184,7 +227,7 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
 
 
 @main.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=click.Path(), callback=_not_blank)
 def info(model: str) -> None:
     """Show what MODEL is and how its fit went."""
     from daskglm.saving import load
@@ -201,7 +244,7 @@ def info(model: str) -> None:
         ("C", f"{fitted._settings().C:g}"),
     ]
     width = len("gradient ratio")  # the longest name in the report, so that both parts line up
-    click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+    click.echo("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in rows))
     click.echo(repr(fitted.report_))
 
 
@@ -222,8 +265,18 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
     elif workers:
         from distributed import Client, LocalCluster
 
+        quiet = not click.get_current_context().find_root().obj
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                # of None servers for all networks are made, though nothing but numbers is on them
+                dashboard_address=_HERE,
+                worker_dashboard_address=_HERE,
+                # workers would write a traceback of what ends here as one line
+                silence_logs=logging.CRITICAL if quiet else logging.WARNING,
+            ) as cluster,
             Client(cluster),
         ):
             yield
@@ -231,86 +284,11 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
         yield
 
 
-# ---------------------------------------------------------------------------- reading
 def _format(path: str, asked: str) -> str:
-    from daskglm.svmlight import COMPRESSED
-
-    if asked != "auto":
-        return asked
-    stem, extension = os.path.splitext(path.rstrip("/").lower())
-    if extension in COMPRESSED:
-        extension = os.path.splitext(stem)[1]
-        # data sets of LIBSVM come as a9a.bz2, with no other extension
-        if extension in _SVMLIGHT or not extension:
-            return "svmlight"
-    if extension in _SVMLIGHT:
-        return "svmlight"
-    if extension == ".csv":
-        return "csv"
-    if extension in (".parquet", ".pq") or os.path.isdir(path):
-        return "parquet"
-    raise click.UsageError(f"cannot tell the format of {path!r} from its name: give --format.")
-
-
-def _base(zero_based: bool | None) -> bool | str:
-    return "auto" if zero_based is None else zero_based
-
-
-def _read_frame(path: str, kind: str) -> Any:
-    import dask.dataframe as dd
-
-    if kind == "parquet":
-        return dd.read_parquet(path)
-    from fsspec.core import get_fs_token_paths
-
-    fs, _, names = get_fs_token_paths(path)
-    if not names or not all(fs.exists(name) for name in names[:1]):
-        raise FileNotFoundError(f"no file matches {path!r}")
-    packed = os.path.splitext(path)[1].lower() in (".gz", ".bz2", ".xz")
-    return dd.read_csv(path, blocksize=None) if packed else dd.read_csv(path)
-
-
-def _as_dtype(X: Any, label: str, dtype: str) -> Any:
-    """Features in `dtype`; what are no numbers is left for `fit` to name."""
-    if label not in X.columns:
-        raise ValueError(f"the data have no column {label!r}; they have {', '.join(map(repr, X.columns[:20]))}")
-    numbers = {name: dtype for name in X.columns if name != label and getattr(X.dtypes[name], "kind", "O") == "f"}
-    return X.astype(numbers) if numbers else X
-
-
-def _parts(path: str, kind: str, model: Any, label: str | None, zero_based: bool | None) -> Iterator[Any]:
-    """Rows and targets (None: not there) of one partition after the other."""
-    import dask
-
-    if kind == "svmlight":
-        from daskglm.svmlight import read_svmlight
-
-        X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=_base(zero_based))
-        lazy = zip(X.to_delayed(optimize_graph=False).ravel(), y.to_delayed(optimize_graph=False).ravel(), strict=True)
-        for pair in lazy:
-            yield dask.compute(*pair, scheduler="synchronous")
-        return
-    frame = _read_frame(path, kind)
-    names = _features(frame, model, label)
-    for part in frame.to_delayed():
-        (rows,) = dask.compute(part, scheduler="synchronous")
-        yield rows[names], None if label is None else rows[label].to_numpy()
-
-
-def _features(frame: Any, model: Any, label: str | None) -> list[str]:
-    """Columns that the model wants, in its order; others are ignored only if they are the label."""
-    columns = list(frame.columns)
-    if label is not None and label not in columns:
-        raise ValueError(f"the data have no column {label!r}; they have {', '.join(map(repr, columns[:20]))}")
-    left = [name for name in columns if name != label]
-    wanted = list(getattr(model, "feature_names_in_", left))
-    missing = [name for name in wanted if name not in left]
-    if missing:
-        raise ValueError(f"the data have no column {missing[0]!r}, which the model was fitted to")
-    extra = [name for name in left if name not in wanted]
-    if extra:
-        raise ValueError(f"the model does not know the column {extra[0]!r}; if it is the target give --label")
-    return wanted
+    kind = datafiles.format_of(path, asked)
+    if kind is None:
+        raise click.UsageError(f"cannot tell the format of {_visible(path)!r} from its name: give --format.")
+    return kind
 
 
 # ---------------------------------------------------------------------------- writing

@@ -97,7 +97,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
         raise ValueError(f"names and labels take {len(text):,} bytes: `load` reads no more than {schema.room(text):,}")
     _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
     if beside:
-        _replace(path.with_name(path.name + ".npz"), npz.write({"coef": coef, "intercept": intercept}))
+        _replace(writable(path.with_name(path.name + ".npz")), npz.write({"coef": coef, "intercept": intercept}))
     _replace(path, text)
 
 

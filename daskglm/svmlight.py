@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import os
 import uuid
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,8 +36,13 @@ class _Range:
     def read(self) -> bytes:
         if self.end is None:
             compression = COMPRESSED.get(os.path.splitext(self.path)[1].lower())
-            with self.fs.open(self.path, "rb", compression=compression) as file:
-                return file.read()
+            try:
+                with self.fs.open(self.path, "rb", compression=compression) as file:
+                    return file.read()
+            except FileNotFoundError:
+                raise
+            except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+                raise ValueError(f"{self.path} is damaged, or not packed as its name says: {error}") from error
         if self.end <= self.start:
             return b""
         with self.fs.open(self.path, "rb") as file:

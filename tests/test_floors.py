@@ -109,6 +109,7 @@ FLOORS = {
     "launch.ssh": 6,
     "launch.ready": 6,
     "launch.commands": 7,
+    "datafiles": 8,
     "cli": 9,
     "__main__": 10,
     "": 9,  # the package itself

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import socket
 import subprocess
@@ -49,7 +50,17 @@ _TLS = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with ca.pem, cert.pem, key.pem: encrypt all links, refuse partners without a certificate.",
 )
-_TIMEOUT = click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds.")
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):  # the range lets nan pass, which never ends
+        raise click.BadParameter(f"{value} is not a number of seconds.")
+    return value
+
+
+_TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(min=1), callback=_seconds, default=120.0, show_default=True, help="Seconds."
+)
 _LISTEN = _together(
     click.option("--port", type=click.IntRange(0, 65535), default=8786, show_default=True, help="0: a free one."),
     click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there. Default: no dashboard."),
@@ -118,6 +129,8 @@ def check(address: str | None, scheduler_file: Path | None, workers: int, timeou
     if (address is None) == (scheduler_file is None):
         raise click.UsageError("give the scheduler's ADDRESS or --scheduler-file, one of them.")
     deadline = time.monotonic() + timeout
+    if scheduler_file is not None and scheduler_file.exists() and not scheduler_file.is_file():
+        raise click.BadParameter(f"{scheduler_file} is a pipe or a device, not a file.", param_hint="--scheduler-file")
     while scheduler_file is not None and not scheduler_file.exists() and time.monotonic() < deadline:
         time.sleep(STAY)
     click.echo(wait_until_ready(address, workers, timeout, folder=tls_dir, file=scheduler_file))
@@ -247,7 +260,9 @@ def _slots(given: dict[str, Any]) -> list[machine.Slot]:
         return slots
     try:
         size = int(parse_bytes(given["memory"]))
-    except (ValueError, TypeError) as error:
+        if size < 1:
+            raise ValueError
+    except (ValueError, TypeError, OverflowError) as error:
         message = f"{given['memory']!r} is not a number of bytes, such as 8GB."
         raise click.BadParameter(message, param_hint="--memory") from error
     return [dataclasses.replace(slot, memory=size) for slot in slots]

@@ -17,6 +17,7 @@ from pathlib import Path
 from daskglm.topology import Node, Topology
 
 MEMORY_SHARE = 0.9  # of the machine's memory that workers may take; the rest is the system's and the scheduler's
+MOST_A_PROCESSOR = 16  # workers, or threads of one: more only wait for each other; a typing error may be 1000000
 DEATH_SECONDS = 300  # a worker that finds no scheduler for so long ends
 LOOPBACK_ONLY = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # without it the HTTP server is open to all
 
@@ -65,12 +66,18 @@ def plan(
     Raises
     ------
     ValueError
-        For less than one worker or thread.
+        For less than one worker or thread, and for more than `MOST_A_PROCESSOR` of either a processor.
     """
     nodes = topology.nodes
     count = len(nodes) if workers is None else workers
     if count < 1 or (threads is not None and threads < 1):
         raise ValueError(f"workers={workers} and threads={threads} must be at least 1")
+    processors = sum(len(core) for node in nodes for core in node.cores)
+    for name, number in (("workers", count), ("threads", threads or 1)):
+        if number > MOST_A_PROCESSOR * processors:
+            raise ValueError(
+                f"{name}={number} is more than {MOST_A_PROCESSOR} for each of the {processors} processors here"
+            )
     slots: list[Slot] = []
     if count <= len(nodes):
         runs = [nodes[k * len(nodes) // count : (k + 1) * len(nodes) // count] for k in range(count)]
