@@ -19,6 +19,7 @@ class Reason(enum.Enum):
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
     ONE_SIDE = "all weight is on one side, to which every row is given"
+    SEPARABLE = "the classes are linearly separable: without a penalty there is no optimum, coefficients grow for ever"
     NO_PROGRESS = "no step lowers the objective further in floating point"
     MAX_ITER = "max_iter iterations were made"
     CALLBACK = "the callback asked to stop"

@@ -24,11 +24,12 @@ from daskglm.messages import Problem
 from daskglm.objective import Objective
 from daskglm.problems import loaded
 from daskglm.progress import progress_bar
-from daskglm.report import Report, combine
+from daskglm.report import Reason, Report, combine
 from daskglm.settings import Settings
 from daskglm.solvers import MAX_ITER, SOLVERS
 from daskglm.solvers.auto import choose
 from daskglm.solvers.constant import constant
+from daskglm.unpenalised import settled
 
 LEAST_GAP = 1e-15  # relative gaps below which are beyond float64
 LARGEST_HESSIAN = 8 << 30  # bytes
@@ -213,13 +214,21 @@ def solve_one(
             callback=callback,
             keeper=keeper,
         )
+    solution = settled(objective, solution)
     if keeper is not None:
         keeper.finished.append(to_host(solution.point.w))
+    return solution, _report(objective, solution, (name, why), begin.before, loading, objective.waited - waited)
+
+
+def _report(
+    objective: Objective, solution: Solution, how: tuple[str, str], before: int, loading: float, waited: float
+) -> Report:
+    """The report of a solution by the solver `how` names, and why; see `Report` for the numbers."""
     engine = objective.engine
-    stages = dict.fromkeys(record["solver"] or name for record in solution.history)
-    report = Report(
+    stages = dict.fromkeys(record["solver"] or how[0] for record in solution.history)
+    return Report(
         solver="+".join(stages),
-        why=why,
+        why=how[1],
         converged=solution.reason.converged,
         reason=solution.reason.value,
         objective=solution.point.value,
@@ -237,11 +246,10 @@ def solve_one(
         workers=engine.workers,
         device=engine.device,
         repairs=engine.repairs,
-        resumed=begin.before,
-        waiting=(objective.waited - waited) / max(engine.workers * solution.seconds, 1e-9),
+        resumed=before,
+        waiting=waited / max(engine.workers * solution.seconds, 1e-9),
         history=solution.history,
     )
-    return solution, report
 
 
 def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[str, str]:
@@ -298,6 +306,9 @@ def _check_size(name: str, d: int) -> None:
 
 
 def _warn(report: Report, settings: Settings) -> None:
+    if report.reason == Reason.SEPARABLE.value:
+        warnings.warn(f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning, stacklevel=4)
+        return
     gap = report.relative_gap
     if settings.stop == "coefficients":
         reached = f"relative error of the coefficients at most {report.coefficient_error:.1e}"

@@ -1,0 +1,116 @@
+"""C = inf: separable classes are told, least squares are the shortest, coefficients that are not unique are told."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
+
+import daskglm
+from tests.conftest import make_problem
+
+SOLVERS = ("newton", "tron", "lbfgs", "gd")
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def separable(n=80, d=3):
+    X, _ = make_problem(n=n, d=d)
+    return X, np.where(X @ np.arange(1.0, d + 1) + 0.1 > 0, 1, -1)
+
+
+@every_solver
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_separable_classes_have_no_optimum_and_that_is_told(solver, tol):
+    X, y = separable()
+    with pytest.warns(ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"):
+        model = daskglm.LogisticRegression(C=math.inf, solver=solver, tol=tol, max_iter=3000).fit(X, y)
+    assert not model.report_.converged
+    assert model.score(X, y) == 1.0
+    with pytest.warns(ConvergenceWarning, match="linearly separable: the coefficients .* are some of many"):
+        svm = daskglm.LinearSVC(C=math.inf, solver=solver, tol=tol).fit(X, y)
+    assert svm.score(X, y) == 1.0
+
+
+@every_solver
+def test_classes_that_overlap_by_one_row_have_an_optimum(solver):
+    X, y = separable()
+    y[np.argmax(np.abs(X @ np.arange(1.0, 4.0)))] *= -1
+    model = daskglm.LogisticRegression(C=math.inf, solver=solver).fit(X, y)
+    assert model.report_.converged
+
+
+def test_rows_without_weight_and_one_class_of_three():
+    X, y = separable()
+    flipped = np.append(y, -y[:5])
+    weight = np.append(np.ones(len(y)), np.zeros(5))
+    with pytest.warns(ConvergenceWarning, match="no optimum"):
+        daskglm.fit(np.vstack([X, X[:5]]), flipped, C=math.inf, sample_weight=weight)
+    three = np.digitize(X[:, 0], [-0.5, 0.5])
+    with pytest.warns(ConvergenceWarning, match="no optimum"):
+        model = daskglm.fit(X, three, C=math.inf)
+    assert [part.converged for part in model.report_.parts] == [False, True, False]
+
+
+def dependent(kind, rng):
+    if kind == "wide":
+        return rng.standard_normal((12, 24)) + 1
+    X = rng.standard_normal((60, 6))
+    if kind == "constant column":
+        X[:, 3] = 2.0
+    elif kind == "copies":
+        X[:, 4], X[:, 5] = X[:, 0] - 2 * X[:, 1], X[:, 2]
+    elif kind == "scaled copies":
+        X[:, 4] = X[:, 0] - 2 * X[:, 1]
+        X *= np.logspace(-4, 4, 6)
+    return X
+
+
+@every_solver
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", ["full rank", "wide", "constant column", "copies", "scaled copies"])
+@pytest.mark.filterwarnings("ignore:gd stopped")
+def test_least_squares_are_the_shortest(kind, fit_intercept, solver):
+    rng = np.random.default_rng(3)
+    X = dependent(kind, rng)
+    y = X[:, :3] @ [1.0, -2.0, 3.0] + rng.standard_normal(len(X)) + 5
+    centre, shift = (X.mean(axis=0), y.mean()) if fit_intercept else (np.zeros(X.shape[1]), 0.0)
+    exact = np.linalg.lstsq(X - centre, y - shift, rcond=1e-12)[0]
+    if solver == "gd" and kind in ("full rank", "scaled copies"):
+        return  # it takes too long there, and says so
+    for rows in (X, sp.csr_matrix(X)):
+        model = daskglm.Ridge(alpha=0, fit_intercept=fit_intercept, solver=solver, tol=1e-9).fit(rows, y)
+        scale = np.maximum(X.std(axis=0), 1e-3)
+        np.testing.assert_allclose(model.coef_ * scale, exact * scale, atol=1e-5 * np.abs(exact * scale).max())
+        assert model.intercept_ == pytest.approx(shift - centre @ exact, abs=1e-3)
+    if kind == "wide":
+        np.testing.assert_allclose(exact, LinearRegression(fit_intercept=fit_intercept).fit(X, y).coef_, atol=1e-10)
+
+
+def test_weights_and_float32_rows_count():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((12, 24)).astype(np.float32)
+    y, weight = rng.standard_normal(12), rng.random(12) + 0.5
+    theirs = LinearRegression().fit(X.astype(np.float64), y, weight)
+    model = daskglm.Ridge(alpha=0).fit(X, y, weight)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-4)
+    several = daskglm.Ridge(alpha=0).fit(X, np.column_stack([y, -y]), weight)
+    np.testing.assert_allclose(several.coef_[1], -theirs.coef_, atol=1e-4)
+
+
+def test_a_classifiers_coefficients_that_are_not_unique_are_told():
+    X, y = make_problem(n=200, d=3)
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    with pytest.warns(ConvergenceWarning, match="columns of X are linearly dependent: the coefficients"):
+        model = daskglm.fit(X, y, C=math.inf)
+    assert model.report_.converged
+    daskglm.fit(X[:, :3], y, C=math.inf)
+
+
+def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
+    X, y = make_problem(n=400, d=3)
+    near = X[:, 0] + 1e-4 * np.random.default_rng(0).standard_normal(400)
+    for rows in (np.column_stack([X, np.zeros(400)]), np.column_stack([X, near])):
+        assert daskglm.fit(rows, y, C=math.inf, tol=1e-4).report_.converged
+    daskglm.fit(np.column_stack([X, near]).astype(np.float32), y, C=math.inf, tol=1e-2, solver="lbfgs")
