@@ -16,6 +16,7 @@ from daskglm.report import Iteration, Reason
 
 STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
 ROUNDING = 16 * np.finfo(float).eps
+LEVEL = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 AT_ONCE = 1 << 16  # entries of long vectors
 
 Callback = Callable[[Iteration], bool | None]
@@ -23,7 +24,7 @@ Callback = Callable[[Iteration], bool | None]
 
 @dataclass(frozen=True)
 class Solution:
-    """The last point of a solve, why it was the last, and the record of all."""
+    """The best point of a solve, why it ended, and the record of all points."""
 
     point: Point
     reason: Reason
@@ -40,11 +41,9 @@ class Solution:
 def relative_gap(objective: Objective, point: Point) -> float:
     """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can then be.
 
-    Of a point with a dual value: (primal - dual) / |primal|.
+    The bound is the duality gap where a point has one; the least value is then the dual's.
     """
-    if point.gap is not None:
-        return point.gap / max(abs(point.value), np.finfo(float).tiny)
-    bound = objective.bound(point)
+    bound = objective.bound(point) if point.gap is None else point.gap
     if bound == 0.0:
         return 0.0
     least = point.value - bound
@@ -119,6 +118,39 @@ class _Certificate:
         return (settled, better) if better < gap else (point, gap)
 
 
+class _Best:
+    """The point to return: the lowest of those whose values are not estimates, w = 0 included where it is known.
+
+    Of values that only rounding tells apart, the one with the smaller bound.
+    """
+
+    def __init__(self, objective: Objective, zero: Point | None) -> None:
+        self.objective, self.point = objective, zero
+        self.gap = math.inf if zero is None else relative_gap(objective, zero)
+
+    def add(self, point: Point, gap: float) -> None:
+        """Take note of a point and its relative gap."""
+        if point.certify is None and (self.point is None or self._is_above(point, gap)):
+            self.point, self.gap = point, gap
+
+    def _is_above(self, point: Point, gap: float) -> bool:
+        assert self.point is not None
+        best, value = self.point.value, point.value
+        if math.isnan(best) or math.isnan(value):
+            return math.isnan(best)
+        return not self.gap < gap if abs(value - best) <= LEVEL * abs(best) else value < best
+
+    def found(self, last: Point, reason: Reason, tol: float) -> tuple[Point, float, Reason]:
+        """The point to return after the last one, its relative gap, and why the solve ended in the light of that."""
+        if last.certify is not None:
+            last = last.certify()
+            self.add(last, relative_gap(self.objective, last))
+        if self.point is None or (reason.converged and reason is not Reason.SMALL_CHANGE):
+            return last, relative_gap(self.objective, last), reason
+        unproved = reason in (Reason.NO_PROGRESS, Reason.STALLED, Reason.MAX_ITER)
+        return self.point, self.gap, Reason.CONVERGED if unproved and self.gap <= tol else reason
+
+
 class _Stall:
     """Tells when neither the value falls beyond rounding nor the gradient's norm halves for `STALL` points."""
 
@@ -154,7 +186,7 @@ def solve(
     max_iter: int,
     stop: str = "gap",
     record: Record | None = None,
-    start_gradient_norm: float | None = None,
+    zero: Point | None = None,
     callback: Callback | None = None,
     keeper: Keeper | None = None,
 ) -> Solution:
@@ -173,16 +205,18 @@ def solve(
     stop : {"gap", "coefficients"}
         Whether `tol` is for the bound on relative suboptimality or that on the coefficients' relative error.
     record : Record, optional
-        Begun earlier, where a solver was chosen by reading rows, or for `start_gradient_norm`; default: begins now.
-    start_gradient_norm : float, optional
-        |gradient at w = 0|; default: that of the first point.
+        Begun earlier, where a solver was chosen by reading rows, or for `zero`; default: begins now.
+    zero : Point, optional
+        w = 0, where the solver starts elsewhere: its gradient's norm is the measure of the others', and it is returned
+        where nothing lower is found. Default: the first point.
     callback : callable, optional
         Gets each `Iteration`; a true answer stops the solve.
     keeper : Keeper, optional
         Writes checkpoints: those that are due before the callback is called, and the last point.
     """
     record, stall, certificate = record or Record(objective), _Stall(), _Certificate(objective, tol)
-    best: Point | None = None
+    best, point = _Best(objective, zero), zero
+    start_gradient_norm = math.nan if zero is None else float(np.linalg.norm(zero.gradient))
     met: Point | None = None  # as its solver made it, without a settled intercept
     reason: Reason | None = None
     while reason is None:
@@ -195,7 +229,7 @@ def solve(
         met = point
         point, gap = certificate.of(point)
         norm = float(np.linalg.norm(point.gradient))
-        if start_gradient_norm is None or math.isnan(start_gradient_norm):
+        if math.isnan(start_gradient_norm):
             start_gradient_norm = norm
         iteration = record.add(point, gap)
         if keeper is not None and math.isfinite(met.value):
@@ -213,19 +247,17 @@ def solve(
             reason = Reason.CALLBACK
         elif len(record.history) > max_iter:
             reason = Reason.MAX_ITER
-        later = point.gap is not None  # a dual solver's last point is its best; its values are estimates
-        if best is None or later or not point.value > best.value or (reason is not None and reason.converged):
-            best = point
-    assert best is not None
+        best.add(point, gap)
     if keeper is not None and met is not None and math.isfinite(met.value):
         keeper.after(met, len(record.history) - 1, last=True)
-    best = best.certify() if best.certify is not None else best
+    assert point is not None
+    found, gap, reason = best.found(point, reason, tol if stop == "gap" else -math.inf)
     return Solution(
-        best,
+        found,
         reason,
-        relative_gap(objective, best),
-        float(np.linalg.norm(best.gradient)) / (start_gradient_norm or 1.0),
-        coefficient_error(objective, best),
+        gap,
+        float(np.linalg.norm(found.gradient)) / (start_gradient_norm or 1.0),
+        coefficient_error(objective, found),
         record.history,
         *record.spent(),
     )

@@ -82,6 +82,10 @@ class Dual:
         self.before: int | None = None
         self.step = (1.0, 0.0)
         self.gap = 0.0 if saved is None else math.inf
+        self.kept, self.value = w, math.inf  # the best point evaluated,
+        self.lower = 0.0  # the highest dual value met: all zero have one of zero,
+        self.met, self.reached = math.inf, 0.0  # gap and dual value of the state that was certified last
+        self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
         self.w: np.ndarray | None = w if w.any() else None
         self.v = objective.xp.zeros(d + 1)
         self.change: Any = None  # of the last round, until it is committed
@@ -145,13 +149,37 @@ class Dual:
         totals = self.objective.ask(DualShape(self.plan))
         return int(totals["groups"]), math.ceil(totals["partitions"] / max(totals["groups"], 1))
 
-    def start_value(self) -> float:
-        """Objective at the start. Cost: nothing from zero for a loss of classes, else 1 pass."""
+    def start_point(self) -> Point:
+        """Where the ascent starts, as the first of its points. Cost: nothing from zero for classes, else 1 pass.
+
+        From zero the intercept starts at its best value there, and the dual variables, all zero, have a dual value of
+        zero. From elsewhere nothing is known of the dual yet.
+        """
         objective = self.objective
-        if self.w is not None or not objective.loss.classifies:
-            return objective.at(objective.xp.zeros(objective.size) if self.w is None else self.w).value
-        one = np.ones(1)
-        return float(objective.scale * objective.total_weight * losses(objective.loss.code, one, 0 * one, one))
+        if self.w is not None:
+            self.value = objective.at(self.w).value
+        else:
+            self.value = self.at_zero = self._start_at_zero()
+        return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value, by="sdca")
+
+    def _start_at_zero(self) -> float:
+        """Take the best intercept of w = 0 for the offset; return the objective there."""
+        objective, C = self.objective, self.objective.scale
+        self.kept = self.kept.copy() if objective.fit_intercept else self.kept
+        if not objective.loss.classifies:
+            point = objective.at(self.kept)
+            if not objective.fit_intercept:
+                return point.value
+            slope, curvature = float(point.gradient[-1]), C * objective.total_weight
+            self.offset = -slope / curvature
+            self.kept[-1] = self.offset
+            return point.value - 0.5 * slope * slope / curvature
+        if objective.fit_intercept and objective.sides is not None:
+            self.offset = objective.loss.best_constant(*objective.sides)
+            self.kept[-1] = self.offset
+        sides = np.array(objective.sides or (objective.total_weight, 0.0))
+        y = np.array([1.0, -1.0])
+        return float(C * losses(objective.loss.code, y, np.full(2, self.offset), sides))
 
     def point(self, value: float, gap: float) -> Point:
         """The committed state as a point whose value and gap are estimates."""
@@ -160,10 +188,24 @@ class Dual:
         return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
-        """The committed state, or w with its dual variables, with true value and gap. Cost: see `certificate`."""
+        """The best of all points evaluated, the committed state (or w with its dual variables) being one more.
+
+        With its true value; its gap is what lies between that and the highest dual value met. Cost: see `certificate`.
+        """
         found = self.certificate(w)
-        gap = max(found.primal - found.dual, 0.0)
-        return Point(self.objective, found.w, found.primal, NO_GRADIENT, found.token, gap=gap, by="sdca")
+        self.met, self.reached = found.primal - found.dual, found.dual
+        self.lower = max(self.lower, found.dual)
+        if found.primal <= self.value:
+            self.kept, self.value = found.w, found.primal
+        gap = max(self.value - self.lower, 0.0)
+        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap, by="sdca")
+
+    def start_again(self) -> None:
+        """Set all dual variables to zero, and the offset to the intercept of the best point. Cost: nothing."""
+        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.w, self.change, self.previous, self.sure = None, None, None, True
+        self.v = self.objective.xp.zeros(self.objective.n_features + 1)
+        self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
 
     # ------------------------------------------------------------------ steps
     def round(self, outer: float, inner: float) -> Totals:
@@ -213,19 +255,20 @@ class Dual:
         loss = smoothed_hinge(level)
         return Objective(
             objective.engine, Problem(loss.code, problem.positive, problem.class_weight, self.number), loss,
-            C=objective.scale, fit_intercept=objective.fit_intercept, span=2.0, weight=objective.total_weight,
+            C=objective.scale, fit_intercept=objective.fit_intercept, span=2.0, sides=objective.sides,
         )  # fmt: skip
 
-    def adopt(self, smoothed: Objective, w: np.ndarray) -> None:
-        """Take the dual variables that a smoothed primal has at w, its negative slopes. Cost: 2 passes, 1 round."""
+    def adopt(self, primal: Objective, w: np.ndarray) -> None:
+        """Take the dual variables of this primal, or a smoothed one, at w: its negative slopes. Cost: 2 passes."""
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
         self.gap = 0.0  # the slopes at w are what is wanted
         self.w, d = w, self.objective.n_features
         asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
-        self.v = smoothed.ask(asked)["own"]
-        self.objective.passes += smoothed.passes
-        self.objective.waited += smoothed.waited
-        self.previous = None
+        self.v = primal.ask(asked)["own"]
+        if primal is not self.objective:
+            self.objective.passes += primal.passes
+            self.objective.waited += primal.waited
+        self.change, self.previous, self.sure = None, None, True
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 
     # ------------------------------------------------------------------ how good it is
@@ -249,7 +292,11 @@ class Dual:
                 break
         self.read_at = self.rounds if anew else self.read_at
         w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
-        shift = objective.best_intercept(Point(objective, w, math.nan, NO_GRADIENT, token)) if len(w) == len(v) else 0.0
+        shift = 0.0
+        if objective.fit_intercept:
+            reach = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm + objective.span + 1.0
+            start = min(max(float(at[-1]) if at is not None else self.intercept, -reach), reach)
+            shift = objective.best_intercept(Point(objective, w, math.nan, NO_GRADIENT, token), start)
         losses = objective.ask(OnHull(((token, w),), np.array([[1.0, shift]])))["values"]
         primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
         dual = self._value(own, totals["side"])

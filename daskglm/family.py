@@ -148,14 +148,7 @@ class Family:
         sides = self.joint.sides(of, fold)
         span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
         objective = Objective(
-            self.engine,
-            problem,
-            self.loss,
-            C=C,
-            fit_intercept=self.joint.fit_intercept,
-            span=span,
-            weight=sum(sides),
-            sides=sides,
+            self.engine, problem, self.loss, C=C, fit_intercept=self.joint.fit_intercept, span=span, sides=sides
         )
         settings = replace(self.settings, C=C, progress=False)
         solution, report = solve_one(objective, begin, settings, self.loading, 0, None)

@@ -71,7 +71,7 @@ def fit(
         Whether to fit an intercept; it is not penalised.
     tol : float, default 1e-6
         Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
-        |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / |primal|.
+        |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / dual.
     stop : {"gap", "coefficients"}, default "gap"
         What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the features' coefficients
         (see docs/scikit-learn.md), which wants a penalty.

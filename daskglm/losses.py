@@ -57,6 +57,22 @@ class Loss:
             return abs(math.log(positive / negative)) if positive > 0 and negative > 0 else math.inf
         return 1.0 if self.classifies else largest
 
+    def best_constant(self, positive: float, negative: float) -> float:
+        """The margin z at which positive * loss(z) + negative * loss(-z) is least: the intercept of a fit with w = 0.
+
+        Parameters
+        ----------
+        positive, negative : float
+            Total weights of the two classes, both above zero.
+        """
+        if self.code == LOGISTIC:
+            return math.log(positive / negative)
+        if self.code == SQUARED_HINGE:
+            return (positive - negative) / (positive + negative)
+        side = float(positive > negative) - float(positive < negative)
+        width = 10.0 ** (SMOOTHED_HINGE - self.code) if self.code >= SMOOTHED_HINGE else 0.0
+        return side * (1.0 - width * min(positive, negative) / max(positive, negative))
+
 
 def smoothed_hinge(level: int) -> Loss:
     """The hinge with its corner rounded over a width of 10 ** -level; labels may be any numbers but zero.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from daskglm.convex import Seen, least_point
 from daskglm.engine import Engine
 from daskglm.kernels import to_host
 from daskglm.losses import Loss
@@ -103,10 +104,8 @@ class Objective:
         Whether w ends in an unpenalised intercept.
     span : float
         See `Loss.intercept_span`.
-    weight : float, optional
-        Sum of row weights; default: without class weights.
     sides : tuple of float, optional
-        Total weight of the rows of either class.
+        Total weights of positive and of negative rows (regression: of all, and 0), class weights included.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class Objective:
         C: float,
         fit_intercept: bool,
         span: float = 0.0,
-        weight: float | None = None,
         sides: tuple[float, float] | None = None,
     ) -> None:
         self.engine, self.problem, self.loss = engine, problem, loss
@@ -127,9 +125,9 @@ class Objective:
         self.fit_intercept = fit_intercept
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
-        self.total_weight = engine.facts.weight if weight is None else weight
-        self.span = span
         self.sides = sides
+        self.total_weight = engine.facts.weight if sides is None else sum(sides)
+        self.span = span
         self.passes = self.waited = 0.0
         self.xp = engine.xp
 
@@ -246,23 +244,21 @@ class Objective:
         w[-1] += self.best_intercept(point)
         return self.at(w)
 
-    def best_intercept(self, point: Point) -> float:
+    def best_intercept(self, point: Point, start: float = 0.0) -> float:
         """What to add to a point's intercept to minimise over it. Cost: 0 passes, a few rounds.
 
-        A safeguarded Newton search on cached margins.
+        A search on cached margins from `start`: see `convex.least_point`.
         """
-        b, low, high = 0.0, -math.inf, math.inf
-        for _ in range(100):
-            _, slopes, hessians = self.hull((point,), np.array([[1.0, b]]))
-            slope, curvature = float(slopes[0, -1]), float(hessians[0, -1, -1])
-            low, high = (b, high) if slope < 0 else (low, b)
-            newton = b - slope / curvature if curvature > 0 else b - math.copysign(1.0, slope)
-            if not low < newton < high:
-                newton = 0.5 * (low + high) if math.isfinite(low + high) else b - math.copysign(1.0, slope)
-            if slope == 0.0 or abs(newton - b) <= 1e-15 * (1.0 + abs(float(point.w[-1]) + newton)):
-                break
-            b = newton
-        return b
+
+        def ask(shifts: list[float]) -> list[Seen]:
+            found = self.hull((point,), np.array([[1.0, shift] for shift in shifts]))
+            values, slopes, hessians = (to_host(part) for part in found)
+            return [
+                Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
+                for k, shift in enumerate(shifts)
+            ]
+
+        return least_point(ask, start, smooth=math.isfinite(self.loss.smoothness))
 
     def sample(self, fraction: float, seed: int) -> Sample:
         """The objective on a random part of the rows, its losses scaled up to the whole; see `messages.Sampled`."""

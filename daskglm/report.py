@@ -21,6 +21,7 @@ class Reason(enum.Enum):
     ONE_SIDE = "all weight is on one side, to which every row is given"
     SEPARABLE = "the classes are linearly separable: without a penalty there is no optimum, coefficients grow for ever"
     NO_PROGRESS = "no step lowers the objective further in floating point"
+    STALLED = "the duality gap falls no further: columns of X have large means or very unlike scales, or tol is small"
     MAX_ITER = "max_iter iterations were made"
     CALLBACK = "the callback asked to stop"
     NOT_FINITE = "the objective is not finite: values are too large"

@@ -94,14 +94,7 @@ def _objective(
 ) -> Objective:
     span = loss.intercept_span(*total, engine.facts.largest_target)
     return Objective(
-        engine,
-        problem,
-        loss,
-        C=float(settings.C),
-        fit_intercept=settings.fit_intercept,
-        span=span,
-        weight=sum(total),
-        sides=total,
+        engine, problem, loss, C=float(settings.C), fit_intercept=settings.fit_intercept, span=span, sides=total
     )
 
 
@@ -190,7 +183,7 @@ def solve_one(
     name, why = _solver_of(objective, begin, settings)
     w = objective.xp.asarray(begin.w)
     max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
-    at_zero = float(np.linalg.norm(objective.at(np.zeros_like(w)).gradient)) if bool(w.any()) else None
+    zero = objective.at(np.zeros_like(w)) if bool(w.any()) else None
     _check_size(name, objective.n_features)
     waited = objective.waited
     if objective.only_side:
@@ -210,7 +203,7 @@ def solve_one(
             max_iter=max_iter,
             stop=settings.stop,
             record=record,
-            start_gradient_norm=at_zero,
+            zero=zero,
             callback=callback,
             keeper=keeper,
         )

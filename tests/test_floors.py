@@ -12,6 +12,7 @@ FLOORS = {
     "losses": 0,
     "arguments": 0,
     "duals": 0,
+    "convex": 0,
     "topology": 0,
     "report": 0,
     "npz": 0,

@@ -15,6 +15,7 @@ from daskglm.objective import Objective, Point
 ARMIJO = 1e-4  # share of the predicted decrease that must be real
 DEVICE_SIDE = 256  # features from which a factorisation is worth the device's latency
 TRIALS = 4  # steps per request when backtracking: each costs n losses
+SHORTEST = 1e-30  # part of a step: where few rows have a curvature, Newton's step may be 1e16 times too long
 ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this mean nothing
 
 
@@ -210,7 +211,7 @@ def backtrack(
     if abs(trial.value - point.value) <= ROUNDING * abs(point.value):
         return trial
     t = 1.0
-    while t > 1e-12 and slope < 0:
+    while t > SHORTEST and slope < 0:
         steps = t * 0.5 ** np.arange(1, TRIALS + 1)
         values = objective.between(point, trial, steps)
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.arguments import check_choice, check_flag, check_whole
-from daskglm.dual import NO_GRADIENT, Dual
+from daskglm.dual import Dual
 from daskglm.messages import Plan, Totals
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
@@ -50,7 +50,7 @@ def sdca(
     Parameters
     ----------
     tol : float
-        Relative gap (P - D) / |P| at which a point is certified; with `stop="model-change"` the relative change of
+        Relative gap (P - D) / D at which a point is certified; with `stop="model-change"` the relative change of
         the coefficients from one round to the next at which to stop (the rule of the Snap ML paper).
     partitioning : {"dynamic", "static", "wild"}
         Deal buckets of rows to partitions anew at each epoch, or once for all; "wild": threads share one vector
@@ -82,7 +82,7 @@ def sdca(
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
     if state is None:
-        point = Point(objective, w, dual.start_value(), NO_GRADIENT, -1, gap=math.inf, by="sdca")
+        point = dual.start_point()
     else:
         if state["sigma"] is not None:
             sigma.restore(**state["sigma"])
@@ -110,14 +110,14 @@ def sdca(
         if watch.worth_certifying(estimate, value):
             assert point.certify is not None
             point = point.certify()
-            watch.learn(point)
+            watch.learn(dual.met)
         yield replace(point, resume=now, save_rows=dual.save)
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()
         if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
             return Reason.SMALL_CHANGE
         if watch.idle >= IDLE:
-            return Reason.NO_PROGRESS
+            return Reason.STALLED
 
 
 def plan_of(options: Mapping[str, Any]) -> Plan:
@@ -207,17 +207,18 @@ class _Watch:
         self.idle = 0 if estimate < self.least else self.idle + 1
         self.least = min(self.least, estimate)
         self.foretold = math.sqrt(rate) * estimate
-        return self.factor * self.foretold <= max(self.tol, ROUNDING) * abs(value)
+        gap = self.factor * self.foretold
+        return gap <= max(self.tol, ROUNDING) * (value - gap)
 
     def start_again(self) -> None:
         """Rows have lost their dual variables: what was reached before is no measure any more."""
         self.foretold = self.last = self.least = math.inf
         self.idle = 0
 
-    def learn(self, point: Point) -> None:
+    def learn(self, gap: float) -> None:
         """Compare a true gap with what was foretold."""
-        if point.gap is not None and self.foretold > 0.0:
-            self.factor = min(max(point.gap / self.foretold, 0.1), 1e3)
+        if self.foretold > 0.0:
+            self.factor = min(max(gap / self.foretold, 0.1), 1e3)
 
 
 def _search(dual: Dual) -> tuple[float, float]:
