@@ -11,6 +11,7 @@ import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,11 +110,18 @@ def check_options_kind(value: Any) -> None:
 
 
 def check_path(value: Any, name: str) -> None:
-    """Raise TypeError unless a value is a path, or None."""
+    """Raise TypeError unless a value is the path of a folder, or None; ValueError where it is empty."""
     if value is not None and not (isinstance(value, (str, os.PathLike)) or hasattr(value, "joinpath")):
         raise TypeError(f"{name}={shown(value)} must be the path of a folder, or a URL that fsspec knows")
     if value is not None and not str(value).strip():
         raise ValueError(f"{name}={shown(value)} is empty: it must be the path of a folder, or a URL")
+
+
+def file_path(value: Any, name: str) -> Path:
+    """A value as the path of a file; raises TypeError for what is none."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}={shown(value)} must be the path of a file")
+    return Path(value)
 
 
 def check_callback(value: Any) -> None:

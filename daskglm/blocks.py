@@ -232,6 +232,8 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
         if low == high or ((y == low) | (y == high)).all():  # two classes, without hashing or sorting the rows
             _check_label(y, low, high, place)
             return ((low,) if low == high else (low, high)), (y == high).astype(np.int8) * np.int8(low != high)
+    if y.dtype.kind == "c":
+        refuse_no_numbers(y.dtype, f"{place}y")
     import pandas as pd
 
     codes, labels = pd.factorize(y)
@@ -246,7 +248,10 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
                 f"Unknown label type: continuous. {place}y has {len(labels)} different values, not all whole numbers; "
                 "a classifier wants labels of classes"
             )
-    order = np.argsort(labels, kind="stable")
+    try:
+        order = np.argsort(labels, kind="stable")
+    except TypeError as error:
+        raise ValueError(f"{place}y has labels of different kinds, which cannot be ordered: {error}") from error
     index = np.int8 if len(order) <= np.iinfo(np.int8).max else np.int32
     position = np.empty(len(order), index)
     position[order] = np.arange(len(order), dtype=index)

@@ -19,7 +19,7 @@ from daskglm.predict import checked_rows, dense, in_kind
 from daskglm.report import Report
 from daskglm.scores import accuracy
 from daskglm.settings import Settings
-from daskglm.targets import in_memory
+from daskglm.targets import in_memory, rows_of
 from daskglm.training import Trained, train
 
 
@@ -85,7 +85,8 @@ class LinearModel(BaseEstimator):
                     f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
                 )
         else:
-            X = validate_data(self, checked_rows(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            X = checked_rows(rows_of(X))
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return in_kind(X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names)
 
     def __sklearn_tags__(self) -> Any:

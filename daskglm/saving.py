@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm import npz, schema
+from daskglm.arguments import file_path
 from daskglm.logistic import LogisticRegression
 from daskglm.report import as_dict
 from daskglm.ridge import Ridge
@@ -103,7 +104,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
 
 def writable(path: str | os.PathLike) -> Path:
     """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is there."""
-    path = Path(path)
+    path = file_path(path, "path")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
     return path
@@ -131,7 +132,7 @@ def load(path: str | os.PathLike) -> Any:
     --------
     >>> model = daskglm.load("model.json")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = file_path(path, "path")
     content = _content(_text(path), path)
     return _restore(content, path)
 
