@@ -119,7 +119,7 @@ class Ridge(RegressorMixin, LinearModel):
     def _set_fitted(self, trained: Trained) -> None:
         one = len(trained.coef) == 1
         self.coef_ = trained.coef[0] if one else trained.coef
-        self.intercept_ = float(trained.intercept[0]) if one else trained.intercept
+        self.intercept_ = trained.intercept[0] if one else trained.intercept
         n_iter = np.array([part.n_iter for part in trained.report.parts], dtype=np.int32)
         self.n_iter_: Any = trained.report.n_iter if one else n_iter
         self.solver_ = trained.report.solver
