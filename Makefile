@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 # numba's disk cache does not notice edits in modules that a kernel imports, so it is keyed by their checksum
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/losses.py daskglm/duals.py daskglm/kernels/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: setup demo test test-all test-lowest lint bench clean help
+.PHONY: setup demo test test-all test-lowest compatibility lint bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -28,6 +28,9 @@ test: setup  ## the default tests
 
 test-all: setup  ## the slow ones too
 	$(RUN) -m pytest -m "slow or not slow"
+
+compatibility: setup  ## scikit-learn's own tests with our estimators, and dask-ml's (DASK_ML=checkout); a quarter of an hour
+	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML))
 
 lint: setup  ## ruff and mypy; import floors and size budgets are tests
 	$(RUN) -m ruff check .
