@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.arguments import shown
 from daskglm.inputs import is_lazy
 from daskglm.kernels import to_host
 from daskglm.report import combine
@@ -28,6 +29,8 @@ def each_strength(alpha: Any, targets: int) -> list[Any]:
     if np.ndim(alpha) == 0:
         return [alpha] * targets
     alphas = np.ravel(alpha).tolist()
+    if any(each is None for each in alphas):
+        raise ValueError(f"alpha={shown(alpha)} must be a number not below 0 for each target (C = 1 / alpha)")
     if len(alphas) not in (1, targets):
         raise ValueError(
             f"alpha has {len(alphas)} values but y has {targets} target(s): Number of targets and number of penalties "

@@ -23,6 +23,7 @@ EVERY = (*PARAMETERS, "cv", "path")
 ROWS = ("fit", "estimator", "cv", "path", "array", "client", "cluster", "score", "score lazy")  # rows as arrays
 MEMORY = ("fit", "estimator", "cv", "path", "client", "score")
 FITTING = (*(face for face in ROWS if not face.startswith("score")), "frame")
+LOSSES = ("squared_hinge", "hinge", "smoothed_hinge", "squared")  # besides "logistic", which all other rows have
 PREDICT = ("predict", "predict lazy")
 
 
@@ -254,6 +255,23 @@ ARGUMENTS = [
         ValueError,
         "out_of_core.*X is in memory",
     ),
+]
+
+NAMES = [  # of scikit-learn
+    *value("n_jobs", [0, 1.5, "two", True, NAN, [1]], PARAMETERS, "n_jobs={} must be a positive integer"),
+    *value("verbose", [-1, "yes", 1.5, None, [1]], PARAMETERS, "verbose={} must be an integer not below 0"),
+    *value("stop", ["never", 3, None, ["gap"]], PARAMETERS, "stop={} is not one of"),
+    *value("penalty", ["l1", 3, ["l2"], "none"], ("estimator",), "penalty={}"),
+    *value("l1_ratio", [0.5, "a", NAN, True, [0.0]], ("estimator",), "l1_ratio={}"),
+    *value("dual", ["yes", 3, None, [True]], ("estimator",), "dual={} must be True, False or 'auto'"),
+    *value("intercept_scaling", [2.0, "a", NAN, None], ("estimator",), "intercept_scaling={} must be 1"),
+    *value("multi_class", ["multinomial", 3, None, []], ("estimator",), "multi_class={} is not implemented"),
+    *value("alpha", [-1, NAN, INF, "a", True, 1j], ("ridge",), "alpha={} must be a (finite )?number not below 0"),
+    *value("alpha", [[1.0, 2.0], [], np.ones(3)], ("ridge",), "alpha has [023] values but y has 1 target"),
+    *value("alpha", [{}, [None], ["a"]], ("ridge",), "alpha=.* must be a (finite )?number not below 0"),
+    *value("positive", [True, "yes", 1], ("ridge",), "positive={} is not implemented"),
+    *value("copy_X", ["yes", None, 1], ("ridge",), "copy_X={} must be True or False"),
+    Bad("alpha and C", {"alpha": 1.0, "C": 2.0}, ("ridge",), ValueError, "alpha=1.0 and C=2.0 both set the penalty"),
 ]
 
 
