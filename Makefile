@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 # numba's disk cache does not notice edits in modules that a kernel imports, so it is keyed by their checksum
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/losses.py daskglm/duals.py daskglm/kernels/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: setup demo test test-all test-lowest compatibility lint bench clean help
+.PHONY: setup demo test test-all test-lowest compatibility lint audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -37,6 +37,13 @@ lint: setup  ## ruff and mypy; import floors and size budgets are tests
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
+# -S: a release that the database does not know, or no database, is a failure and not a pass
+audit: setup  ## offline checks of the locks, then pip-audit on them (wants a network)
+	$(RUN) -m pytest -q tests/test_lock.py
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)-audit/bin/pip-audit -S --no-deps --disable-pip -r requirements.lock -r requirements-cuda.lock -r requirements-deploy.lock
+
 bench: setup  ## the first benchmark and its tables
 	$(RUN) -m benchmarks run
 	$(RUN) -m benchmarks report
@@ -48,7 +55,7 @@ test-lowest:  ## the default tests on the lowest supported versions (Python 3.11
 	.venv-lowest/bin/python -m pytest -W default
 
 clean:  ## remove what the targets made
-	rm -rf .venv-lowest $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv-lowest $(VENV)-audit $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list

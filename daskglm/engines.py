@@ -12,6 +12,7 @@ from daskglm.aligned import shuffles
 from daskglm.arguments import shown
 from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
+from daskglm.installed import need_package
 from daskglm.kernels import gpu
 from daskglm.placing import Where
 from daskglm.room import load_here, memory_left
@@ -42,9 +43,10 @@ def make_engine(
         return Local(load_here(data), threads, where)
     from distributed import futures_of
 
-    from daskglm.cluster import Cluster
+    from daskglm.cluster import Cluster, on_loop
     from daskglm.whereabouts import Kept
 
+    on_loop(client, need_package(client))
     if data.arrays is None:
         pin = not futures_of(data.collections)
         return Cluster(client, Kept(client, data.lazy, pin=pin, nbytes=data.nbytes), where)
@@ -66,9 +68,10 @@ def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -
             raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
     if client is None:
         return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
-    from daskglm.cluster import Cluster
+    from daskglm.cluster import Cluster, on_loop
     from daskglm.dealt import Dealt
 
+    on_loop(client, need_package(client))
     return Cluster(client, Dealt(client, data.lazy), where)
 
 

@@ -60,6 +60,7 @@ FLOORS = {
     "aligned": 2,
     "inputs": 2,
     "engine": 2,
+    "installed": 1,
     "room": 2,
     "cluster": 2,
     "whereabouts": 2,
