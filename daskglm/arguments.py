@@ -6,6 +6,7 @@ client, a path, a dict of options, where to start) raises TypeError where it is 
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import reprlib
@@ -125,9 +126,18 @@ def file_path(value: Any, name: str) -> Path:
 
 
 def check_callback(value: Any) -> None:
-    """Raise TypeError unless a value can be called, or is None."""
-    if value is not None and not callable(value):
-        raise TypeError(f"callback={shown(value)} cannot be called: give a function of one record (a dict), or None")
+    """Raise TypeError unless a value can be called with one argument, or is None."""
+    if value is None:
+        return
+    wanted = "give a function of one record (a dict), or None"
+    if not callable(value):
+        raise TypeError(f"callback={shown(value)} cannot be called: {wanted}")
+    try:
+        inspect.signature(value).bind({})
+    except ValueError:  # of some functions in C nothing is known
+        return
+    except TypeError as error:
+        raise TypeError(f"callback={shown(value)} cannot be called with one argument ({error}): {wanted}") from error
 
 
 def starting_point(given: Any) -> tuple[Any, Any] | None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.aligned import bundles, is_delayed, is_frame, same_length, unbundle
+from daskglm.arguments import shown
 from daskglm.blocks import Block, to_block, with_order
 from daskglm.kernels import to_host
 from daskglm.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
@@ -95,6 +96,12 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     """
     for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
         refuse_masked(values, name, Place())
+        if is_delayed(values):
+            raise TypeError(
+                f"{name} is one delayed object, of unknown length: give lists of delayed blocks, X=[X] and y=[y]"
+            )
+        if is_dask(values) and not (is_frame(values) or hasattr(values, "numblocks")):
+            raise TypeError(f"{name} is a dask {type(values).__name__}: give a dask array or dataframe")
     if is_dask(X):
         return (_from_frame if is_frame(X) else _from_array)(X, y, sample_weight, classify)
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
@@ -136,7 +143,7 @@ def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
 
 def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
     """Names of the features of a frame whose column names are all strings, as scikit-learn keeps them."""
-    if not hasattr(X, "columns"):
+    if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
     used = {value for value in (y, sample_weight) if isinstance(value, str)}
     names = [name for name in X.columns if name not in used]
@@ -268,7 +275,9 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
     known = not np.isnan(lengths).any()
     _refuse_names({name: values}, X)
     if not is_dask(values):
-        values = np.asarray(to_host(values))
+        given, values = values, np.asarray(to_host(values))
+        if values.ndim == 0:
+            raise ValueError(f"{name}={shown(given)} should be a 1d array with a value for each of the rows of X")
         if not known:
             raise ValueError(
                 f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "

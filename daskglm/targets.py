@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_sample_weight
 
-from daskglm.arguments import shown
+from daskglm.arguments import is_number, shown
 from daskglm.inputs import is_lazy
 from daskglm.kernels import to_host
 from daskglm.values import Place, refuse_masked, refuse_no_numbers
@@ -52,6 +52,8 @@ def rows_of(X: Any) -> Any:
 
 def _weights(given: Any) -> Any:
     """Weights as floats, None as NaN; a number stands for all rows."""
+    if is_number(given):
+        return given
     values = np.asarray(given)
     refuse_no_numbers(values.dtype, "sample_weight")
     try:

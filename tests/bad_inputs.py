@@ -9,6 +9,8 @@ dask array). To add a row, append it to a list below; `tests/test_bad_inputs.py`
 import re
 from typing import Any, NamedTuple
 
+import dask
+import dask.bag
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
@@ -618,6 +620,48 @@ DATA = [
         MEMORY,
         (TypeError, ValueError),
         "sample_weight={1.0} has values that are not numbers",
+    ),
+]
+
+LAZILY = [  # beside dask arrays
+    *(
+        Bad(
+            f"lazy {name} {given!r:.10}",
+            spoil(part, lambda X, y, w, given=given: given),
+            ("array", "cluster", "score lazy"),
+            ValueError,
+            f"{name}=.* should be a 1d array",
+        )
+        for name, part in (("y", "y"), ("sample_weight", "w"))
+        for given in (3.0, {"a": 1}, {1.0, 2.0})
+    ),
+    Bad(
+        "X one delayed",
+        spoil("X", lambda X, y, w: dask.delayed(X)),
+        ("fit", "array", "score"),
+        TypeError,
+        "X is one delayed object",
+    ),
+    Bad(
+        "y one delayed",
+        spoil("y", lambda X, y, w: dask.delayed(y)),
+        ("fit", "array", "score"),
+        TypeError,
+        "y is one delayed object",
+    ),
+    Bad(
+        "X a bag",
+        spoil("X", lambda X, y, w: dask.bag.from_sequence([1, 2])),
+        ("fit", "array", "score"),
+        TypeError,
+        "X is a dask Bag",
+    ),
+    Bad(
+        "y a bag",
+        spoil("y", lambda X, y, w: dask.bag.from_sequence([1, 2])),
+        ("fit", "array", "score"),
+        TypeError,
+        "y is a dask Bag",
     ),
 ]
 

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
-from tests.bad_inputs import ARGUMENTS, CHUNK, DATA, LOSSES, NAMES, PREDICTIONS, SAVING, TARGETS, D, N
+from tests.bad_inputs import ARGUMENTS, CHUNK, DATA, LAZILY, LOSSES, NAMES, PREDICTIONS, SAVING, TARGETS, D, N
 from tests.conftest import make_problem
 
 X0, Y0 = make_problem(N, D)
@@ -36,7 +36,7 @@ def tail(S, first):
 
 
 def as_array(values):
-    if values is None or not hasattr(values, "shape"):
+    if values is None or not hasattr(values, "shape") or hasattr(values, "__dask_graph__"):
         return values
     if sp.issparse(values):  # chunks that nobody has cut out of the whole, which would follow indices
         parts = [dask.delayed(values[a : a + CHUNK]) for a in (0, CHUNK)] + [dask.delayed(tail(values, 2 * CHUNK))]
@@ -152,7 +152,7 @@ def same(before, after):
 
 
 def copied(values):
-    return values if hasattr(values, "__next__") else copy.deepcopy(values)
+    return values if hasattr(values, "__next__") or hasattr(values, "__dask_graph__") else copy.deepcopy(values)
 
 
 def says(row, face):
@@ -167,6 +167,7 @@ def says(row, face):
         *cases(ARGUMENTS),
         *cases(NAMES),
         *cases(DATA),
+        *cases(LAZILY),
         *cases([row._replace(faces=tuple(f for f in row.faces if f != "cv")) for row in TARGETS], loss="squared"),
         *(
             case
@@ -204,7 +205,7 @@ def test_bad_inputs_are_refused_by_name_or_place(row, face, more, running):
 
 
 def test_the_table_is_large_and_its_rows_have_names_of_their_own():
-    rows = [*ARGUMENTS, *NAMES, *DATA, *TARGETS, *PREDICTIONS, *SAVING]
+    rows = [*ARGUMENTS, *NAMES, *DATA, *LAZILY, *TARGETS, *PREDICTIONS, *SAVING]
     assert len({row.id for row in rows}) == len(rows)
     assert len(rows) >= 300
     assert {"delayed"} | {face for row in rows for face in row.faces} == set(FACES)
