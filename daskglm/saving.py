@@ -196,7 +196,7 @@ def _restore(content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.n
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
-        model.intercept_, model.n_iter_, model.solver_ = float(intercept), int(n_iter), report.solver
+        model.intercept_, model.n_iter_, model.solver_ = np.float64(intercept), int(n_iter), report.solver
     else:
         model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter
     return model
