@@ -2,6 +2,7 @@
 
 import math
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -114,3 +115,12 @@ def test_what_cannot_be_is_refused_or_told(recwarn):
     assert math.isnan(daskglm.fit(X, y, C=math.inf).report_.coefficient_error)
     with pytest.warns(Warning, match="relative error of the coefficients at most"):
         daskglm.fit(X, y, stop="coefficients", max_iter=1, solver="lbfgs")
+
+
+def test_a_cluster_proves_the_same(client):
+    X, y = make_problem(n=300, d=4)
+    lazy = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
+    for solver in ("newton", "sdca"):
+        report = daskglm.fit(*lazy, tol=1e-7, stop="coefficients", solver=solver).report_
+        assert report.coefficient_error <= 1e-7
+        assert report.converged

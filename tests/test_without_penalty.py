@@ -2,6 +2,7 @@
 
 import math
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -114,3 +115,14 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     for rows in (np.column_stack([X, np.zeros(400)]), np.column_stack([X, near])):
         assert daskglm.fit(rows, y, C=math.inf, tol=1e-4).report_.converged
     daskglm.fit(np.column_stack([X, near]).astype(np.float32), y, C=math.inf, tol=1e-2, solver="lbfgs")
+
+
+def test_a_cluster_finds_the_same(client):
+    X, y = separable()
+    lazy = da.from_array(X, chunks=(20, -1)), da.from_array(y, chunks=20)
+    with pytest.warns(ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"):
+        assert not daskglm.fit(*lazy, C=math.inf).report_.converged
+    rng = np.random.default_rng(3)
+    wide, target = rng.standard_normal((12, 24)) + 1, rng.standard_normal(12)
+    model = daskglm.Ridge(alpha=0).fit(da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6))
+    np.testing.assert_allclose(model.coef_, LinearRegression().fit(wide, target).coef_, atol=1e-8)
