@@ -26,15 +26,17 @@ from daskglm.inputs import Partitions, check_widths
 from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.presence import begin, end
+from daskglm.sending import send
 from daskglm.sessions import Failure, carries_device_memory, close, find_device, keep_only, relay
+from daskglm.spreading import Wish
+from daskglm.versions import check_cluster, check_workers
+from daskglm.waiting import running_threads
 from daskglm.whereabouts import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Whereabouts, moves
 
 logger = logging.getLogger("daskglm")
 
 MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
 STAR_WORKERS = 8  # up to so many workers answer to the client itself, more through leaders
-LOOK_SECONDS = 5.0  # how often a fit looks whether workers have come
-MOVED_BYTES = 1e8  # bytes a second that moving blocks is counted at
 TIDY_SECONDS = 5.0  # how long workers may take to forget what they no longer hold
 PROBE_SECONDS = 10.0  # how long a scheduler may take to say that it is there
 SAME_NORMS = 1e-9  # relative: sums of the same rows differ by rounding, as they are added in another order
@@ -168,19 +170,8 @@ class Cluster:
     def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
         sent: dict[int, Any] = {}
-
-        async def send_one(number: int, part: Any, address: str) -> None:
-            (sent[number],) = await client.scatter([part], workers=[address], hash=False)
-
-        async def send() -> None:
-            addresses = sorted(await client.nthreads())
-            if not addresses:
-                raise RuntimeError("the cluster has no workers to send the rows to")
-            parts = enumerate(data.split(len(addresses)))
-            await asyncio.gather(*(send_one(k, part, at) for (k, part), at in zip(parts, addresses, strict=True)))
-
         try:
-            on_loop(client, send())
+            on_loop(client, send(client, data, sent))
             rows = [sent[k] for k in sorted(sent)]
             return cls(client, Kept(client, data.from_futures(rows), pin=False, sent=rows), where)
         finally:
@@ -254,7 +245,11 @@ class Cluster:
 
     async def _start(self) -> Facts:
         """Load the partitions, open a shard on every worker and learn what the data are."""
-        await self.whereabouts.load()
+        try:
+            await self.whereabouts.load()
+        except ImportError:  # of a worker that has come meanwhile
+            await check_cluster(self.client)
+            raise
         facts, rows = await self._place()
         check_widths([rows[key] for key in self.whereabouts.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
@@ -330,7 +325,7 @@ class Cluster:
 
     async def _spread(self) -> None:
         """Let workers that have come meanwhile take a part of the blocks, if there are enough for that."""
-        threads = dict(await self.client.nthreads())
+        threads = await running_threads(self.client, keep=self._keys)
         self._wish.learn(sum(threads.get(address, 0) for address in self._keys), sum(threads.values()))
         if self._wish.is_due and (new := moves(self._keys, threads)):
             logger.info("moving %d block(s) to workers that have come", len(new))
@@ -347,6 +342,7 @@ class Cluster:
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
             by_address = await self.whereabouts.locate(keys, deadline)
+            await check_workers(self.client, list(by_address), PROBE_SECONDS)
             number = next(self._numbers)
             calls = [self._open(number, address, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
@@ -374,24 +370,3 @@ class Cluster:
         """Have a worker make a shard of its blocks."""
         recipe = await asyncio.to_thread(self.whereabouts.recipe, held)  # of a stream it holds a graph
         return await self._ask({address: held}, self.whereabouts.opening, number, held, *recipe, self.where)
-
-
-class Wish:
-    """When blocks are worth moving to workers that have none: as soon as what was lost by not doing it equals its cost.
-
-    So no more than twice the least possible time is spent, however long the fit goes on (the ski rental problem).
-    """
-
-    def __init__(self) -> None:
-        self.looked, self.lost, self.cost, self.idle, self.is_due = time.monotonic(), 0.0, 0.0, 0.0, False
-
-    def after(self, seconds: float, nbytes: int) -> bool:
-        """A round took so long; true if it is time to look for workers, or to move blocks of so many bytes."""
-        self.lost += self.idle * seconds
-        self.cost = self.idle * nbytes / MOVED_BYTES + seconds
-        self.is_due = self.idle > 0.0 and self.lost >= self.cost
-        return self.is_due or time.monotonic() > self.looked + LOOK_SECONDS
-
-    def learn(self, used: int, threads: int) -> None:
-        """So many threads of all are at work."""
-        self.looked, self.idle = time.monotonic(), 1.0 - used / max(threads, 1)

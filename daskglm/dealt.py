@@ -15,6 +15,7 @@ import dask
 from distributed import Client
 
 from daskglm.sessions import open_stream
+from daskglm.waiting import Wait, running_threads
 from daskglm.whereabouts import DataLost, deal
 
 
@@ -59,12 +60,14 @@ class Dealt:
 
     async def locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
         """Deal the partitions that no living worker has, in runs by numbers of threads."""
-        while not (alive := dict(sorted((await self.client.nthreads()).items()))):
+        wait = Wait(self.client, "workers to read the data")
+        while not (alive := await self.client.nthreads()):
             if time.monotonic() > deadline:
                 raise DataLost("the cluster has no workers left to read the data")
+            await wait.look(0)
             await asyncio.sleep(0.2)
         homeless = [key for key in self.keys if self.home.get(key) not in alive]
-        for address, part in deal(homeless, alive).items():
+        for address, part in deal(homeless, await running_threads(self.client)).items() if homeless else ():
             self.home.update({key: address for key in part})
         by_address: dict[str, list[str]] = {}
         for key in keys:

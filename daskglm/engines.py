@@ -12,7 +12,6 @@ from daskglm.aligned import shuffles
 from daskglm.arguments import shown
 from daskglm.engine import Engine, Local
 from daskglm.inputs import Partitions
-from daskglm.installed import need_package
 from daskglm.kernels import gpu
 from daskglm.placing import Where
 from daskglm.room import load_here, memory_left
@@ -44,12 +43,14 @@ def make_engine(
     from distributed import futures_of
 
     from daskglm.cluster import Cluster, on_loop
+    from daskglm.versions import check_cluster
     from daskglm.whereabouts import Kept
 
-    on_loop(client, need_package(client))
+    on_loop(client, check_cluster(client))
     if data.arrays is None:
-        pin = not futures_of(data.collections)
-        return Cluster(client, Kept(client, data.lazy, pin=pin, nbytes=data.nbytes), where)
+        persisted = [future.key for future in futures_of(data.collections)]
+        kept = Kept(client, data.lazy, pin=not persisted, nbytes=data.nbytes, persisted=persisted)
+        return Cluster(client, kept, where)
     return Cluster.from_memory(client, data, where)
 
 
@@ -70,8 +71,9 @@ def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -
         return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
     from daskglm.cluster import Cluster, on_loop
     from daskglm.dealt import Dealt
+    from daskglm.versions import check_cluster
 
-    on_loop(client, need_package(client))
+    on_loop(client, check_cluster(client))
     return Cluster(client, Dealt(client, data.lazy), where)
 
 

@@ -34,7 +34,7 @@ def sample_of(partitions: int) -> int:
     return max(LEAST, partitions // SAMPLE)
 
 
-def check_room(needed: float, there: int, whose: str, *, read: tuple[int, int] | None = None) -> None:
+def check_room(needed: float, there: int, whose: str, *, taken: int = 0, read: tuple[int, int] | None = None) -> None:
     """Raise MemoryError where data are larger than memory.
 
     Parameters
@@ -45,15 +45,18 @@ def check_room(needed: float, there: int, whose: str, *, read: tuple[int, int] |
         Bytes of memory; 0: no limit is known.
     whose : str
         Memory.
+    taken : int
+        Bytes of it that are in use by other things than the rows.
     read : tuple of int, optional
         Partitions that have been read to estimate `needed`, and how many there are.
     """
-    if not there or BESIDE * needed <= there:
+    if not there or BESIDE * needed <= there - taken:
         return
     how = "" if read is None else f" (estimated from {read[0]} of {read[1]} partitions)"
+    left = f", of which {_gib(taken)} are in use" if taken else ""
     raise MemoryError(
         f"the data need {_gib(BESIDE * needed)} of memory{how}: {_gib(needed)} of rows, and a tenth beside them; "
-        f"{whose} {_gib(there)}. Take more or larger workers, or float32 rows, or out_of_core=True to read "
+        f"{whose} {_gib(there)}{left}. Take more or larger workers, or float32 rows, or out_of_core=True to read "
         "them at every pass"
     )
 

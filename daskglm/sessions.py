@@ -99,7 +99,8 @@ async def open_stream(
     state = _session(session, dask_worker)
     async with state.lock:
         limit = dask_worker.memory_manager.memory_limit or psutil.virtual_memory().total
-        room = int(STREAM_SHARE * max(limit - psutil.Process().memory_info().rss, 0))
+        used = psutil.Process().memory_info().rss
+        room = int(STREAM_SHARE * max(limit - used, 0))
 
         def make() -> StreamedShard:
             threads = dask_worker.state.nthreads
@@ -107,6 +108,9 @@ async def open_stream(
 
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
+        except MemoryError as error:
+            here = f"worker {dask_worker.address}, which uses {used:,} bytes of {limit:,}"
+            return Failure(MemoryError(f"{here}: {error}"))
         except Exception as error:
             return Failure(error)
         state.shards[shard] = opened

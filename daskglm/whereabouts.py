@@ -15,6 +15,7 @@ from distributed import Client
 
 from daskglm.room import check_room, sample_of
 from daskglm.sessions import open_shard
+from daskglm.waiting import Wait, survey
 
 STUCK_SECONDS = 2.0  # how long to wait for lost blocks before looking whether their tasks are stuck
 REPAIR_SECONDS = 300.0  # how long lost blocks, or workers, may take to come back before the fit gives up
@@ -72,11 +73,6 @@ def _states(keys: list[str], dask_scheduler: Any = None) -> dict[str, str]:
     return found
 
 
-def _limits(dask_scheduler: Any = None) -> list[int]:
-    """On the scheduler: how much memory each worker may take."""
-    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
-
-
 def _stuck(dask_scheduler: Any = None) -> bool:
     """On the scheduler: whether tasks wait for a worker although there are workers."""
     return bool(dask_scheduler.workers and dask_scheduler.unrunnable)
@@ -100,6 +96,8 @@ class Kept:
         Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
     nbytes : int, optional
         That the rows will take; default: estimated when some partitions have been loaded.
+    persisted : sequence of str
+        Keys of data in the workers' memory already that the partitions are made of: no more room is wanted for them.
     sent : sequence of Future
         Rows that the client has sent, of which the partitions are made: they cannot be made again. They are let go of
         as soon as the partitions have been submitted, else they would stay beside the blocks.
@@ -109,9 +107,17 @@ class Kept:
     resident = True
 
     def __init__(
-        self, client: Client, lazy: Sequence[Any], *, pin: bool, nbytes: int | None = None, sent: Sequence[Any] = ()
+        self,
+        client: Client,
+        lazy: Sequence[Any],
+        *,
+        pin: bool,
+        nbytes: int | None = None,
+        persisted: Sequence[str] = (),
+        sent: Sequence[Any] = (),
     ) -> None:
-        self.client, self.lazy, self.pin, self.nbytes, self.sent = client, list(lazy), pin, nbytes, list(sent)
+        self.client, self.lazy, self.pin, self.nbytes = client, list(lazy), pin, nbytes
+        self.persisted, self.sent = list(persisted), list(sent)
         self.futures: list[Any] = []
         self.moves = 0
 
@@ -137,21 +143,26 @@ class Kept:
         Raises
         ------
         MemoryError
-            Where the rows are larger than the memory of all workers.
+            Where the rows are larger than the memory that is left on all workers, or Dask pauses workers for good.
         DataLost
             Where there are no workers for too long.
         """
         if self.nbytes is not None:
-            check_room(self.nbytes, *await self._memory())
+            await self._check_room(self.nbytes)
         self.futures = await self._submit()
         if self.sent:
             self.lazy = []
         for future in self.sent:
             future.release()
+        await self._wait_for_load()
+
+    async def _wait_for_load(self) -> None:
+        """Wait until all blocks are there, as long as workers are and go on."""
         loading, last = asyncio.ensure_future(self._loaded()), time.monotonic()
+        wait = Wait(self.client, f"{len(self.futures)} blocks to be loaded")
         try:
             while not (await asyncio.wait({loading}, timeout=STUCK_SECONDS))[0]:
-                if await self.client.nthreads():
+                if await wait.look(sum(future.status == "finished" for future in self.futures)):
                     last = time.monotonic()
                 elif time.monotonic() > last + REPAIR_SECONDS:
                     raise DataLost(f"there have been no workers for {REPAIR_SECONDS:.0f} s to load the data on")
@@ -182,12 +193,19 @@ class Kept:
                 there = [future.key for future in self.futures if future.status == "finished"]
                 sizes = await self.client.scheduler.nbytes(keys=there, summary=False)
                 needed = sum(sizes.values()) / len(there) * all_
-                check_room(needed, *await self._memory(), read=(len(there), all_))
+                await self._check_room(needed, read=(len(there), all_))
 
-    async def _memory(self) -> tuple[int, str]:
-        """Bytes that the workers have together (0: not all have a limit), and how to say so."""
-        limits = await self.client.run_on_scheduler(_limits)
-        return (sum(limits) if all(limits) else 0), f"the {len(limits)} workers have together"
+    async def _check_room(self, needed: float, read: tuple[int, int] | None = None) -> None:
+        """Raise MemoryError where rows of so many bytes are more than what the workers have left together.
+
+        While rows are `read`, what tasks take for a moment does not count.
+        """
+        own = [*self.persisted, *(future.key for future in [*self.sent, *self.futures])]
+        workers = await survey(self.client, own)
+        if all(worker.limit for worker in workers):  # else no limit is known
+            taken = sum(worker.beside(settled=read is not None) for worker in workers)
+            whose = f"the {len(workers)} workers have together"
+            check_room(needed, sum(worker.limit for worker in workers), whose, taken=taken, read=read)
 
     # ------------------------------------------------------------------ where blocks are
     async def holders(self, keys: list[str]) -> Mapping[str, Sequence[str]]:
@@ -198,6 +216,7 @@ class Kept:
         """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
         wanted = set(keys)
         look_at = time.monotonic() + STUCK_SECONDS
+        wait = Wait(self.client, f"{len(keys)} blocks to be found again")
         while True:
             await self._check_lost(wanted)
             holders = await self.holders(keys)
@@ -212,6 +231,7 @@ class Kept:
                 raise DataLost(f"{len(keys)} blocks were asked for and not all came back in {REPAIR_SECONDS:.0f} s")
             if now > look_at:
                 look_at = now + STUCK_SECONDS
+                await wait.look(sum(map(len, by_address.values())))
                 if self.lazy and await self.client.run_on_scheduler(_stuck):
                     await self._submit_again({key for key in keys if not holders.get(key)})
             await asyncio.sleep(0.05)
@@ -249,7 +269,7 @@ class Kept:
                 self.futures[i] = self.client.submit(
                     _same, future, key=name, workers=[address], allow_other_workers=True, pure=False
                 )
-        await self._loaded()
+        await self._wait_for_load()
 
 
 def deal(parts: Sequence[Any], threads: Mapping[str, int]) -> dict[str, list[Any]]:

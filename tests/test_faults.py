@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import daskglm
-from daskglm.cluster import Wish
+from daskglm.spreading import Wish
 from daskglm.whereabouts import ClusterLost, deal, moves
 from tests.conftest import make_problem
 from tests.hosts import HERE, Hosts, refusal
@@ -117,7 +117,7 @@ def test_a_worker_stopped_for_good_is_given_up_by_the_scheduler():
 @pytest.mark.parametrize("kept", [True, False], ids=["in-memory", "out-of-core"])
 @pytest.mark.parametrize("solver", ["gd", "sdca"])
 def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch, kept, solver):
-    monkeypatch.setattr("daskglm.cluster.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("daskglm.spreading.LOOK_SECONDS", 0.1)
     with cluster_of(1) as (cluster, client):
 
         def grow():
@@ -141,7 +141,7 @@ def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch,
 
 @pytest.mark.slow
 def test_a_worker_that_comes_is_left_alone_where_there_is_no_block_to_spare(monkeypatch):
-    monkeypatch.setattr("daskglm.cluster.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("daskglm.spreading.LOOK_SECONDS", 0.05)
     with cluster_of(1) as (cluster, client):
 
         def grow():

@@ -60,9 +60,12 @@ FLOORS = {
     "aligned": 2,
     "inputs": 2,
     "engine": 2,
-    "installed": 1,
     "room": 2,
     "cluster": 2,
+    "waiting": 2,
+    "sending": 2,
+    "spreading": 2,
+    "versions": 2,
     "whereabouts": 2,
     "dealt": 2,
     "targets": 3,
@@ -137,7 +140,7 @@ WITHIN = {  # edges between modules of one floor
     ("problems", "settings"), ("names", "settings"), ("training", "problems"), ("training", "settings"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
-    ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
+    ("sending", "inputs"), ("sending", "waiting"), ("cluster", "sending"), ("cluster", "spreading"), ("dealt", "waiting"), ("whereabouts", "waiting"), ("cluster", "waiting"), ("cluster", "versions"), ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("driver", "coefficients"), ("training", "unpenalised"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"), ("joint", "objective"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("inputs", "aligned"), ("scores", "predict"), ("progress", "driver"), ("cli", ""),
@@ -153,7 +156,19 @@ COMPOSES = {
     "solvers.staged": {"solvers.sdca", "solvers.lbfgs", "solvers.newton", "solvers.tron", "solvers.proximal"},
 }
 ONLY_IN = {
-    "distributed": {"cluster", "whereabouts", "dealt", "engines", "room", "cli", "launch.ready", "launch.commands"},
+    "distributed": {
+        "cluster",
+        "sending",
+        "waiting",
+        "versions",
+        "whereabouts",
+        "dealt",
+        "engines",
+        "room",
+        "cli",
+        "launch.ready",
+        "launch.commands",
+    },
     "cupy": {
         "kernels.cuda",
         *(

@@ -1,0 +1,125 @@
+"""A scheduler and two supervised workers as processes of their own, and what can happen to them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+FAULTS = ("none", "none", "none", "kill", "kill client", "stop", "retire", "NaN", "one class", "callback")
+STOPPED_SECONDS = 3.0
+CLIENT_SECONDS = 120.0  # of a client that is to be killed at most, on a machine that is busy otherwise
+EVENTS = "1000"  # that Dask keeps in its logs; it keeps 100,000, and until then its memory grows
+
+
+class Processes:
+    """The cluster: a scheduler, a worker `a` that is only ever stopped for a while, and a worker `b` that is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": EVENTS,
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",  # the tasks at work are not its cause
+            "OMP_NUM_THREADS": "1",
+        }
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+        where = folder / "scheduler.json"
+        here = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+        self._start("scheduler", "distributed.cli.dask_scheduler", *here, "--scheduler-file", str(where))
+        while not where.exists():
+            time.sleep(0.1)
+        time.sleep(0.2)
+        self.address = json.loads(where.read_text())["address"]
+        self.start_worker("a")
+        self.start_worker("b")
+
+    def _start(self, name: str, module: str, *arguments: str) -> None:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            command = [sys.executable, "-m", module, *arguments]
+            self.started[name] = subprocess.Popen(
+                command, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def start_worker(self, name: str) -> None:
+        """Start a worker and its nanny, which starts it again when it is killed."""
+        more = ("--nthreads", "1", "--memory-limit", "2GB", "--name", name, "--dashboard-address", "127.0.0.1:0")
+        scratch = ("--local-directory", str(self.folder))
+        self._start(name, "distributed.cli.dask_worker", self.address, *more, *scratch)
+
+    def worker(self, name: str) -> psutil.Process | None:
+        """The worker process under a nanny, where there is one now."""
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self.started[name].pid).children():
+                if "spawn_main" in " ".join(child.cmdline()):
+                    return child
+        return None
+
+    def ensure(self, client: Any) -> None:
+        """Wait for both workers; starts the one that was retired."""
+        deadline = time.monotonic() + 120
+        while len(client.nthreads()) < 2:
+            if self.started["b"].poll() is not None:
+                self.start_worker("b")
+            if time.monotonic() > deadline:
+                raise RuntimeError("the workers did not come back in 120 s")
+            time.sleep(0.2)
+
+    def close(self) -> None:
+        """End all."""
+        for process in self.started.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    # ------------------------------------------------------------------ faults
+    def strike(self, fault: str, client: Any) -> None:
+        """What happens amid a fit."""
+        if fault == "kill" and (worker := self.worker("b")):
+            worker.kill()
+        elif fault == "stop":
+            name = "a" if time.time() % 2 < 1 else "b"
+            if worker := self.worker(name):
+                worker.suspend()
+                threading.Timer(STOPPED_SECONDS, self._resume, (worker,)).start()
+        elif fault == "retire":
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            address = [at for at, about in workers.items() if about["name"] == "b"]
+            if address:
+                client.retire_workers(address, close_workers=True)
+        elif fault == "callback":
+            raise RuntimeError("the callback fails")
+
+    @staticmethod
+    def _resume(worker: psutil.Process) -> None:
+        with contextlib.suppress(psutil.Error):
+            worker.resume()
+
+    def killed_client(self, number: int) -> bool:
+        """Have another process begin a fit on this cluster, and kill it after its second iteration, or after a while.
+
+        Returns whether the fit was under way.
+        """
+        code = f"from benchmarks.soak.fits import fit_for_ever; fit_for_ever({self.address!r}, {number})"
+        command = [sys.executable, "-c", code]
+        with (
+            open(self.folder / "client.log", "ab") as log,
+            subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=log) as process,
+        ):
+            assert process.stdout is not None
+            timer = threading.Timer(CLIENT_SECONDS, process.kill)
+            timer.start()
+            under_way = any(b"iteration 2" in line for line in process.stdout)
+            assert process.poll() in (None, -signal.SIGKILL), "the client that was to be killed ended before"
+            process.kill()
+            timer.cancel()
+        return under_way
