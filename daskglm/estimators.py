@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from daskglm.arguments import check_flag, starting_point
+from daskglm.decisions import predicted
 from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names, is_lazy
 from daskglm.kernels import on_device
@@ -165,15 +166,4 @@ def same(scores: np.ndarray) -> np.ndarray:
 
 def labels(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The classes of the largest decision values."""
-    return classes[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Probabilities of the classes, (n, classes), by the logistic function."""
-    from scipy.special import expit
-
-    if scores.ndim == 1:
-        return np.stack([expit(-scores), expit(scores)], axis=1)
-    p = expit(scores)
-    total = p.sum(axis=1, keepdims=True)
-    return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / scores.shape[1])
+    return classes[predicted(scores)]

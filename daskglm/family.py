@@ -8,21 +8,16 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import check_random_state
 
-from daskglm.blocks import labels_of
 from daskglm.engine import Engine
-from daskglm.folds import stratified
 from daskglm.inputs import Partitions, partitions
 from daskglm.joint import Columns, Joint
 from daskglm.kernels import to_host
@@ -33,8 +28,8 @@ from daskglm.problems import loaded
 from daskglm.report import Reason, Report, combine
 from daskglm.settings import Settings
 from daskglm.solvers.together import Solved, together
+from daskglm.splits import divide
 from daskglm.training import Begin, solve_one
-from daskglm.values import Place
 
 DENSE_FEATURES = 1000  # up to which Hessians are formed
 SPARSE_FEATURES = 500
@@ -63,6 +58,7 @@ class Family:
     problems: list[Problem]
     folds: Folds | None
     loading: float
+    data: Partitions
     joint: Joint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,10 +70,8 @@ class Family:
             self.engine, problem, self.loss, names, labels, fit_intercept=bool(self.settings.fit_intercept)
         )
         for fold in range(self.n_folds):
-            for of in range(len(self.problems)):
-                positive, negative = self.joint.sides(of, fold)
-                if names and not (positive > 0 and negative > 0):
-                    raise ValueError(f"fold {fold} has no rows of class {names[of]!r}, or none of others, to train on")
+            if not sum(self.joint.sides(0, fold)) > 0:
+                raise ValueError(f"cv: all rows that fold {fold} trains on have weight zero")
 
     def columns(self, Cs: np.ndarray) -> Columns:
         """Problems of all classes, folds and values of C, in this order, C fastest; without folds those of all rows."""
@@ -94,16 +88,18 @@ class Family:
         W = np.zeros((len(columns), self.joint.size)) if start is None else start.copy()
         losses, counts = np.zeros(len(columns)), np.zeros((len(columns), 4))
         reports: list[Report | None] = [None] * len(columns)
-        if self._can_be_joint(columns):
+        alone = self._one_sided(columns)  # these need no solver
+        jointly = np.flatnonzero(~alone) if self._can_be_joint(columns) else np.empty(0, int)
+        if len(jointly):
             began, passes, rounds = time.perf_counter(), self.joint.passes, self.joint.rounds
             max_iter = JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
-            solved = together(self.joint, columns, start, tol=float(self.settings.tol), max_iter=max_iter)
-            W, losses, counts = solved.found.W, solved.found.losses, solved.found.counts
+            begin = None if start is None else start[jointly]
+            solved = together(self.joint, columns.take(jointly), begin, tol=float(self.settings.tol), max_iter=max_iter)
+            W[jointly], losses[jointly], counts[jointly] = solved.found.W, solved.found.losses, solved.found.counts
             spent = (time.perf_counter() - began, self.joint.passes - passes, self.joint.rounds - rounds)
-            reports = [
-                None if solved.reasons[p] is Reason.NO_PROGRESS else self._report(solved, p, spent)
-                for p in range(len(columns))
-            ]
+            for k, p in enumerate(jointly.tolist()):
+                if solved.reasons[k] is not Reason.NO_PROGRESS:
+                    reports[p] = self._report(solved, k, spent)
         left = [p for p, report in enumerate(reports) if report is None]
         chosen: dict[tuple[int, float], tuple[str, str]] = {}  # what suits a problem suits it in other folds
         for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
@@ -111,10 +107,28 @@ class Family:
             solver, why = chosen.get(kind, (None, ""))
             begin = Begin(self._start(columns, p, W, reports), solver=solver, why=why)
             W[p], report = self._alone(columns, p, begin)
-            reports[p], chosen[kind] = report, (report.solver.split("+")[0], report.why)
+            reports[p] = report
+            if not alone[p]:
+                chosen[kind] = report.solver.split("+")[0], report.why
         if left and self.n_folds and (columns.fold >= 0).any():
             losses, counts = self.joint.score(columns, W)
         return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
+
+    def means(self, paths: np.ndarray) -> np.ndarray:
+        """Means (problems, size) over the folds (problems, folds, size) that train on two classes; else zero."""
+        columns = self.columns(np.ones(1))
+        two = ~self._one_sided(columns).reshape(len(paths), -1, 1)
+        mean: np.ndarray = (paths * two).sum(axis=1) / np.maximum(two.sum(axis=1), 1)
+        return mean
+
+    def _one_sided(self, columns: Columns) -> np.ndarray:
+        """Problems (a mask) with weight on one side only and an intercept to tell it; see `Objective.only_side`."""
+        alone = np.zeros(len(columns), bool)
+        if self.loss.classifies and self.joint.fit_intercept:
+            for of, fold in set(zip(columns.of.tolist(), columns.fold.tolist(), strict=True)):
+                if min(self.joint.sides(of, fold)) <= 0.0:
+                    alone |= (columns.of == of) & (columns.fold == fold)
+        return alone
 
     def _can_be_joint(self, columns: Columns) -> bool:
         facts, d = self.engine.facts, self.joint.n_features
@@ -124,14 +138,8 @@ class Family:
             and self.engine.device == "cpu"
             and math.isfinite(self.loss.smoothness)
             and bool(np.isfinite(columns.C).all())
-            and not self._one_sided(columns)
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )
-
-    def _one_sided(self, columns: Columns) -> bool:
-        """Whether one side of a problem has no weight; see `Objective.only_side`."""
-        pairs = set(zip(columns.of.tolist(), columns.fold.tolist(), strict=True))
-        return self.loss.classifies and any(min(self.joint.sides(of, fold)) <= 0.0 for of, fold in pairs)
 
     def _start(self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]) -> np.ndarray:
         """Where a problem starts: where it is, or if that is nowhere at the solution of the next smaller C."""
@@ -193,7 +201,14 @@ class Family:
 
 @contextlib.contextmanager
 def opened(
-    X: Any, y: Any, settings: Settings, *, sample_weight: Any = None, client: Any = None, cv: Any = False
+    X: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    sample_weight: Any = None,
+    client: Any = None,
+    cv: Any = False,
+    split_params: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Family]:
     """Load the rows for as long as the context lasts.
 
@@ -203,53 +218,22 @@ def opened(
         As of `training.train`.
     cv : int, splitter, iterable of (train, test), None or False
         Folds: None is 5, False none at all. Dask collections take numbers only.
+    split_params : mapping
+        Arguments of the splitter's `split`, such as groups.
 
     Raises
     ------
     ValueError
-        For arguments out of range, before any work; for bad data; for folds without rows of a class to train on.
+        For arguments out of range, before any work; for bad data; for folds whose rows to train on have no weight.
     """
     loss = settings.check()
     data = partitions(X, y, sample_weight, classify=loss.classifies)
-    folds = None if cv is False else divide(data, cv, settings.random_state)
+    folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
     with loaded(data, settings, client) as on:
         if on.engine.device != "cpu" and folds is not None:
             raise ValueError("cross-validation in one pass wants rows in host memory: give device='cpu'")
         problems = [problem for problem, _ in on.problems]
-        yield Family(on.engine, loss, settings, on.classes, problems, folds, on.seconds)
-
-
-def divide(data: Partitions, cv: Any, random_state: Any) -> Folds:
-    """Folds as scikit-learn's for data in memory; for lazy data drawn at random, class by class in each partition."""
-    if data.arrays is None:
-        n = 5 if cv is None else cv
-        if not isinstance(n, (int, np.integer)) or n < 2:
-            raise ValueError(f"cv={cv!r}: dask collections take a number of folds of at least 2, which are then drawn")
-        seed = random_state if isinstance(random_state, (int, np.integer)) else None
-        seed = int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
-        return Folds(f"{n} drawn from {seed}", _each_its_own(int(n)), seed)
-    X, y, _ = data.arrays
-    n = X.shape[0]
-    if data.classify and (cv is None or isinstance(cv, (int, np.integer))):
-        splitter = StratifiedKFold(5 if cv is None else cv)
-        labels, codes = labels_of(np.asarray(y), Place())
-        group = stratified(codes, len(labels), splitter.n_splits)
-        return Folds(uuid.uuid4().hex, _each_its_own(splitter.n_splits), None, group)
-    group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
-    for fold, (train, test) in enumerate(check_cv(cv).split(np.zeros(n), y)):
-        role = np.full(n, 2, np.int8)
-        role[train] = 0
-        if (role[test] == 0).any():
-            raise ValueError(f"cv: fold {fold} has rows both to train on and to hold out")
-        role[test] = 1
-        group, kinds = pd.factorize(3 * group + role)  # hashing: np.unique of whole rows took seconds
-        table = np.concatenate([table[kinds // 3], kinds[:, None] % 3], axis=1)
-    return Folds(uuid.uuid4().hex, tuple(map(tuple, table.tolist())), None, group.astype(np.int16))
-
-
-def _each_its_own(n: int) -> tuple[tuple[int, ...], ...]:
-    """Roles of groups that are held out in one fold each."""
-    return tuple(tuple(int(g == v) for v in range(n)) for g in range(n))
+        yield Family(on.engine, loss, settings, on.classes, problems, folds, on.seconds, data)
 
 
 def warn(reports: Sequence[Report], tol: float) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from daskglm.batch_requests import EvaluateMany, JointRequest, WeighGroups
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
-from daskglm.messages import EvaluateMany, Problem, Totals, WeighGroups, roles_of
+from daskglm.messages import Problem, Totals, roles_of
 from daskglm.objective import excess_of
 
 ROUNDED = 1e-8  # share of a gradient that a Newton step may leave by rounding
@@ -126,7 +127,7 @@ class Joint:
         self.labels = labels
         self.radius = math.hypot(engine.facts.largest_row_norm, float(fit_intercept))
 
-    def ask(self, request: EvaluateMany | WeighGroups) -> Totals:
+    def ask(self, request: JointRequest) -> Totals:
         """Pass a request to the engine, counting joint passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)

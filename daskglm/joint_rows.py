@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.batch_requests import EvaluateMany, WeighGroups
 from daskglm.blocks import Block
 from daskglm.folds import groups
 from daskglm.kernels import host, many, many_csr, to_host
 from daskglm.kernels.columns import LEFT, RIGHT
-from daskglm.messages import EvaluateMany, Facts, Folds, JointRequest, Problem, Totals, WeighGroups, roles_of
+from daskglm.messages import Facts, Folds, Problem, Totals, roles_of
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS, LEAST_ROWS = 1024, 64
@@ -40,7 +41,7 @@ class JointMemo:
 
 def together(
     problem: Problem,
-    request: JointRequest,
+    request: EvaluateMany | WeighGroups,
     blocks: Sequence[Block],
     memos: Sequence[Any],
     facts: Facts,

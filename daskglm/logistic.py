@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.estimators import Classifier, probabilities
+from daskglm.decisions import probabilities
+from daskglm.estimators import Classifier
 
 
 class LogisticRegression(Classifier):

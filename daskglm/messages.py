@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.batch_requests import GatheredRows, JointRequest
+
 Totals = dict[str, Any]
 
 
@@ -280,57 +282,6 @@ class Sampled:
     seed: int
 
 
-@dataclass(frozen=True)
-class EvaluateMany:
-    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1 pass.
-
-    Parameters
-    ----------
-    classes : tuple
-        Positive labels; empty: a regression.
-    of : (P,) array
-        Index into `classes` of each problem.
-    fold : (P,) array
-        Fold that is held out of each problem; -1: none.
-    gram : tuple of int
-        Problems whose Gram is wanted.
-    by_group : bool
-        Whether gradients and Grams come by group of rows, instead of over the rows that are trained on.
-    part : tuple (every, first)
-        Of the tiles of rows, visit each `every`-th beginning with number `first`.
-    anchors : (Q, size) array, optional
-        Points that margins are compared with.
-    anchor : (P,) array, optional
-        Which of them each problem's margins are compared with.
-    score : bool
-        Whether rows held out are all that is asked for: values, zero for other groups, and counts.
-
-    Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
-    ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
-    that of the anchor) ** `kernels.many.MOMENT`, grams (groups or 1, Grams, size, size).
-    Of wide sparse rows there are no moments and Grams.
-    """
-
-    W: np.ndarray
-    of: np.ndarray
-    fold: np.ndarray
-    classes: tuple[Any, ...] = ()
-    gram: tuple[int, ...] = ()
-    by_group: bool = False
-    part: tuple[int, int] = (1, 0)
-    anchors: np.ndarray | None = None
-    anchor: np.ndarray | None = None
-    score: bool = False
-
-
-@dataclass(frozen=True)
-class WeighGroups:
-    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups, classes). 0 passes."""
-
-    classes: tuple[Any, ...]
-
-
-JointRequest = EvaluateMany | WeighGroups
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest | JointRequest
 
@@ -387,4 +338,4 @@ def add(parts: list[Totals]) -> Totals:
 
 def size_of(totals: Totals) -> int:
     """Bytes of the arrays in a reply."""
-    return sum(value.nbytes for value in totals.values() if isinstance(value, np.ndarray))
+    return sum(value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows)))

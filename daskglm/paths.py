@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,15 +18,39 @@ from daskglm.inputs import is_lazy
 from daskglm.settings import Settings
 from daskglm.training import Trained
 
+MOST_VALUES = 10_000  # of C: each is a problem per class and fold, with coefficients of its own in memory
+
+
+def grid_of_C(given: Any, name: str) -> np.ndarray:
+    """Values of C: a sequence as it is, for a number so many from 1e-4 to 1e4; raises ValueError for anything else."""
+    if isinstance(given, numbers.Integral) and not isinstance(given, bool):
+        if not 1 <= int(given) <= MOST_VALUES:
+            raise ValueError(f"{name}={given!r}: a number of values of C must be from 1 to {MOST_VALUES:,}")
+        return np.logspace(-4, 4, int(given))
+    if not np.iterable(given):
+        raise ValueError(f"{name}={given!r:.200} must be a positive integer or a sequence of positive numbers")
+    return values_of_C(given, name)
+
 
 def values_of_C(given: Any, name: str) -> np.ndarray:
     """A sequence of positive numbers as an array; raises ValueError for anything else."""
     try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}={given!r} is not a sequence of numbers") from error
-    if values.ndim != 1 or not len(values) or not (values > 0).all():
-        raise ValueError(f"{name}={given!r} must be a sequence of positive numbers")
+        items = [] if isinstance(given, (str, bytes, Mapping)) else list(given)
+    except TypeError as error:
+        raise ValueError(f"{name}={given!r:.200} is not a sequence of numbers") from error
+    wrong = [item for item in items if not isinstance(item, numbers.Real) or isinstance(item, (bool, np.bool_))]
+    if wrong or not items:
+        among = f"; {wrong[0]!r:.80} is none" if wrong else ""
+        raise ValueError(f"{name}={given!r:.200} must be a sequence of positive numbers{among}")
+    try:
+        values = np.array([float(item) for item in items])
+    except OverflowError as error:
+        raise ValueError(f"{name}={given!r:.200} has a number too large for a float") from error
+    if not (values > 0).all():
+        first = values[~(values > 0)][0]
+        raise ValueError(f"{name}={given!r:.200} must be a sequence of positive numbers; {first:g} is none")
+    if len(values) > MOST_VALUES:
+        raise ValueError(f"{name} has {len(values):,} values, more than the {MOST_VALUES:,} that are solved at once")
     return values
 
 

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from daskglm.ascent import Ascent, Side
+from daskglm.batch_requests import JointRequest, ScoreHeldOut
 from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
+from daskglm.held_out_rows import score_held_out
 from daskglm.joint_rows import together
 from daskglm.kernels import for_rows, gram_side, home_of, host
 from daskglm.memos import Memo
@@ -26,7 +28,6 @@ from daskglm.messages import (
     Facts,
     HessianVector,
     InBall,
-    JointRequest,
     OnHull,
     Problem,
     Request,
@@ -114,6 +115,8 @@ class Shard:
             return self._in_ball(problem.code, request, memos)
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
+        if isinstance(request, ScoreHeldOut):
+            return score_held_out(problem, request, self.blocks, self.facts.n_features or 0, self._each)
         if isinstance(request, JointRequest):
             return together(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)

@@ -21,7 +21,7 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
     partition, first, _ = block.spans[0]
     jitter = np.random.default_rng([seed, partition + 1, first]).random(many)
     rows = np.minimum(((np.arange(many) + jitter) * (n / many)).astype(np.int64), n - 1)
-    X = _take(block.X, rows)
+    X = take(block.X, rows)
     weight = None if block.weight is None else block.weight[rows]
     share = many / n
     facts = replace(
@@ -34,7 +34,8 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
     return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows))
 
 
-def _take(X: Any, rows: np.ndarray) -> Any:
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a block's X, copied: of the same kind."""
     if not isinstance(X, Pattern):
         return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else X[rows]
     counts = np.diff(X.indptr)[rows]
