@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.chunks import Span
+from daskglm.containers import plain
+from daskglm.frames import frame_rows, numbers
 from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
 from daskglm.messages import Facts
 from daskglm.sparse_rows import canonical, is_sparse
@@ -146,8 +148,9 @@ def kind(block: Block) -> tuple[Any, ...]:
 # ---------------------------------------------------------------------------- X
 def float_rows(X: Any, place: Place) -> Any:
     """Rows as C ordered float arrays or canonical CSR, on the device where X is."""
+    X = plain(X)
     if hasattr(X, "iloc"):
-        return _frame_rows(X, place)
+        return frame_rows(X, place)
     if is_sparse(X):
         return canonical(X, place)
     refuse_masked(X, "X", place)
@@ -155,20 +158,9 @@ def float_rows(X: Any, place: Place) -> Any:
     X = xp.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
+    if X.dtype.kind in "OUST":
+        return np.ascontiguousarray(numbers(X, place))
     return xp.ascontiguousarray(as_float(X, f"{place}X"))
-
-
-def _frame_rows(frame: Any, place: Place) -> Any:
-    for name, dtype in frame.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "fiub":
-            raise ValueError(f"{place}column {name!r} has dtype {dtype}; encode it as numbers before fit")
-    if on_device(frame):  # cuDF; missing values become NaN, which the check of values reports
-        exact = all(dtype == np.float32 or (dtype.kind in "biu" and dtype.itemsize <= 2) for dtype in frame.dtypes)
-        floats = frame.astype(np.float32 if exact else np.float64)
-        return gpu().xp.ascontiguousarray(floats.to_cupy(na_value=np.nan))
-    if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
-        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
 
 
 def _norms(rows: Any, place: Place) -> tuple[float, float]:
@@ -195,6 +187,7 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 
 # ---------------------------------------------------------------------------- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    values = plain(values)
     refuse_masked(values, name, place)
     values = to_host(values) if on_device(values) or not hasattr(values, "to_numpy") else values.to_numpy()
     values = np.asarray(values)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from daskglm.arguments import check_flag, starting_point
+from daskglm.containers import plain
 from daskglm.decisions import predicted
 from daskglm.engines import awaitable_on
 from daskglm.inputs import feature_names, is_lazy
@@ -54,6 +55,7 @@ class LinearModel(BaseEstimator):
         """Data as solvers want them, and the names of the features; raises ValueError without y."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
         names = feature_names(X, y, sample_weight)
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
 
@@ -77,7 +79,10 @@ class LinearModel(BaseEstimator):
 
     def _values(self, X: Any, finish: Any, like: np.ndarray, names: Any = None) -> Any:
         check_is_fitted(self)
-        if hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
+        X = plain(X)
+        if isinstance(X, (list, tuple)) and is_lazy(X):
+            X = list(X)
+        elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
             if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
                 _check_feature_names(self, X._meta, reset=False)
             if X.ndim != 2 or X.shape[1] != self.n_features_in_:

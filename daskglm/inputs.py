@@ -18,9 +18,10 @@ import numpy as np
 from daskglm.aligned import bundles, is_delayed, is_frame, same_length, unbundle
 from daskglm.arguments import shown
 from daskglm.blocks import Block, to_block, with_order
+from daskglm.containers import is_future, plain
 from daskglm.kernels import to_host
 from daskglm.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
-from daskglm.values import Place, refuse_masked
+from daskglm.values import Place, refuse_masked, refuse_no_numbers
 
 logger = logging.getLogger("daskglm")
 
@@ -47,7 +48,7 @@ class Partitions:
         if self.columns is not None:
             return len(self.columns)
         X = self.collections[0] if self.arrays is None and self.collections else (self.arrays or (None,))[0]
-        return int(X.shape[1]) if X is not None and len(X.shape) == 2 else None
+        return int(X.shape[1]) if X is not None and not is_delayed(X) and len(X.shape) == 2 else None
 
     def load(self) -> list[Block]:
         """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
@@ -94,6 +95,7 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     ValueError
         Where X, y and weights do not fit together, before anything is scheduled.
     """
+    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
     for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
         refuse_masked(values, name, Place())
         if is_delayed(values):
@@ -126,6 +128,19 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     return Partitions((X, y, sample_weight), [], columns, classify=classify)
 
 
+def _refuse_columns(columns: list[Any]) -> None:
+    """Raise for names of columns that stand for more than one, and, as scikit-learn does, for strings among others."""
+    if len(set(columns)) < len(columns):
+        twice = sorted({repr(name) for name in columns if columns.count(name) > 1})
+        raise ValueError(f"X has more than one column of the name {', '.join(twice)}: rename or drop one of each")
+    kinds = sorted({type(name).__qualname__ for name in columns})
+    if len(kinds) > 1 and "str" in kinds:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your input has "
+            f"{kinds} as feature name / column name types. Convert them: X.columns = X.columns.astype(str)"
+        )
+
+
 def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
     """Raise ValueError for a name of a column where X has none."""
     for name, values in given.items():
@@ -145,6 +160,7 @@ def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | Non
     """Names of the features of a frame whose column names are all strings, as scikit-learn keeps them."""
     if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
+    _refuse_columns(list(X.columns))
     used = {value for value in (y, sample_weight) if isinstance(value, str)}
     names = [name for name in X.columns if name not in used]
     return np.asarray(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
@@ -163,8 +179,7 @@ def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     features = [name for name in X.columns if name not in named.values()]
     for name in features:
         dtype = X.dtypes[name]
-        if getattr(dtype, "kind", "O") not in "fiub":
-            raise ValueError(f"column {name!r} has dtype {dtype}; encode it as numbers before fit")
+        refuse_no_numbers(dtype, f"column {name!r}")
     beside = {}
     for name, values in given.items():
         if values is None or name in named:
@@ -305,7 +320,7 @@ def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Part
         if len(values) != len(X):
             raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
         others.append(list(values))
-    return Partitions(None, _blocks(list(X), others, classify), None, (), classify)
+    return Partitions(None, _blocks(list(X), others, classify), None, tuple(X), classify)
 
 
 def _blocks(X: list[Any], others: list[list[Any]], classify: bool) -> list[Any]:
@@ -326,10 +341,11 @@ def _rows(values: Any, run: slice) -> Any:
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is a dask collection or a list of delayed blocks."""
-    return hasattr(X, "__dask_graph__") or (
-        isinstance(X, (list, tuple)) and len(X) > 0 and all(hasattr(part, "__dask_graph__") for part in X)
-    )
+    """Whether X is a dask collection or a list of delayed blocks or futures."""
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(hasattr(part, "__dask_graph__") or is_future(part) for part in X)
+    wrapped = type(X).__module__.startswith("xarray.")
+    return hasattr(plain(X) if wrapped else X, "__dask_graph__")
 
 
 def is_dask(values: Any) -> bool:

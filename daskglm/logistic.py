@@ -137,4 +137,8 @@ class LogisticRegression(Classifier):
         proba = self.predict_proba(X)
         if hasattr(proba, "map_partitions"):
             return proba.map_partitions(np.log)
+        if isinstance(proba, list):
+            import dask
+
+            return [dask.delayed(np.log)(part) for part in proba]
         return np.log(proba)

@@ -1,4 +1,7 @@
-"""Decision values in kind: NumPy for data in memory (on a GPU too), lazy dask arrays or series for dask collections."""
+"""Decision values in kind: NumPy for data in memory (on a GPU too), lazy dask arrays or series for dask collections.
+
+A list of delayed blocks gives a list of delayed arrays.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.blocks import float_rows
+from daskglm.containers import plain
+from daskglm.frames import frame_rows
 from daskglm.inputs import whole_rows
 from daskglm.kernels import for_rows, home_of, on_device
 from daskglm.sparse_rows import check_csr, is_sparse, to_csr
@@ -33,8 +38,11 @@ def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Plac
     if on_device(X):
         return _finite(_on_device(float_rows(X, place), coef) + intercept)
     X = checked_rows(X, place)
-    X = X.to_numpy(dtype=np.float64, na_value=np.nan) if hasattr(X, "iloc") else X
+    X = frame_rows(X, place) if hasattr(X, "iloc") else X
     X = X if sp.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != coef.shape[1]:
+        width = f"{X.shape[1]} features" if X.ndim == 2 else f"{X.ndim} dimension(s)"
+        raise ValueError(f"{place}X has {width}, but the model is expecting {coef.shape[1]} features")
     scores = np.empty((X.shape[0], len(coef)))
     for lo in range(0, X.shape[0], ROWS):
         part = X[lo : lo + ROWS]
@@ -55,6 +63,7 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
     ValueError
         For masked values, complex numbers, dates, and indices of a sparse matrix that are out of range.
     """
+    X = plain(X)
     if is_sparse(X):
         X = to_csr(X, place)
         check_csr(X, place)
@@ -87,7 +96,7 @@ def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
 def in_kind(
     X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, *, like: np.ndarray, names: Any = None
 ) -> Any:
-    """Apply `finish` to the decision values of X, lazily where X is a dask collection.
+    """Apply `finish` to the decision values of X, lazily where X is a dask collection or a list of delayed blocks.
 
     Parameters
     ----------
@@ -104,6 +113,11 @@ def in_kind(
         index = X._meta.index
         meta = pd.Series(like, index=index) if like.ndim == 1 else pd.DataFrame(like, index=index, columns=names)
         return X.map_partitions(_frame_part, coef, intercept, finish, names, meta=meta)
+    if isinstance(X, list):
+        import dask
+
+        part = dask.delayed(_part)
+        return [part(rows, coef, intercept, finish, Place(i)) for i, rows in enumerate(X)]
     if hasattr(X, "map_blocks"):
         X = whole_rows(X)  # before map_blocks, which joins the chunks of a row even where there is one
         shape: dict[str, Any] = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}

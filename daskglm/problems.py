@@ -80,7 +80,9 @@ def problems_of(
     ]
     if not total > 0:
         raise ValueError(f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit")
-    return np.array([label for label, _, _ in ordered]), problems
+    labels = [label for label, _, _ in ordered]
+    objects = any(type(label) is str for label in labels)  # of frames and arrays of objects; those of NumPy are np.str_
+    return np.array(labels, dtype=object if objects else None), problems
 
 
 def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> dict[Any, float]:

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm.arguments import check_flag, starting_point
+from daskglm.containers import plain
 from daskglm.engines import awaitable_on
 from daskglm.estimators import LinearModel, same
 from daskglm.inputs import feature_names, is_lazy
@@ -94,6 +95,7 @@ class Ridge(RegressorMixin, LinearModel):
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
         targets = count_of(y)
         alphas = each_strength(self.alpha, targets)
         if targets == 1 and np.ndim(self.alpha) == 0:

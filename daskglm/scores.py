@@ -16,6 +16,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from daskglm.blocks import Block, with_values
+from daskglm.containers import plain
 from daskglm.inputs import Partitions, feature_names, is_lazy, partitions
 from daskglm.kernels import to_host
 from daskglm.predict import decision_values, dense
@@ -65,6 +66,7 @@ def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
     if len(coef) == 1:
         return _explained(_total(_taken(model, X, y, sample_weight, classify=False), coef, intercept))
+    y = plain(y)
     y = y if is_lazy(y) else np.asarray(to_host(y))
     if y.ndim != 2 or y.shape[1] != len(coef):
         raise ValueError(f"y has shape {y.shape}, but {type(model).__name__} was fitted to {len(coef)} targets")
@@ -87,6 +89,7 @@ def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) ->
     """Data as `fit` takes them, with the features that the model was fitted to."""
     if y is None:
         raise ValueError(f"{type(model).__name__}.score requires y to be passed, but the target y is None")
+    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
     data = partitions(*given, classify=classify)
     names = feature_names(X, y, sample_weight)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daskglm.containers import plain
 from daskglm.kernels import on_device, to_host
 from daskglm.kernels.structure import CANONICAL, IN_RANGE, fault
 from daskglm.values import Place, as_float
@@ -90,6 +91,7 @@ def check_csr(X: Any, place: Place) -> bool:
 
 def checked_chunk(X: Any, block_id: tuple[int, ...] = (0,)) -> Any:
     """A chunk of a dask array, once its indices are known to be in range, for routines of SciPy that join chunks."""
+    X = plain(X)
     if is_sparse(X):
         X = to_csr(X, Place(block_id[0]))
         check_csr(X, Place(block_id[0]))

@@ -49,7 +49,9 @@ FLOORS = {
     "epochs": 1,
     "ascent": 1,
     "dual_rows": 1,
+    "containers": 0,
     "values": 1,
+    "frames": 1,
     "sparse_rows": 1,
     "blocks": 1,
     "placing": 1,
@@ -127,7 +129,7 @@ FLOORS = {
     "": 9,  # the package itself
 }
 WITHIN = {  # edges between modules of one floor
-    ("sparse_rows", "kernels"), ("sparse_rows", "kernels.structure"), ("sparse_rows", "values"), ("blocks", "sparse_rows"), ("blocks", "values"),
+    ("sparse_rows", "kernels"), ("sparse_rows", "kernels.structure"), ("sparse_rows", "values"), ("blocks", "sparse_rows"), ("blocks", "values"), ("frames", "values"), ("frames", "kernels"), ("blocks", "frames"),
     ("blocks", "kernels"), ("blocks", "messages"), ("respond", "blocks"), ("respond", "kernels"),
     ("respond", "messages"), ("sessions", "respond"), ("sessions", "messages"), ("sessions", "presence"), ("sessions", "kernels"), ("sessions", "blocks"), ("kernels", "kernels.host"), ("kernels", "kernels.cuda"),
     ("kernels.dense", "kernels.vectors"), ("kernels.dense", "kernels.gram"), ("kernels.gram", "kernels.vectors"), ("kernels.gram", "kernels.columns"),

@@ -207,10 +207,10 @@ MISFITS = {
     "frame against numpy": (lambda: (dd.from_pandas(FRAME, npartitions=4), y), "name of a column"),
     "no such column": (lambda: (dd.from_pandas(FRAME, npartitions=4), "label"), "no column 'label'"),
     "no such pandas column": (lambda: (FRAME, "label"), "no column 'label'"),
-    "text column": (lambda: (FRAME.assign(a="x"), y), "column 'a' has dtype"),
+    "text column": (lambda: (FRAME.assign(a="x"), y), "row 0, column 'a' is 'x'"),
     "dask text column": (
         lambda: (dd.from_pandas(FRAME.assign(a="x", label=y), npartitions=2), "label"),
-        "column 'a' has dtype",
+        "row 0, column 'a' is 'x'",
     ),
     "one dimension": (lambda: (da.from_array(X[:, 0]), y), "1 dimension"),
     "delayed against array": (lambda: (parts(X), y), "list of delayed"),

@@ -1,0 +1,74 @@
+"""Containers of other libraries, as those that the rest of the package knows: their own conversion, nothing else.
+
+Polars and pyarrow tables become pandas, xarray what it wraps, pydata/sparse SciPy's CSR, futures delayed objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+KNOWN = ("builtins", "numpy", "scipy", "pandas", "dask", "cupy", "cupyx", "cudf", "dask_cudf", "distributed")
+
+
+def plain(values: Any) -> Any:
+    """X, y or weights in a container that is known here; what is known is returned as it is.
+
+    Parameters
+    ----------
+    values : anything
+        In memory or lazy, one partition or all of them.
+
+    Raises
+    ------
+    TypeError
+        For `np.matrix` and for lazy frames of Polars.
+    """
+    if isinstance(values, np.matrix):
+        raise TypeError("np.matrix is not supported. Please convert to a numpy array with np.asarray")
+    if isinstance(values, (list, tuple)):
+        return _delayed(values)
+    library = type(values).__module__.split(".")[0]
+    if library in KNOWN:
+        return values
+    if library == "xarray" and hasattr(values, "data"):
+        return values.data
+    if library == "sparse":
+        return _scipy(values)
+    return _pandas(values)
+
+
+def _delayed(values: Any) -> Any:
+    """A list of futures as delayed objects, other lists as they are."""
+    if not values or not all(map(is_future, values)):
+        return values
+    import dask
+
+    return [dask.delayed(future) for future in values]
+
+
+def is_future(value: Any) -> bool:
+    """Whether this is a future of Dask."""
+    return type(value).__name__ == "Future" and type(value).__module__.startswith("distributed.")
+
+
+def _scipy(values: Any) -> Any:
+    """A pydata/sparse array as CSR; vectors, as y and weights are, as NumPy."""
+    if values.ndim != 2:
+        return values.todense()
+    if not hasattr(values, "tocsr"):
+        values = values.to_coo() if hasattr(values, "to_coo") else values.tocoo()
+    return sp.csr_matrix(values.tocsr())
+
+
+def _pandas(values: Any) -> Any:
+    import narwhals as nw
+
+    known = nw.from_native(values, pass_through=True, allow_series=True)
+    if isinstance(known, nw.LazyFrame):
+        raise TypeError(
+            f"a {type(values).__module__}.{type(values).__name__} has no values yet: call its collect() first"
+        )
+    return known.to_pandas() if isinstance(known, (nw.DataFrame, nw.Series)) else values

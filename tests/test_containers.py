@@ -1,0 +1,199 @@
+"""Containers of other libraries and columns that hold numbers as objects: fitted, predicted and scored as NumPy is."""
+
+import decimal
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import sklearn.linear_model
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import daskglm
+from tests.conftest import make_problem
+
+X, y = make_problem(300, 4, seed=7, sparse=True)
+X = X.toarray()
+NAMES = list("abcd")
+FRAME = pd.DataFrame(X, columns=NAMES)
+COEF = daskglm.fit(X, y, tol=1e-10).coef_
+CUTS = [slice(0, 100), slice(100, 300)]
+
+
+def chunks(convert):
+    return da.from_array(X, chunks=(100, 4)).map_blocks(convert, dtype=float)
+
+
+def polars():
+    library = pytest.importorskip("polars")
+    return library.DataFrame(X, schema=NAMES), library.Series("y", y)
+
+
+def polars_label():
+    library = pytest.importorskip("polars")
+    return library.DataFrame(X, schema=NAMES).with_columns(library.Series("y", y)), "y"
+
+
+def arrow():
+    return pa.Table.from_pandas(FRAME), pa.chunked_array([y])
+
+
+def xarray(lazy):
+    library = pytest.importorskip("xarray")
+    found = library.DataArray(X, dims=("row", "column")), library.DataArray(y, dims="row")
+    return tuple(part.chunk({"row": 100}) for part in found) if lazy else found
+
+
+def sparse(kind, lazy):
+    library = pytest.importorskip("sparse")
+    convert = getattr(library, kind)
+    convert = convert if kind == "DOK" else convert.from_numpy
+    return (chunks(convert), da.from_array(y, chunks=100)) if lazy else (convert(X), y)
+
+
+def columns(dtype):
+    frame = FRAME.astype({"b": "float64"})
+    kinds = {
+        "object": lambda s: s.astype(object),
+        "decimal": lambda s: s.map(decimal.Decimal),
+        "string": lambda s: s.map(repr),
+        "category": lambda s: s.astype("category"),
+        "text category": lambda s: s.map(repr).astype("category"),
+        "arrow decimal": lambda s: s.astype(pd.ArrowDtype(pa.decimal128(30, 20))),
+    }
+    return frame.assign(b=kinds[dtype](frame["b"]), d=kinds[dtype](frame["d"]))
+
+
+COLUMNS = ["object", "decimal", "string", "category", "text category", "arrow decimal"]
+KINDS = {
+    "polars": polars,
+    "polars, y a column": polars_label,
+    "pyarrow": arrow,
+    "xarray": lambda: xarray(False),
+    "xarray of dask": lambda: xarray(True),
+    **{f"sparse {kind}": lambda kind=kind: sparse(kind, False) for kind in ("COO", "GCXS", "DOK")},
+    **{f"dask array of {kind}": lambda kind=kind: sparse(kind, True) for kind in ("COO", "GCXS", "DOK")},
+    "delayed": lambda: tuple([dask.delayed(part[cut]) for cut in CUTS] for part in (X, y)),
+    "delayed frames": lambda: tuple([dask.delayed(part[cut]) for cut in CUTS] for part in (FRAME, pd.Series(y))),
+    **{f"{dtype} columns": lambda dtype=dtype: (columns(dtype), y) for dtype in COLUMNS},
+    **{
+        f"dask frame of {dtype} columns": lambda dtype=dtype: (
+            dd.from_pandas(columns(dtype), npartitions=3),
+            dd.from_pandas(pd.DataFrame({"y": y}), npartitions=3),
+        )
+        for dtype in COLUMNS
+    },
+    "array of objects": lambda: (X.astype(object), y),
+    "array of strings": lambda: (X.astype(str), y),
+}
+
+
+def together(predicted):
+    if isinstance(predicted, list):
+        assert all(hasattr(part, "dask") for part in predicted)
+        return np.concatenate(dask.compute(*predicted))
+    return np.asarray(predicted)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_container_is_fitted_predicted_and_scored(kind):
+    rows, labels = KINDS[kind]()
+    model = daskglm.LogisticRegression(tol=1e-10).fit(rows, labels)
+    np.testing.assert_allclose(model.coef_, COEF, rtol=1e-5, atol=1e-6)
+    plain = daskglm.LogisticRegression(tol=1e-10).fit(X, y)
+    assert model.score(rows, labels) == pytest.approx(plain.score(X, y))
+    rows = rows if not isinstance(labels, str) else rows.drop(labels)
+    np.testing.assert_array_equal(together(model.predict(rows)), plain.predict(X))
+    np.testing.assert_allclose(together(model.predict_proba(rows)), plain.predict_proba(X), rtol=1e-4)
+    np.testing.assert_allclose(
+        together(model.predict_log_proba(rows)), plain.predict_log_proba(X), rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "xarray", "sparse GCXS"])
+def test_ridge_takes_them_too(kind):
+    rows, targets = KINDS[kind]()
+    model = daskglm.Ridge(tol=1e-12).fit(rows, targets)
+    np.testing.assert_allclose(model.coef_, daskglm.Ridge(tol=1e-12).fit(X, y).coef_, rtol=1e-5, atol=1e-7)
+    assert model.score(rows, targets) == pytest.approx(daskglm.Ridge(tol=1e-12).fit(X, y).score(X, y))
+
+
+def test_a_pipeline_in_polars_keeps_the_names():
+    rows, labels = polars()
+    pipe = make_pipeline(StandardScaler(), daskglm.LogisticRegression()).set_output(transform="polars")
+    pipe.fit(rows, labels)
+    assert list(pipe[-1].feature_names_in_) == NAMES
+    assert pipe.predict(rows).shape == (300,)
+    with pytest.raises(TypeError, match="LazyFrame.*collect"):
+        daskglm.LogisticRegression().fit(rows.lazy(), labels)
+
+
+def test_futures_are_fitted_and_predicted(client):
+    rows, labels = ([client.submit(lambda part: part, part[cut]) for cut in CUTS] for part in (X, y))
+    model = daskglm.LogisticRegression(tol=1e-10).fit(rows, labels)
+    np.testing.assert_allclose(model.coef_, COEF, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(together(model.predict(rows)), model.predict(X))
+    assert model.score(rows, labels) == pytest.approx(model.score(X, y))
+    with pytest.raises(ValueError, match="partition 0, X has 3 features, but the model is expecting 4"):
+        dask.compute(*model.predict([dask.delayed(X[:, :3])]))
+
+
+@pytest.mark.parametrize("value", [None, pd.NA, "x", {}, pd.Timestamp("2026-01-01")])
+def test_what_is_no_number_is_named_with_its_row_and_column(value):
+    spoilt = FRAME.astype({"c": object})
+    spoilt["c"] = [value if i == 21 else each for i, each in enumerate(spoilt["c"])]
+    word = "X contains NaN" if value is None or value is pd.NA else "X has values that are not numbers"
+    for rows, labels, place in (
+        (spoilt, y, "row 21"),
+        (dd.from_pandas(spoilt, npartitions=1), dd.from_pandas(pd.Series(y), npartitions=1), "partition 0, row 21"),
+    ):
+        with dask.config.set({"dataframe.convert-string": False}), pytest.raises((ValueError, TypeError)) as caught:
+            daskglm.fit(rows, labels)
+        message = str(caught.value)
+        assert message.startswith(word)
+        assert f"{place}, column 'c'" in message
+        assert value is None or "missing" not in message or value is pd.NA
+
+
+def test_names_of_columns_that_are_ambiguous_are_refused():
+    twice = FRAME.rename(columns={"d": "a"})
+    with pytest.raises(ValueError, match="more than one column of the name 'a'"):
+        daskglm.fit(twice, y)
+    mixed = FRAME.rename(columns={"d": 0})
+    with pytest.raises(TypeError, match=r"\['int', 'str'\] as feature name / column name types"):
+        daskglm.LogisticRegression().fit(mixed, y)
+    assert not hasattr(daskglm.LogisticRegression().fit(pd.DataFrame(X), y), "feature_names_in_")
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_matrices_are_refused_as_by_scikit_learn():
+    for call in (lambda m: daskglm.fit(m, y), daskglm.LogisticRegression().fit(X, y).predict):
+        with pytest.raises(TypeError, match="np.matrix is not supported"):
+            call(np.asmatrix(X))
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "category", "U"])
+def test_classes_have_the_dtype_that_scikit_learn_gives_them(dtype, tmp_path):
+    words = np.where(y > 0, "yes", "no")
+    labels = words if dtype == "U" else pd.Series(words).astype(dtype)
+    model = daskglm.LogisticRegression().fit(X, labels)
+    theirs = sklearn.linear_model.LogisticRegression().fit(X, labels)
+    assert model.classes_.dtype == theirs.classes_.dtype
+    assert model.predict(X).dtype == theirs.predict(X).dtype
+    daskglm.save(model, tmp_path / "model.json")
+    assert daskglm.load(tmp_path / "model.json").classes_.tolist() == ["no", "yes"]
+    if dtype != "U":
+        lazy = dd.from_pandas(FRAME.assign(y=labels), npartitions=3)
+        assert daskglm.LogisticRegression().fit(lazy, "y").classes_.dtype == object
+
+
+def test_sparse_matrices_are_not_changed():
+    rows = sp.csr_matrix(X)
+    before = rows.copy()
+    daskglm.fit(rows, y)
+    assert (rows != before).nnz == 0
