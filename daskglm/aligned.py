@@ -60,7 +60,7 @@ def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
     else:
         same = {name: values for name, values in of_kind.items() if values.npartitions == X.npartitions}
         of_kind = {name: values for name, values in of_kind.items() if name not in same}
-        _not_shuffled_apart({"X": X.dask, **{name: values.dask for name, values in beside.items() if name in same}})
+        check_shuffles({"X": X.dask, **{name: values.dask for name, values in beside.items() if name in same}})
         parts = _arrays(X, same)
     if apart := {**of_kind, **others}:
         parts = _with_parts_apart(parts, apart)
@@ -146,7 +146,7 @@ def _same_divisions(values: Any, X: Any, name: str) -> None:
         raise ValueError(f"X and {name} have different divisions ({X.divisions} and {values.divisions})")
 
 
-def _not_shuffled_apart(graphs: dict[str, Any]) -> None:
+def check_shuffles(graphs: dict[str, Any]) -> None:
     """Raise ValueError where X and y or weights each make a shuffle of their own, which gives rows in other orders."""
     found = {name: shuffles(graph) for name, graph in graphs.items()}
     for name, names in found.items():
@@ -170,7 +170,7 @@ def _with_parts_apart(parts: list[Any], apart: dict[str, Any]) -> list[Any]:
     import dask
 
     runs = {name: _runs(values) for name, values in apart.items()}
-    _not_shuffled_apart({"X": parts[0].dask, **{name: run[0].dask for name, run in runs.items()}})
+    check_shuffles({"X": parts[0].dask, **{name: run[0].dask for name, run in runs.items()}})
     for name in runs:
         if len(runs[name]) != len(parts):
             runs[name] = _recut(runs[name], parts, name)

@@ -70,6 +70,6 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
             except (TypeError, ValueError) as error:
                 where = place.row(at[0]) + (f", {place.column(at[1])}" if column is None else column)
                 raise type(error)(
-                    f"X has values that are not numbers: {where} is {values[at]!r} ({error}); encode it before fit"
+                    f"X has values that are not numbers ({error}): {where} is {values[at]!r}; encode it before fit"
                 ) from error
         raise

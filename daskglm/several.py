@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.aligned import check_shuffles
 from daskglm.arguments import shown
 from daskglm.inputs import is_lazy
 from daskglm.kernels import to_host
@@ -67,6 +68,7 @@ def _held(X: Any, Y: Any, sample_weight: Any, client: Any) -> tuple[Any, Any, An
         )
     import dask
 
+    check_shuffles({name: values.dask for name, values in (("X", X), ("y", Y)) if hasattr(values, "numblocks")})
     persist = dask.persist if client is None else client.persist
     lazy = [value for value in (X, Y, sample_weight) if is_lazy(value)]
     kept = iter(persist(*lazy) if client is None else persist(lazy))

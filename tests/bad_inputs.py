@@ -442,7 +442,7 @@ DATA = [
         spoil("X", lambda X, y, w: frame(X, b="x")),
         ("fit", "estimator", "cv", "path", "frame"),
         ValueError,
-        "column 'b' has dtype",
+        "column 'b' is 'x'",
     ),
     Bad(
         "X date column",

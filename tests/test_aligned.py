@@ -101,6 +101,13 @@ def test_arrays_of_frames_that_are_shuffled_apart_are_refused(place):
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-4, atol=1e-5)
 
 
+def test_several_targets_that_are_shuffled_apart_are_refused():
+    frame = dd.from_pandas(FRAME, npartitions=8).shuffle("a", npartitions=3)
+    arrays = frame[NAMES].to_dask_array(), frame[["label", "mass"]].to_dask_array()
+    with pytest.raises(ValueError, match="X and y come from shuffled dataframes"):
+        daskglm.Ridge().fit(*arrays)
+
+
 def test_a_source_is_read_once_for_x_and_y():
     calls = []
 
