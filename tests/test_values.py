@@ -127,3 +127,8 @@ def test_objects_that_are_no_numbers_are_refused():
             daskglm.fit(given, y)
         with pytest.raises(ValueError, match="could not convert string to float: 'many'"):
             np.asarray(MODEL.predict(given))
+
+
+def test_one_number_as_sample_weight_stands_for_all_rows():
+    weighted = daskglm.fit(X, y, sample_weight=3.0, tol=1e-10)
+    np.testing.assert_allclose(weighted.coef_, daskglm.fit(X, y, C=3.0, tol=1e-10).coef_, rtol=1e-6)
