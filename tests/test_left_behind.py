@@ -75,7 +75,8 @@ def held(client):
     def count(dask_worker):
         import sys
 
-        found = sys.modules["daskglm.sessions"]._sessions.get(dask_worker, {})
+        module = sys.modules.get("daskglm.sessions")  # a worker that was started again has not imported it yet
+        found = {} if module is None else module._sessions.get(dask_worker, {})
         shards = sum(len(session.shards) for session in found.values())
         return len(found), shards, len(dask_worker.data), psutil.Process().memory_info().rss
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import dask
 import dask.array as da
@@ -60,7 +61,7 @@ def test_runs_of_partitions_fit_the_room():
 def test_replies_are_those_of_rows_in_memory(source, room):
     streamed = shard_of(source, room)
     kept = Local(partitions(*source[:2], classify=True).load(), threads=2).shard
-    assert streamed.facts == kept.facts
+    assert replace(streamed.facts, order=0) == kept.facts  # rows that are read again are told by their order too
     problem, w, v = Problem(0, 1.0), np.linspace(-1, 1, 7), np.linspace(2, 1, 7)
     for request in (
         Evaluate(w, 1, gram=True),
