@@ -123,9 +123,9 @@ def test_objects_that_are_no_numbers_are_refused():
             np.asarray(MODEL.predict(given))
     rows[5, 1] = "many"
     for given in (rows, chunks(rows)):
-        with pytest.raises(ValueError, match="could not convert string to float: 'many'"):
+        with pytest.raises(ValueError, match="could not convert string to float: .*'many'"):
             daskglm.fit(given, y)
-        with pytest.raises(ValueError, match="could not convert string to float: 'many'"):
+        with pytest.raises(ValueError, match="could not convert string to float: .*'many'"):
             np.asarray(MODEL.predict(given))
 
 
