@@ -35,6 +35,8 @@ class EvaluateMany:
         Which of them each problem's margins are compared with.
     score : bool
         Whether rows held out are all that is asked for: values, zero for other groups, and counts.
+    exact : bool
+        Whether Grams are summed in float64, whatever the dtype of the rows.
 
     Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
     ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
@@ -52,6 +54,7 @@ class EvaluateMany:
     anchors: np.ndarray | None = None
     anchor: np.ndarray | None = None
     score: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True)

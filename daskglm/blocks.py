@@ -16,9 +16,9 @@ import scipy.sparse as sp
 
 from daskglm.chunks import Span
 from daskglm.containers import plain
+from daskglm.facts import Facts
 from daskglm.frames import frame_rows, numbers
 from daskglm.kernels import Pattern, for_rows, gpu, on_device, to_host
-from daskglm.messages import Facts
 from daskglm.sparse_rows import canonical, is_sparse
 from daskglm.values import Place, as_float, refuse_masked, refuse_no_numbers
 
@@ -86,6 +86,9 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         nbytes=rows.nbytes if dense else sum(part.nbytes for part in _arrays(rows)),
         sparse=not dense,
         classes=_counts(labels, targets, weights) if labels is not None else (),
+        gram_roundoff=float(np.finfo(rows.dtype if dense else np.float64).eps) / 2.0,
+        largest_block=n,
+        n_blocks=1,
     )
     return Block(rows, targets, weights, labels, facts, (place.span(n),))
 

@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
+from daskglm.facts import Facts
 from daskglm.inputs import Partitions, check_widths
-from daskglm.messages import Facts, Problem, Request, Totals, add, size_of
+from daskglm.messages import Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.presence import begin, end
 from daskglm.sending import send

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.messages import Facts, Plan
+from daskglm.facts import Facts
+from daskglm.messages import Plan
 from daskglm.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
 
 STREAMED_BYTES = 16 << 20  # rows beyond this come from memory: buckets pay through prefetching (measured, README)

@@ -15,9 +15,10 @@ import numpy as np
 from daskglm import duals
 from daskglm.dealing import Group, bucket_rows, groups_of
 from daskglm.epochs import Run
+from daskglm.facts import Facts
 from daskglm.kernels import dual as kernels
 from daskglm.losses import tile
-from daskglm.messages import Committed, DualLine, DualRound, DualValue, Facts, Plan, Totals
+from daskglm.messages import Committed, DualLine, DualRound, DualValue, Plan, Totals
 
 Pieces = list[tuple[int, int, int]]
 NOTHING = np.empty(0)

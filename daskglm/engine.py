@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from daskglm.blocks import Block
-from daskglm.messages import Facts, Problem, Request, Totals
+from daskglm.facts import Facts
+from daskglm.messages import Problem, Request, Totals
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.respond import Shard
 from daskglm.streaming import StreamedShard

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from daskglm.batch_requests import EvaluateMany, JointRequest, WeighGroups
+from daskglm.bounds import GradientError, HessianFactor, Rounding, ball_around_rows, excess
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
-from daskglm.messages import Problem, Totals, roles_of
-from daskglm.objective import excess_of
+from daskglm.messages import Problem, Spread, Totals, roles_of
 
-ROUNDED = 1e-8  # share of a gradient that a Newton step may leave by rounding
+SUMMED_ROWS = 64  # of a tile, at least; tiles of wide sparse rows, of which only values are asked, apart
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
 
 
@@ -60,32 +59,26 @@ class Found:
 
 @dataclass(frozen=True)
 class Frame:
-    """Hessian of one problem's objective at w, factorised, and the trace of its inverse (inf: singular)."""
+    """Hessian of one problem's objective at w, factorised."""
 
     w: np.ndarray
-    factor: Any
-    trace: float
+    hessian: HessianFactor
 
     @classmethod
-    def of(cls, w: np.ndarray, hessian: np.ndarray) -> Frame:
-        """Factorise a Hessian, with something added to the diagonal where it is singular."""
-        n = len(hessian)
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
-        scaled = hessian * scale[:, None] * scale
+    def of(cls, w: np.ndarray, hessian: np.ndarray, error: float) -> Frame:
+        """Factorise a Hessian of such an `error` (see `bounds.Rounding.gram`).
+
+        A singular one serves for steps with something added to its diagonal; it proves nothing.
+        """
         for ridge in (0.0, 1e-10, 1e-6, 1e-2):
-            try:
-                L = scipy.linalg.cholesky(scaled + ridge * np.eye(n), lower=True, check_finite=False)
-            except (scipy.linalg.LinAlgError, ValueError):
-                continue
-            L = L / scale[:, None]
-            inverse = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
-            return cls(w, L, float(np.sum(inverse * inverse)) if ridge == 0.0 else math.inf)
-        return cls(w, np.diag(1.0 / scale), math.inf)
+            factor = HessianFactor.of(hessian + np.diag(ridge * np.diag(hessian)), error)
+            if math.isfinite(factor.norm):
+                return cls(w, factor if ridge == 0.0 else replace(factor, doubt=math.inf))
+        return cls(w, factor)
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Newton's step and the square of its decrement, gradient' H^-1 gradient."""
-        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
-        return -scipy.linalg.solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False), half @ half
+        return self.hessian.step(gradient)
 
 
 class Joint:
@@ -125,9 +118,10 @@ class Joint:
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
-        self.radius = math.hypot(engine.facts.largest_row_norm, float(fit_intercept))
+        self.rounding = Rounding(engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=SUMMED_ROWS)
+        self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
-    def ask(self, request: JointRequest) -> Totals:
+    def ask(self, request: JointRequest | Spread) -> Totals:
         """Pass a request to the engine, counting joint passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
@@ -151,8 +145,9 @@ class Joint:
         anchors = np.array(list(points.values())) if frames else None
         anchor = np.array([order[id(frame.w)] for frame in frames]) if frames else None
         request = EvaluateMany(
-            W, columns.of, columns.fold, self.classes, tuple(map(int, gram)), False, part, anchors, anchor
-        )
+            W, columns.of, columns.fold, self.classes, tuple(map(int, gram)), False, part, anchors, anchor,
+            exact=self.exact,
+        )  # fmt: skip
         totals = self.ask(request)
         scale = columns.C * (self.engine.facts.n_rows / max(totals["rows"], 1) if part[0] > 1 else 1.0)
         trained = self.roles[:, columns.fold] == 0
@@ -182,7 +177,7 @@ class Joint:
         They serve all values of C and all folds that divide the rows by these groups.
         """
         everything, all_of = np.full(len(of), -1), tuple(range(len(of)))
-        totals = self.ask(EvaluateMany(W, of, everything, self.classes, all_of, by_group=True))
+        totals = self.ask(EvaluateMany(W, of, everything, self.classes, all_of, by_group=True, exact=self.exact))
         return totals["values"].T, totals["gradients"].swapaxes(0, 1), totals["grams"].swapaxes(0, 1)
 
     def trained(self, fold: int) -> np.ndarray:
@@ -198,46 +193,79 @@ class Joint:
         return positive, float(by_label.sum()) - positive
 
     # ------------------------------------------------------------------ how good a point is
+    def frame(self, w: np.ndarray, hessian: np.ndarray) -> Frame:
+        """A problem's Hessian at w, factorised."""
+        return Frame.of(w, hessian, self._gram_error())
+
+    def _gram_error(self, *, likely: bool = False) -> float:
+        exact = self.exact or (self.rounding.is_exact and not self.engine.facts.sparse)
+        return self.rounding.gram(exact=exact, likely=likely)
+
+    def must_be_exact(self, frames: Sequence[Frame]) -> bool:
+        """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are summed in float64."""
+        if self.exact:
+            return False
+        likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.concordance)
+        self.exact = any(frame.hessian.is_doubtful(likely) or (proofs and not frame.hessian.proves) for frame in frames)
+        return self.exact
+
+    def _error(self, w: np.ndarray, value: float, columns: Columns, p: int) -> tuple[GradientError, float]:
+        """Bounds on the rounding errors of problem p's gradient at w, and its loss's span of the intercept."""
+        sides = self.sides(int(columns.of[p]), int(columns.fold[p]))
+        error = self.rounding.gradient(w, value, scale=float(columns.C[p]), weight=sum(sides))
+        span = self.loss.intercept_span(*sides, self.engine.facts.largest_target) if self.fit_intercept else 0.0
+        return error, span
+
+    def centre_if_hidden(self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float) -> None:
+        """Find a small ball around the rows where rounding hides a relative suboptimality of `tol`.
+
+        Cost: nothing, or 2 joint passes.
+        """
+        for p in range(len(columns)):
+            value = float(values[p])
+            if self.rounding.hides(tol * value, W[p], value, *self._error(W[p], value, columns, p)):
+                self.rounding.ball = ball_around_rows(self.ask, self.engine.facts)
+                return
+
     def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame]) -> np.ndarray:
         """Bound on (value - optimum) / optimum of each problem.
 
-        The better of two bounds on the excess: that of strong convexity, as `Objective.bound`; and one by the Hessian
-        of a frame, see `excess`.
+        The better of two bounds on the excess: that of strong convexity, and one by the Hessian of a frame.
         """
         gaps = np.empty(len(columns))
         for p, frame in enumerate(frames):
             value, g = float(found.values[p]), found.gradients[p]
-            reach = math.sqrt(2.0 * max(value, 0.0)) * self.engine.facts.largest_row_norm
-            bound = 0.5 * float(g[: self.n_features] @ g[: self.n_features])
-            if self.fit_intercept:
-                span = self.loss.intercept_span(
-                    *self.sides(int(columns.of[p]), int(columns.fold[p])), self.engine.facts.largest_target
-                )
-                bound += abs(float(g[-1])) * (abs(float(found.W[p, -1])) + reach + span)
-            bound = min(bound, self.excess(g, frame, float(found.moved[p])))
+            error, span = self._error(found.W[p], value, columns, p)
+            bound = min(
+                self.rounding.convex(found.W[p], g, value, error, span),
+                self.excess(g, frame, float(found.moved[p]), error),
+            )
             bound = min(bound, value) if math.isfinite(value) else math.inf
             least = value - bound
             gaps[p] = 0.0 if bound == 0.0 else (bound / least if least > 0 else math.inf)
         return gaps
 
-    def excess(self, gradient: np.ndarray, frame: Frame, moved: float) -> float:
+    def excess(self, gradient: np.ndarray, frame: Frame, moved: float, error: GradientError) -> float:
         """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature varies slowly.
 
-        See `objective.excess`. Where margins differ by at most t (`moved`) curvatures differ by factors within
-        exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the inverse Hessian there, and its trace
-        that of its largest eigenvalue.
+        See `bounds.excess`. Where margins differ by at most t (`moved`) curvatures differ by factors within
+        exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the inverse Hessian there.
         """
-        return self._excess(frame.step(gradient)[1], frame, moved)
-
-    def _excess(self, square: float, frame: Frame, moved: float) -> float:
-        rate = self.loss.concordance
-        if not math.isfinite(square + frame.trace + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
+        if not frame.hessian.proves:
             return math.inf
-        grown = math.exp(rate * moved) if rate > 0.0 else 1.0
-        squared = grown * square
-        return excess_of(squared, rate * self.radius * math.sqrt(grown * frame.trace * squared))
+        decrement = frame.hessian.decrement(gradient) + frame.hessian.error(error, self.n_features)
+        return self._excess(decrement, frame, moved)
 
-    def ahead(self, frame: Frame, value: float, step: np.ndarray, square: float) -> tuple[float, float, float]:
+    def _excess(self, decrement: float, frame: Frame, moved: float) -> float:
+        rate = self.loss.concordance
+        if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
+            return math.inf
+        grown = math.sqrt(math.exp(rate * moved)) if rate > 0.0 else 1.0
+        return excess(grown * decrement, rate * grown * self.rounding.reach(frame.hessian))
+
+    def ahead(
+        self, frame: Frame, value: float, step: np.ndarray, square: float, columns: Columns, p: int
+    ) -> tuple[float, float, float]:
         """What Newton's step from a frame leads to, before any row is read there: value, its error, bound on the gap.
 
         Parameters
@@ -248,19 +276,24 @@ class Joint:
             The objective there.
         step, square : (size,) array and float
             Newton's step and its decrement squared.
+        columns, p : Columns and int
+            Which problem it is.
 
         Notes
         -----
         Margins move by t at most, so on the way curvatures are within exp(+-t concordance) of those in H. Then the
         norm of the gradient, in that of H^-1, falls to at most (exp(t) - 1 - t) / t of what it was (Bach 2010,
-        proposition 1), and the value is that of the quadratic model but for that share of its decrease.
+        proposition 1), and the value is that of the quadratic model but for that share of its decrease. What the
+        computed H and its factor are off by leaves a share of the gradient, too.
         """
-        moved = self.radius * float(np.linalg.norm(step))
+        moved = self.rounding.ball.margins(step, self.n_features)
         t = self.loss.concordance * moved
-        if not t <= LARGEST_EXPONENT:
+        if not (t <= LARGEST_EXPONENT and frame.hessian.proves):
             return value, math.inf, math.inf
-        left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + ROUNDED
-        reached, error = value - 0.5 * square, 0.5 * left * square
-        bound = self._excess(left * left * square, frame, moved)
+        left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + frame.hessian.doubt
+        decrement = math.sqrt(square / (1.0 - frame.hessian.doubt))
+        reached, error = value - 0.5 * square, 0.5 * left * decrement * decrement
+        rounded = frame.hessian.error(self._error(frame.w, value, columns, p)[0], self.n_features)
+        bound = self._excess(left * decrement + rounded, frame, moved)
         least = reached - error - bound
         return reached, error, bound / least if least > 0.0 else (0.0 if bound == 0.0 else math.inf)

@@ -14,10 +14,11 @@ import numpy as np
 
 from daskglm.batch_requests import EvaluateMany, WeighGroups
 from daskglm.blocks import Block
+from daskglm.facts import Facts
 from daskglm.folds import groups
 from daskglm.kernels import host, many, many_csr, to_host
 from daskglm.kernels.columns import LEFT, RIGHT
-from daskglm.messages import Facts, Folds, Problem, Totals, roles_of
+from daskglm.messages import Folds, Problem, Totals, roles_of
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS, LEAST_ROWS = 1024, 64
@@ -171,10 +172,11 @@ class _Narrow:
                 self.W, self.request.of, self.roles, tiles, to["values"], to["counts"],
             )  # fmt: skip
             return
+        like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         many.evaluate(
             self.code, memo.rows, self.d, labels, y, weight, raw, signs, joint.order, joint.bounds,
-            joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, tiles,
-            to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
+            joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, like,
+            tiles, to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
         )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ class Evaluate:
     """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass.
 
     Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved` is true.
-    `beside` is another token whose margins are still wanted.
+    `beside` is another token whose margins are still wanted. `exact`: the Gram is summed in float64, whatever the dtype
+    of the rows.
     """
 
     w: np.ndarray
@@ -88,6 +89,7 @@ class Evaluate:
     keep: bool = True
     curved: bool = False
     beside: int | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,17 @@ class HessianVector:
 
     v: np.ndarray
     at: tuple[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far rows lie from a centre (d,). Reply: sums (d,) of the rows' features, moment. 1 pass.
+
+    `moment` is the sum of (|x - centre| / scale) ** `bounds.MOMENT`. Only for rows in host memory.
+    """
+
+    centre: np.ndarray
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -283,52 +296,7 @@ class Sampled:
 
 
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
-Request = Evaluate | HessianVector | InBall | OnHull | Sampled | DualRequest | JointRequest
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight).
-
-    `order` is a checksum of the rows in their order, where the source may give them in another (0: not computed).
-    """
-
-    n_rows: int = 0
-    n_features: int | None = None
-    weight: float = 0.0
-    largest_row_norm: float = 0.0
-    squared_norms: float = 0.0
-    largest_target: float = 0.0
-    nonzeros: int = 0
-    nbytes: int = 0
-    sparse: bool = False
-    classes: tuple[tuple[Any, int, float], ...] = ()
-    order: int = 0
-
-    @property
-    def per_row(self) -> float:
-        """Stored values of a mean row."""
-        return self.nonzeros / max(self.n_rows, 1)
-
-    def merge(self, other: Facts) -> Facts:
-        """Facts of both sets of rows together."""
-        classes = {label: (rows, weight) for label, rows, weight in self.classes}
-        for label, rows, weight in other.classes:
-            had = classes.get(label, (0, 0.0))
-            classes[label] = (had[0] + rows, had[1] + weight)
-        return Facts(
-            self.n_rows + other.n_rows,
-            other.n_features if self.n_features is None else self.n_features,
-            self.weight + other.weight,
-            max(self.largest_row_norm, other.largest_row_norm),
-            self.squared_norms + other.squared_norms,
-            max(self.largest_target, other.largest_target),
-            self.nonzeros + other.nonzeros,
-            self.nbytes + other.nbytes,
-            self.sparse or other.sparse,
-            tuple((label, *classes[label]) for label in classes),
-            (self.order + other.order) % 2**64,
-        )
+Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRequest | JointRequest
 
 
 def add(parts: list[Totals]) -> Totals:

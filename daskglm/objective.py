@@ -9,54 +9,30 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
+from daskglm.bounds import GradientError, HessianFactor, Rounding, ball_around_rows, excess
 from daskglm.convex import Seen, least_point
 from daskglm.engine import Engine
 from daskglm.kernels import to_host
+from daskglm.kernels.dense import SUMMED_ROWS
 from daskglm.losses import Loss
 from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Sampled, Totals
 
+BRACKETS = 4.0 ** np.arange(4)  # widths tried around an intercept, in steps of Newton's method for it alone
 tokens = itertools.count()
-
-
-def excess_of(squared: float, s: float) -> float:
-    """The least upper bound of `excess` from nu^2 and s; infinite from s = 1 on."""
-    if not s < 1.0:
-        return math.inf
-    return squared * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
-
-
-def excess(hessian: np.ndarray, gradient: np.ndarray, reach: float) -> float:
-    """Bound on f(w) - min f by f's gradient and Hessian at w, where curvature changes at a rate of at most `reach`.
-
-    That is, |D3 f [u, v, v]| <= reach |u| v'H v. Along any u then f(w + u) >= f(w) + g'u + u'Hu h(reach |u|) with
-    h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010, Proposition 1), and |u| <= |u|_H / sqrt(least
-    eigenvalue of H). The least of that over |u|_H is in closed form: with nu the Newton decrement and
-    s = reach nu / sqrt(least eigenvalue) < 1, f(w) - min f is at most nu^2 (s + (1 - s) log(1 - s)) / s^2, which is
-    nu^2 / 2 for small s. Infinite for s >= 1 or a singular Hessian.
-    """
-    try:
-        factor = scipy.linalg.cho_factor(hessian, lower=True)
-    except (scipy.linalg.LinAlgError, ValueError):
-        return math.inf
-    inverse = scipy.linalg.cho_solve(factor, np.eye(len(gradient)))
-    least = 1.0 / float(np.abs(inverse).sum(axis=0).max())  # a bound: the row sums are at least the norm
-    if not least > len(gradient) * np.finfo(float).eps * float(np.trace(hessian)):
-        return math.inf
-    squared = float(gradient @ (inverse @ gradient))
-    return excess_of(squared, reach * math.sqrt(max(squared, 0.0) / least))
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
     """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal where asked.
 
+    `near` bounds how far the intercept is from the best one for these coefficients, where that was looked for.
+    `exact` says that the Hessian was summed in float64, whatever the dtype of the rows.
     A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`, where there is one,
     says that both are estimates and gives the point with the true ones. `by` names the solver where two took turns.
     `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on from here; `save_rows`,
@@ -70,6 +46,8 @@ class Point:
     token: int
     gram: np.ndarray | None = None
     diagonal: np.ndarray | None = None
+    exact: bool = False
+    near: float = math.inf
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     by: str = ""
@@ -81,12 +59,32 @@ class Point:
         return self.objective.hessian_vector(self, v)
 
     @cached_property
+    def error(self) -> GradientError:
+        """Bounds on the rounding errors of the gradient. Cost: nothing."""
+        objective = self.objective
+        return objective.rounding.gradient(self.w, self.value, scale=objective.scale, weight=objective.total_weight)
+
+    @cached_property
+    def factor(self) -> HessianFactor:
+        """The Hessian, factorised; for points that have one. Cost: nothing."""
+        return HessianFactor.of(to_host(self.gram), self.objective.rounding.gram(exact=self.exact))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether rounding may have changed the Hessian so much that a step by it leads elsewhere. Cost: nothing."""
+        return self.factor.is_doubtful(self.objective.rounding.gram(exact=self.exact, likely=True))
+
+    @cached_property
     def excess(self) -> float:
         """Bound on the distance of the value from the optimum by the Hessian; infinite without one. Cost: nothing."""
-        if self.gram is None or not math.isfinite(self.objective.loss.concordance):
+        objective = self.objective
+        if self.gram is None or not math.isfinite(objective.loss.concordance):
             return math.inf
-        norm = math.hypot(self.objective.engine.facts.largest_row_norm, float(self.objective.fit_intercept))
-        return excess(to_host(self.gram), to_host(self.gradient), self.objective.loss.concordance * norm)
+        if not self.factor.proves:
+            return math.inf
+        decrement = self.factor.decrement(to_host(self.gradient))
+        decrement += self.factor.error(self.error, objective.n_features)
+        return excess(decrement, objective.loss.concordance * objective.rounding.reach(self.factor))
 
 
 class Objective:
@@ -130,6 +128,13 @@ class Objective:
         self.span = span
         self.passes = self.waited = 0.0
         self.xp = engine.xp
+        self.rounding = Rounding(
+            engine.facts,
+            loss,
+            fit_intercept=fit_intercept,
+            on_device=engine.device != "cpu",
+            run=None if engine.facts.sparse else SUMMED_ROWS,
+        )
 
     @property
     def only_side(self) -> float:
@@ -155,15 +160,18 @@ class Objective:
         keep: bool = True,
         curved: bool = False,
         beside: Point | None = None,
+        exact: bool = False,
     ) -> Point:
         """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round.
 
+        The Hessian of dense rows is summed in their dtype over a few rows at a time, `exact` in float64.
         Unless margins are kept (8 bytes a row), to search between points or multiply by the Hessian is a pass more.
         Those of two points are, the last and the last but one, or the point `beside`, to which a search may go back.
         `curved` keeps what products want (8 bytes a row).
         """
         token = next(tokens)
-        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, beside.token if beside else None))
+        exact = gram and (exact or self.rounding.is_exact)
+        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, beside.token if beside else None, exact))
         pw = self._penalised(w)
         hessian = None
         if gram:
@@ -177,6 +185,7 @@ class Objective:
             token,
             hessian,
             self.scale * totals["diagonal"] + self._penalised() if diagonal else None,
+            exact,
         )
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
@@ -214,26 +223,44 @@ class Objective:
     def bound(self, point: Point) -> float:
         """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost: nothing.
 
-        With b eliminated, the objective is 1-strongly convex in w, so at w and any b the excess is at most
-        |g_w|^2 / 2 + |g_b| |b - b*|. |b*| is bounded by |w*| times the largest row norm plus the loss's span, and
-        |w*|^2 / 2 by the objective. Losses are not negative, so the value itself is a bound too. Where the Hessian is
-        known, see `excess`.
+        The least of three, none of which takes the gradient or the Hessian for exact (see `bounds`): by strong
+        convexity, by the Hessian where it is known, and the value itself, since losses are not negative.
         """
         if not self.penalty:
             return math.nan
-        return min(self.feature_bound(point) + self._intercept_bound(point), point.value, point.excess)
+        convex = self.rounding.convex(point.w, point.gradient, point.value, point.error, self.span, point.near)
+        return min(convex, point.value, point.excess)
 
     def feature_bound(self, point: Point) -> float:
         """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
-        g = point.gradient[: self.n_features]
-        return float(g @ g) / (2.0 * self.penalty) if self.penalty else math.nan
+        norm = self.rounding.features(point.gradient, point.error)
+        return norm * norm / (2.0 * self.penalty) if self.penalty else math.nan
 
-    def _intercept_bound(self, point: Point) -> float:
-        if not self.fit_intercept:
-            return 0.0
-        reach = math.sqrt(2.0 * max(point.value, 0.0)) * self.engine.facts.largest_row_norm + self.span
-        slope = abs(float(point.gradient[-1]))
-        return slope * (abs(float(point.w[-1])) + reach) if slope else 0.0
+    def centre(self) -> None:
+        """Find a small ball around the rows, for bounds of rows that lie far from zero. Cost: 2 passes, 2 rounds."""
+        self.rounding.ball = ball_around_rows(self.ask, self.engine.facts)
+
+    def can_centre(self, point: Point, tol: float) -> bool:
+        """Whether rounding hides a relative suboptimality of `tol` that a ball around the rows may show."""
+        if not self.penalty:
+            return False
+        return self.rounding.hides(tol * point.value, point.w, point.value, point.error, self.span)
+
+    def with_near_intercept(self, point: Point) -> Point:
+        """The same point, with a bound on how far the best intercept for its coefficients is. Cost: 0 passes, 2 rounds.
+
+        Slopes rise with the intercept: the best one lies between two where they differ in sign beyond rounding.
+        """
+        _, slopes, hessians = self.hull((point,), np.array([[1.0, 0.0]]))
+        slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
+        error = 2.0 * (point.error.slopes + self.rounding.in_turn * point.error.constant)
+        if not curvature > 0.0:
+            return point
+        steps = 2.0 * (slope + error) / curvature * BRACKETS
+        _, slopes, _ = self.hull((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
+        up, down = slopes[: len(steps), -1], slopes[len(steps) :, -1]
+        sure = np.flatnonzero((up > error) & (down < -error))
+        return replace(point, near=float(steps[sure[0]])) if len(sure) else point
 
     def with_best_intercept(self, point: Point) -> Point:
         """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.

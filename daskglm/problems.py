@@ -12,9 +12,10 @@ import numpy as np
 
 from daskglm.engine import Engine
 from daskglm.engines import client_for, make_engine
+from daskglm.facts import Facts
 from daskglm.inputs import Partitions
 from daskglm.losses import LOSSES, Loss
-from daskglm.messages import Facts, Problem
+from daskglm.messages import Problem
 from daskglm.settings import Settings
 
 

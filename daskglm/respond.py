@@ -18,6 +18,7 @@ from daskglm.ascent import Ascent, Side
 from daskglm.batch_requests import JointRequest, ScoreHeldOut
 from daskglm.blocks import Block
 from daskglm.dual_rows import OnThreads
+from daskglm.facts import Facts
 from daskglm.held_out_rows import score_held_out
 from daskglm.joint_rows import together
 from daskglm.kernels import for_rows, gram_side, home_of, host
@@ -25,13 +26,13 @@ from daskglm.memos import Memo
 from daskglm.messages import (
     DualRequest,
     Evaluate,
-    Facts,
     HessianVector,
     InBall,
     OnHull,
     Problem,
     Request,
     Sampled,
+    Spread,
     Totals,
     add,
 )
@@ -111,6 +112,8 @@ class Shard:
             return self._evaluate(problem.code, request, memos)
         if isinstance(request, HessianVector):
             return self._hessian_vector(problem.code, request, memos)
+        if isinstance(request, Spread):
+            return self._spread(request, memos)
         if isinstance(request, InBall):
             return self._in_ball(problem.code, request, memos)
         if isinstance(request, DualRequest):
@@ -190,7 +193,8 @@ class Shard:
         d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
         w, b = self.home.coefficients(request.w, d)
         keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
-        bare = [not curved or (request.gram and self.home.gram_without_curvature(memo.rows)) for memo in memos]
+        uncurved = request.gram and not request.exact
+        bare = [not curved or (uncurved and self.home.gram_without_curvature(memo.rows)) for memo in memos]
         for i, memo in enumerate(memos if keep else []):
             memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])  # else it is read anew if need be
             if not bare[i]:
@@ -204,7 +208,8 @@ class Shard:
                 z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
                 if keep and not bare[i]:
                     curvature = m.curvature
-                m.kernels.evaluate(code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram)
+                evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
+                evaluate(code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram)
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
         threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
@@ -231,6 +236,15 @@ class Shard:
 
         product = self._each(work)["product"]
         return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
+
+    def _spread(self, request: Spread, memos: list[Memo]) -> Totals:
+        def work(pieces: list[Piece]) -> Totals:
+            sums = np.zeros(len(request.centre) + 1)
+            for i, lo, hi in pieces:
+                memos[i].kernels.spread(memos[i].rows, request.centre, request.scale, lo, hi, sums)
+            return {"sums": sums[:-1], "moment": sums[-1]}
+
+        return {**self._each(work), "rows": self.facts.n_rows}
 
     def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
         d, size = self.facts.n_features or 0, len(request.gradient)

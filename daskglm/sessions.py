@@ -22,9 +22,10 @@ import psutil
 from tornado.ioloop import PeriodicCallback
 
 from daskglm.blocks import Block
+from daskglm.facts import Facts
 from daskglm.kernels import gpu, to_host
 from daskglm.memos import Memo
-from daskglm.messages import Facts, Problem, Request, Totals, add
+from daskglm.messages import Problem, Request, Totals, add
 from daskglm.placing import Where
 from daskglm.presence import going_on
 from daskglm.respond import Shard

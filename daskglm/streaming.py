@@ -17,6 +17,7 @@ import dask
 import numpy as np
 
 from daskglm.blocks import Block, with_order
+from daskglm.facts import Facts
 from daskglm.memos import Memo
 from daskglm.messages import (
     DualLine,
@@ -24,7 +25,6 @@ from daskglm.messages import (
     DualSave,
     DualShape,
     DualValue,
-    Facts,
     OnHull,
     Problem,
     Request,

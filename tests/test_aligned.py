@@ -9,8 +9,8 @@ import pytest
 
 import daskglm
 from daskglm.cluster import DataLost, _same_rows
+from daskglm.facts import Facts
 from daskglm.inputs import partitions
-from daskglm.messages import Facts
 from tests.conftest import make_problem
 
 X, y = make_problem(800, 5, seed=3)

@@ -21,14 +21,19 @@ TYPES = [(f"-DREAL={real}", f"-DVECTOR={vector}") for real, vector in itertools.
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}",) for vector in REALS],
     ("ball",): [()],
-    ("dense",): TYPES,
+    ("dense",): [*TYPES, *((*types, "-DSCALED=double") for types in TYPES)],
     ("narrow",): [(*types, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)],
     ("wide",): [
         (*types, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
         for types in TYPES
         for each, diagonal in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]
     ],
-    ("csr",): [(*types, f"-DINDEX={index}") for types in TYPES for index in INDICES],
+    ("csr",): [
+        (*types, f"-DINDEX={index}", *scaled)
+        for types in TYPES
+        for index in INDICES
+        for scaled in [(), ("-DSCALED=double",)]
+    ],
     ("dual",): [(*types, f"-DINDEX={index}") for types in TYPES for index in INDICES],
 }
 

@@ -21,7 +21,7 @@ from daskglm.batch_requests import EvaluateMany, WeighGroups
 from daskglm.engine import Local
 from daskglm.folds import stratified
 from daskglm.inputs import partitions
-from daskglm.joint import Columns, Frame, Joint
+from daskglm.joint import Columns, Joint
 from daskglm.kernels import many
 from daskglm.losses import LOSSES
 from daskglm.messages import Folds, Problem
@@ -180,9 +180,10 @@ def test_the_excess_that_is_told_is_not_less_than_the_truth():
         model = daskglm.fit(X, y, tol=1e-13)
         w = np.append(model.coef_, model.intercept_)[None] + near * rng.standard_normal((1, 8))
         at = w + far * rng.standard_normal((1, 8))
-        frame = Frame.of(at[0], joint.evaluate(one, at, np.array([0])).hessians[0])
+        frame = joint.frame(at[0], joint.evaluate(one, at, np.array([0])).hessians[0])
         found = joint.evaluate(one, w, np.empty(0, int), frames=[frame])
-        excess = joint.excess(found.gradients[0], frame, float(found.moved[0]))
+        error = joint.rounding.gradient(w[0], float(found.values[0]), scale=1.0, weight=float(len(y)))
+        excess = joint.excess(found.gradients[0], frame, float(found.moved[0]), error)
         assert excess >= float(found.values[0]) - best - 1e-10
         assert found.moved[0] >= np.abs(np.c_[X, np.ones(len(X))] @ (at - w)[0]).max() - 1e-12
         told.append(excess)
@@ -202,9 +203,9 @@ def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
     for far in (1e-3, 1e-2, 0.1, 1.0, 10.0):
         w = np.append(model.coef_, model.intercept_) + far * rng.standard_normal(6)
         found = joint.evaluate(one, w[None], np.array([0]))
-        frame = Frame.of(w, found.hessians[0])
+        frame = joint.frame(w, found.hessians[0])
         step, square = frame.step(found.gradients[0])
-        value, error, gap = joint.ahead(frame, float(found.values[0]), step, square)
+        value, error, gap = joint.ahead(frame, float(found.values[0]), step, square, one, 0)
         told.append(gap)
         if loss == "squared_hinge":  # its curvature jumps
             assert gap == np.inf

@@ -518,7 +518,8 @@ def test_memory_is_asked_by_number_and_only_where_the_number_is_known(monkeypatc
 
 # ---------------------------------------------------------------------------- groups of threads
 def test_groups_follow_the_machine(tmp_path, monkeypatch):
-    from daskglm.messages import Facts, Plan
+    from daskglm.facts import Facts
+    from daskglm.messages import Plan
 
     machine = read_topology(xeon_4_nodes(tmp_path), EVERY)
     monkeypatch.setattr(dealing, "machine", lambda: machine)
@@ -547,8 +548,9 @@ def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
 def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, seed):
     import numpy as np
 
+    from daskglm.facts import Facts
     from daskglm.kernels.dual import _bits, place_of
-    from daskglm.messages import Facts, Plan
+    from daskglm.messages import Plan
 
     facts = [Facts(n_rows=n, nonzeros=n * per_row) for n, per_row in blocks]
     plan = Plan(partitioning=partitioning, partitions=partitions, nodes=1)

@@ -16,6 +16,7 @@ from numba import njit
 from daskglm.losses import tile
 
 TILE_ROWS = 128
+CANCELS = 4.0 * 2.0**-53  # what each entry of a row may be off by in a distance that is put together from its entries
 NEAR = 1 << 16  # entries up to which the vector gathered from and the one scattered to share a second-level cache
 
 
@@ -138,6 +139,9 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     sums[d + 1] += total
 
 
+evaluate_exactly = evaluate  # whose Gram is summed in float64
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
@@ -173,3 +177,20 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
         total += norm
         largest = max(largest, norm)
     return largest, total
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
+    """Add the rows over [start, stop) to `sums` (d + 1,), and (|x - centre| / scale) ** 32 to its last entry."""
+    data, indices, indptr = X
+    last, whole = len(data) - 1, 0.0
+    for c in centre:
+        whole += (c / scale) ** 2
+    for i in range(start, stop):
+        square = whole
+        for p in range(indptr[i], indptr[i + 1]):
+            x, c = data[min(p, last)], centre[np.uint64(indices[p])]
+            sums[np.uint64(indices[p])] += x
+            square += ((x - c) / scale) ** 2 - (c / scale) ** 2
+        square = max(square, 0.0) + CANCELS * (whole + 1.0) * (indptr[i + 1] - indptr[i] + 2)
+        sums[-1] += square**16

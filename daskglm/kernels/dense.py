@@ -3,7 +3,8 @@
 Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling thread, so that a
 caller may deal rows to threads as it likes. X is read once per call, tile by tile: a tile of rows stays in the
 second-level cache between the forward product, the loss and the backward product. Products and sums are float64
-whatever X is, but for the Gram's, which are summed in X's precision over the rows of one tile.
+whatever X is, but for the Gram's, which are summed in X's precision over the rows of one tile, unless they are to be
+exact.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ TILE_BYTES = 64 * 1024
 MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
 NARROW_BYTES = 256  # rows up to which several are taken at once, and the next tile fetched while this one is worked on;
 # longer ones are read faster one by one, in order
+SUMMED_ROWS = 1024  # whose gradients are added up before they are added to all others; see `bounds`
+EXACT_BYTES = 1 << 20  # of rows made float64 at a time for an exact Gram, which stay in the second-level cache
 LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
 
 
@@ -118,24 +121,44 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     slope, here, there = np.empty(rows), np.empty(rows), np.empty(rows)
     wide, out = _padded(w), np.zeros(_vectors(d) * LANES)
     work = scratch(X, rows if wanted else 0)
-    total = 0.0
+    total, slopes, added = 0.0, 0.0, 0
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
+        if added >= SUMMED_ROWS:  # long sums in runs: their rounding error grows with the length of a run
+            sums[:d] += out[:d]
+            sums[d] += slopes
+            out[:] = 0.0
+            slopes, added = 0.0, 0
+        added += n
         s = slope[:n]
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, wide, b, lo, hi, m, hi)
         total += tile(code, y[lo:hi], m, weight[lo:hi], s, c)
         _backward(X, s, lo, n, out, hi)
-        sums[d] += s.sum()
+        slopes += s.sum()
         if len(diagonal) > 0:
             _squares(X, c, lo, n, diagonal)
             diagonal[d] += c.sum()
         if wanted:
             add_gram(X, c, lo, n, work, gram)
     sums[:d] += out[:d]
+    sums[d] += slopes
     sums[d + 1] += total
+
+
+def evaluate_exactly(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+    """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a time."""
+    if X.dtype == np.float64:
+        evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram)
+        return
+    rows = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
+    for lo in range(start, stop, rows):
+        run = slice(lo, min(lo + rows, stop))
+        part = X[run].astype(np.float64)
+        vectors = [values[run] if len(values) else values for values in (y, weight, z, curvature)]
+        evaluate(code, part, *vectors[:2], w, b, 0, len(part), *vectors[2:], sums, diagonal, gram)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -173,3 +196,16 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
         total += norm
         largest = max(largest, norm)
     return largest, total
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
+    """Add the rows over [start, stop) to `sums` (d + 1,), and (|x - centre| / scale) ** 32 to its last entry."""
+    d = X.shape[1]
+    for i in range(start, stop):
+        square = 0.0
+        x = X[i]
+        for j in range(d):
+            sums[j] += x[j]
+            square += ((x[j] - centre[j]) / scale) ** 2
+        sums[d] += square**16

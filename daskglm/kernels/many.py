@@ -176,16 +176,6 @@ def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, val
             curvature[a:b] = 0.0
 
 
-def _values(X):  # type: ignore[no-untyped-def]
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_values, inline="always")
-def _values_of(X):  # type: ignore[no-untyped-def]
-    """An array of X's dtype."""
-    return (lambda X: X) if isinstance(X, types.Array) else (lambda X: X[0])
-
-
 def _fill(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 
@@ -271,8 +261,8 @@ def score(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, tiles,
-    sums, values, counts, moments, gram,
+    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, like,
+    tiles, sums, values, counts, moments, gram,
 ):  # fmt: skip
     """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by tile.
 
@@ -299,6 +289,8 @@ def evaluate(  # type: ignore[no-untyped-def]
         Whether sums and Grams are by group, or over the rows that are trained on.
     of_gram : array of int
         Problems whose Gram is wanted.
+    like : array
+        Of the dtype in which products of a Gram are summed over a tile.
     tiles : array of int
         Numbers of the tiles to visit.
 
@@ -309,8 +301,8 @@ def evaluate(  # type: ignore[no-untyped-def]
     """
     P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
     columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)  # features, then slopes
-    curvatures, kind = np.zeros((len(of_gram) + 1, most)), _values(X)
-    scaled, roots = room_for(width if len(of_gram) else 0, most, kind), np.empty(most, kind.dtype)
+    curvatures = np.zeros((len(of_gram) + 1, most))
+    scaled, roots = room_for(width if len(of_gram) else 0, most, like), np.empty(most, like.dtype)
     Y, S, R = np.empty((max(signs.shape[0], 1), most)), np.empty(most), np.empty(most)
     grams_at = np.full(P, len(of_gram))
     for q in range(len(of_gram)):

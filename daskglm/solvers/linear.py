@@ -196,6 +196,7 @@ def backtrack(
     *,
     gram: bool = False,
     keep: bool = True,
+    exact: bool = False,
 ) -> Point | None:
     """The trial point if it decreases the objective enough, else the lowest of the first points between that do.
 
@@ -217,6 +218,6 @@ def backtrack(
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
             t = float(steps[good[np.argmin(values[good])]])
-            return objective.at(point.w + t * (trial.w - point.w), gram=gram, keep=keep)
+            return objective.at(point.w + t * (trial.w - point.w), gram=gram, keep=keep, exact=exact)
         t = float(steps[-1])
     return None

@@ -42,6 +42,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
     rows, and more where that is cheaper than a Hessian of all rows, use the Hessian of the last sample with the exact
     gradient. Each trial point is evaluated with its Hessian in one fused pass. Cost: a few tenths of a pass for the
     samples, 1 pass for their result; then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one.
+    Where float32 rows have nearly dependent columns: 1 pass more, and from then on Hessians that are summed in float64.
 
     Parameters
     ----------
@@ -54,16 +55,30 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
         point = objective.at(w, gram=True, keep=keep)
     else:
         point = yield from _by_model(objective, model, tol)
+    exact = False
     while True:
         yield point
         step = newton_step(point.gram, point.gradient)
+        if not point.exact and _is_inexact(point, -float(point.gradient @ step), tol):
+            exact = True
+            point = objective.at(point.w, gram=True, keep=keep, exact=True)
+            continue
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
-        trial = objective.at(point.w + step, gram=True, keep=keep, beside=point)
-        accepted = backtrack(objective, point, trial, gram=True, keep=keep)
+        trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
+        accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
+
+
+def _is_inexact(point: Point, square: float, tol: float) -> bool:
+    """Whether a Hessian summed in the rows' dtype is too far from the exact one to step by, or to prove `tol`.
+
+    By its Newton decrement, whose square is given, a point that was not good enough would have been.
+    """
+    proves = math.isfinite(point.objective.loss.concordance) and point.objective.penalty > 0.0
+    return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
 
 def _keeps(objective: Objective) -> bool:

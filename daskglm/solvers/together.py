@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: f
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
         frames, W, values, steps, squares = _common(joint, columns, start)
+        joint.centre_if_hidden(columns, W, values, tol)
         state = _State(joint, columns, frames, W, values, steps, tol)
         unread = state.foresee(squares)
         for iteration in range(1, max_iter + 1):
@@ -105,7 +107,9 @@ class _State:
         """
         taken, found = [], self.solved.found
         for p, square in enumerate(squares.tolist()):
-            value, error, gap = self.joint.ahead(self.frames[p], float(found.values[p]), self.steps[p], square)
+            value, error, gap = self.joint.ahead(
+                self.frames[p], float(found.values[p]), self.steps[p], square, self.columns, p
+            )
             if gap <= self.tol and error <= self.tol * value:
                 found.W[p] += self.steps[p]
                 found.values[p], self.solved.gaps[p], self.solved.n_iter[p] = value, gap, 1
@@ -129,7 +133,7 @@ class _State:
         found = self.joint.evaluate(columns, trial, gram, frames=frames)
         for q, k in enumerate(gram.tolist()):
             if np.isfinite(found.hessians[q]).all():
-                frames[k], found.moved[k] = Frame.of(trial[k], found.hessians[q]), 0.0
+                frames[k], found.moved[k] = self.joint.frame(trial[k], found.hessians[q]), 0.0
         gaps = self.joint.bounds(columns, found, frames)
         for k, p in enumerate(which.tolist()):
             self.solved.n_iter[p] = iteration
@@ -181,17 +185,27 @@ def _common(
         common = head = np.arange(len(heads))
     room = max(1, int(HESSIAN_BYTES // (8 * joint.size**2 * len(joint.roles))))
     runs = [common[k : k + room] for k in range(0, len(common), room)]
-    parts = [part for run in runs for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)]
     points = [W[k].copy() for k in common]
+    while True:
+        parts = [part for run in runs for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)]
+        found = _steps_from(joint, columns, points, parts, head[place])
+        if not joint.must_be_exact(found[0]):
+            return found
+
+
+def _steps_from(
+    joint: Joint, columns: Columns, points: list[np.ndarray], parts: list[Any], at: np.ndarray
+) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What `_common` returns, from sums by group at the points, of which each problem starts at number `at`."""
     frames: list[Frame] = []
     starts, steps = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size))
     values, squares = np.empty(len(columns)), np.empty(len(columns))
     for p in range(len(columns)):
-        k = int(head[place[p]])
+        k = int(at[p])
         losses, gradients, grams = parts[k]
         w, trained, C = points[k], joint.trained(int(columns.fold[p])), columns.C[p]
         hessian = C * np.einsum("g,gij->ij", trained, grams) + np.diag(joint.penalised)
-        frames.append(Frame.of(w, hessian))
+        frames.append(joint.frame(w, hessian))
         starts[p] = w
         values[p] = C * (trained @ losses) + 0.5 * w @ (joint.penalised * w)
         steps[p], squares[p] = frames[-1].step(C * (trained @ gradients) + joint.penalised * w)
@@ -233,8 +247,10 @@ def _on_samples(joint: Joint, heads: Columns) -> tuple[np.ndarray, np.ndarray, n
         _solve_on(joint, heads, common, every, SMALL * every / n, W, hessians)
     if samples:
         found = joint.evaluate(heads.take(common), W[common], np.empty(0, int))
+        frames = [joint.frame(W[p], hessians[p]) for p in common]
+        joint.must_be_exact(frames)
         for k, p in enumerate(common):
-            W[p] += Frame.of(W[p], hessians[p]).step(found.gradients[k])[0]
+            W[p] += frames[k].step(found.gradients[k])[0]
     return W, common, served
 
 
@@ -253,7 +269,7 @@ def _solve_on(
                 left.append(p)
                 continue
             W[p], values[p], hessians[p] = trial[k], found.values[k], found.hessians[k]
-            steps[p], square = Frame.of(trial[k], found.hessians[k]).step(found.gradients[k])
+            steps[p], square = joint.frame(trial[k], found.hessians[k]).step(found.gradients[k])
             if square > small * abs(values[p]):
                 left.append(p)
         active = np.array(left, int)

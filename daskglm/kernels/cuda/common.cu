@@ -1,5 +1,10 @@
 // What all sources share: the losses as `losses.py` has them, and sums over the threads of a block.
-// REAL is the dtype of the rows, VECTOR that of targets, weights and curvatures; all else is double.
+// REAL is the dtype of the rows, VECTOR that of targets, weights and curvatures, SCALED that of rows scaled for a Gram;
+// all else is double.
+
+#ifndef SCALED
+#define SCALED REAL
+#endif
 
 typedef long long int64;
 

@@ -11,7 +11,7 @@ import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, PRODUCT, add_gram
+from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, NOTHING, PRODUCT, add_gram, scaled_as
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
@@ -112,7 +112,16 @@ def evaluate(
     if diagonal.size:
         _columns(part, curvature, 2, diagonal)
     if gram.size:
-        _gram(part, curvature, gram)
+        _gram(part, curvature, gram, part.data.dtype)
+
+
+def evaluate_exactly(
+    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
+    sums: Any, diagonal: Any, gram: Any,
+) -> None:  # fmt: skip
+    """`evaluate` with a Gram that is summed in float64; it wants room for curvatures."""
+    evaluate(code, rows, y, weight, w, b, start, stop, z, curvature, sums, diagonal, NOTHING)
+    _gram(rows.part(start, stop), curvature[start:stop], gram, np.dtype(np.float64))
 
 
 def hessian_vector(
@@ -174,14 +183,16 @@ def _columns(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None
     _csr("csc_columns", part, numbers(r))((blocks(part.d * 4, THREADS, 8),), (THREADS,), args)
 
 
-def _gram(part: Rows, curvature: Any, gram: Any) -> None:
-    many = max(1, GRAM_BYTES // ((part.d + 1) * part.data.itemsize))
+def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
+    many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
-        scaled = part.workspace.get("scaled", run.n * (part.d + 1), part.data.dtype).reshape(run.n, part.d + 1)
+        scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
         scaled.fill(0)
         args = (*run.arrays, np.int32(part.d), curvature[lo : lo + run.n], scaled)
-        _csr("csr_scaled", part, numbers(curvature))((blocks(run.n, THREADS // 32, 16),), (THREADS,), args)
+        _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))(
+            (blocks(run.n, THREADS // 32, 16),), (THREADS,), args
+        )
         add_gram(scaled, gram)
 
 
@@ -190,5 +201,5 @@ def _lanes(each: float) -> int:
     return min(32, max(2, 1 << max(0, int(each / 4).bit_length() - 1)))
 
 
-def _csr(name: str, part: Rows, vector: str) -> Any:
-    return kernel(("csr",), name, *part.options, vector)
+def _csr(name: str, part: Rows, *options: str) -> Any:
+    return kernel(("csr",), name, *part.options, *options)

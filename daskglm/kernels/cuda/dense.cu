@@ -47,12 +47,12 @@ dense_backward(const REAL* X, long long rows, int d, const VECTOR* r, int power,
 
 // sqrt(D) [X 1], a warp a row.
 extern "C" __global__ void __launch_bounds__(256)
-dense_scaled(const REAL* X, long long rows, int d, const VECTOR* curvature, REAL* out) {
+dense_scaled(const REAL* X, long long rows, int d, const VECTOR* curvature, SCALED* out) {
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
-    const REAL root = (REAL)sqrt((double)curvature[i]);
-    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = root * (j < d ? X[i * d + j] : (REAL)1);
+    const SCALED root = (SCALED)sqrt((double)curvature[i]);
+    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = root * (j < d ? (SCALED)X[i * d + j] : (SCALED)1);
   }
 }
 

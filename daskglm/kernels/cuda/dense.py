@@ -78,7 +78,16 @@ def evaluate(
         if diagonal.size:
             _backward(part, curvature, 2, diagonal)
     if gram.size:
-        _gram(part, curvature, gram)
+        _gram(part, curvature, gram, part.X.dtype)
+
+
+def evaluate_exactly(
+    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
+    sums: Any, diagonal: Any, gram: Any,
+) -> None:  # fmt: skip
+    """`evaluate` with a Gram that is summed in float64; it wants room for curvatures."""
+    evaluate(code, rows, y, weight, w, b, start, stop, z, curvature, sums, diagonal, NOTHING)
+    _gram(rows.part(start, stop), curvature[start:stop], gram, np.dtype(np.float64))
 
 
 def hessian_vector(
@@ -113,7 +122,7 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
 
 
 def add_gram(scaled: Any, gram: Any) -> None:
-    """Add A'A of scaled rows A (n, d + 1) to `gram`: products in A's dtype, blocks of rows added up in float64."""
+    """Add A'A of scaled rows A (n, d + 1) to `gram`: products summed in A's dtype, runs of rows in float64."""
     side = scaled.shape[1]
     gram[:side, :side] += cp.matmul(scaled.T, scaled)
 
@@ -210,15 +219,23 @@ def _backward(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> Non
     add_up(partial, grid, d + 1, out[: d + 1], live=live)
 
 
-def _gram(part: Rows, curvature: Any, gram: Any) -> None:
-    many = max(1, GRAM_BYTES // ((part.d + 1) * part.X.itemsize))
+def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
+    """Add [X 1]' D [X 1] to `gram`: some rows at a time, whose products are summed in this dtype."""
+    many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
-        scaled = part.workspace.get("scaled", run.n * (part.d + 1), part.X.dtype).reshape(run.n, part.d + 1)
+        scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
         args = (run.X, np.int64(run.n), np.int32(part.d), curvature[lo : lo + run.n], scaled)
-        _dense("dense_scaled", part, numbers(curvature))((blocks(run.n, THREADS // 32, 16),), (THREADS,), args)
+        _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))(
+            (blocks(run.n, THREADS // 32, 16),), (THREADS,), args
+        )
         add_gram(scaled, gram)
 
 
-def _dense(name: str, part: Rows, vector: str) -> Any:
-    return kernel(("dense",), name, *part.options, vector)
+def scaled_as(dtype: Any) -> str:
+    """The compiler option that makes SCALED, the type of scaled rows, this dtype."""
+    return real(dtype).replace("REAL", "SCALED")
+
+
+def _dense(name: str, part: Rows, *options: str) -> Any:
+    return kernel(("dense",), name, *part.options, *options)

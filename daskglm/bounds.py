@@ -1,0 +1,305 @@
+"""How far a value is from the optimum, at most, by a gradient or a Hessian that were computed in floating point.
+
+`docs/certificates.md` has the proofs. Nothing here knows of engines: a `Rounding` is made from the facts of the rows,
+a `HessianFactor` from a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from daskglm.facts import Facts
+from daskglm.losses import Loss
+from daskglm.messages import Spread, Totals
+
+UNIT = 2.0**-53  # unit roundoff of float64
+FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
+MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
+DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
+MOMENT = 32  # its root, of a sum of so high powers, is little more than the largest
+CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
+FAR = 4.0  # times what the best intercept of rows around zero may be
+HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
+MOST_CHANGED = 0.5  # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
+DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
+
+
+class GradientError(NamedTuple):
+    """Bounds on the error of a computed gradient.
+
+    Parameters
+    ----------
+    margins : float
+        In the norm of the inverse Hessian: what errors of the margins do, for losses whose curvature varies slowly.
+    slopes : float
+        Sum of the errors of the slopes, by errors of the margins.
+    entry, constant : float
+        Of each feature's entry and of the intercept's, from adding up.
+    """
+
+    margins: float
+    slopes: float
+    entry: float
+    constant: float
+
+
+class Ball(NamedTuple):
+    """A ball that holds all rows: |x - centre| <= radius."""
+
+    centre: np.ndarray | None
+    radius: float
+
+    def margins(self, step: np.ndarray, n_features: int) -> float:
+        """Bound on the change of any margin by a step in the coefficients and the intercept."""
+        change = step[:n_features]
+        constant = float(step[n_features]) if len(step) > n_features else 0.0
+        if self.centre is not None:
+            constant += float(self.centre @ change)
+        return self.radius * float(np.linalg.norm(change)) + abs(constant)
+
+
+def ball_around_rows(ask: Callable[[Spread], Totals], facts: Facts) -> Ball:
+    """A ball around the mean of the rows that `ask` is put requests about. Cost: 2 passes, 2 rounds."""
+    d, scale = facts.n_features or 0, 2.0 * facts.largest_row_norm
+    mean = ask(Spread(np.zeros(d), scale))["sums"] / max(facts.n_rows, 1)
+    moment = float(ask(Spread(mean, scale))["moment"])
+    return Ball(mean, scale * moment ** (1.0 / MOMENT) * (1.0 + FEW * d * UNIT))
+
+
+class Rounding:
+    """What rounding may do to gradients and Hessians over some rows, and what proves how good a point is.
+
+    Parameters
+    ----------
+    facts : Facts
+    loss : Loss
+    fit_intercept : bool
+    on_device : bool
+        Whether the sums are made on a GPU.
+    run : int, optional
+        Rows whose gradients are added up before they are added to those of others; default: all of a block.
+
+    Attributes
+    ----------
+    ball : Ball
+        Around zero, until rows are found to lie far from it; only with an intercept, which takes up any centre.
+    """
+
+    def __init__(
+        self, facts: Facts, loss: Loss, *, fit_intercept: bool, on_device: bool, run: int | None = None
+    ) -> None:
+        self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
+        self.radius = facts.largest_row_norm
+        self.ball = Ball(None, self.radius)
+        self.n_features = facts.n_features or 0
+        self.roundoff = facts.gram_roundoff
+        block = facts.largest_block
+        in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
+        in_runs = in_turn if run is None or on_device else 2 * run + block / run + facts.n_blocks + FEW
+        self.terms = min(in_turn, in_runs)
+        self.in_turn = in_turn / self.terms  # times the error of sums that are made one row after another
+        self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
+
+    def gradient(self, w: np.ndarray, value: float, *, scale: float, weight: float) -> GradientError:
+        """Bound the error of the gradient at w.
+
+        Parameters
+        ----------
+        w : (d,) or (d + 1,) array
+        value : float
+            The objective there.
+        scale, weight : float
+            C, and the sum of the rows' weights.
+        """
+        d, L = self.n_features, self.loss.smoothness
+        norm = math.sqrt(float(w[:d] @ w[:d]))
+        intercept = abs(float(w[d])) if len(w) > d else 0.0
+        margin = (d + 3) * UNIT * (norm * self.radius + intercept)
+        slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
+        constant = self.terms * UNIT * slopes
+        entry = constant * self.radius + 2.0 * UNIT * norm
+        moved = scale * weight * L * margin
+        return GradientError(margin * math.sqrt(scale * weight * L), moved, entry, constant)
+
+    def value(self, value: float) -> float:
+        """Bound on the error of a sum of losses of this value, whose margins are exact."""
+        return self.in_turn * self.terms * UNIT * abs(value)
+
+    def gram(self, *, exact: bool, likely: bool = False) -> float:
+        """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
+
+        `exact` Grams are summed in float64. `likely` tells what is to be expected instead: roundings whose signs are
+        random.
+        """
+        summed = float(MOST_SUMMED)
+        if self.on_device:
+            summed = max(summed, DEVICE_SUMMED / (self.n_features + 1.0))
+        roundoff = UNIT if exact else self.roundoff
+        if likely:
+            return math.sqrt(summed + FEW) * roundoff
+        return (summed + FEW) * roundoff + (summed + self.tiles) * UNIT
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether Grams are summed in float64 without being asked to."""
+        return self.roundoff <= UNIT
+
+    # ------------------------------------------------------------------ bounds
+    def features(self, gradient: np.ndarray, error: GradientError) -> float:
+        """Bound on the norm of the exact gradient by the coefficients of features, with the intercept as it is.
+
+        With an intercept that is for rows less the ball's centre.
+        """
+        g, d, (centre, radius) = gradient[: self.n_features], self.n_features, self.ball
+        adding = error.entry
+        if centre is not None:
+            g = g - float(gradient[d]) * centre
+            adding += error.constant * float(np.linalg.norm(centre))
+        return math.sqrt(float(g @ g)) + adding + error.slopes * radius
+
+    def steepest(self, gradient: np.ndarray, error: GradientError) -> float:
+        """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see `convex`."""
+        bound = self.features(gradient, error)
+        if self.fit_intercept:
+            bound += self.ball.radius * (abs(float(gradient[-1])) + error.slopes + error.constant)
+        return bound
+
+    def convex(
+        self,
+        w: np.ndarray,
+        gradient: np.ndarray,
+        value: float,
+        error: GradientError,
+        span: float,
+        near: float = math.inf,
+    ) -> float:
+        """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose penalty is 1/2 |w|^2.
+
+        f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius |w| + `span` of
+        -centre.w, or within `near` of b where that is known. F(w) - min F is at most |grad F|^2 / 2, and grad F, the
+        gradient by w of centred rows at b(w), is within radius |g_b| of that at b, since slopes rise with b. Or,
+        without grad F: with |g|^2 / 2 the excess at the intercept as it is, and |b - b*| bounded in the same way with
+        |w*|^2 / 2 at most the objective.
+        """
+        features, steepest = self.features(gradient, error), self.steepest(gradient, error)
+        if not self.fit_intercept:
+            return 0.5 * features * features
+        (centre, radius), b, d = self.ball, float(w[-1]), self.n_features
+        g = abs(float(gradient[-1])) + error.slopes + error.constant
+        norm = math.sqrt(float(w[:d] @ w[:d]))
+        here = abs(b + (0.0 if centre is None else float(centre @ w[:d]))) + radius * norm + span
+        bound = 0.5 * steepest * steepest + g * min(here, near)
+        if centre is None:
+            best = abs(b) + radius * math.sqrt(2.0 * max(value, 0.0)) + span
+            bound = min(bound, 0.5 * features * features + g * best)
+        return bound
+
+    def hides(self, wanted: float, w: np.ndarray, value: float, error: GradientError, span: float) -> bool:
+        """Whether `convex` for a computed gradient of zero would come near or exceed a bound that is wanted.
+
+        A small ball around the rows may mend that where none is known yet and rows lie far from zero, as a large
+        intercept tells.
+        """
+        if not self.fit_intercept or self.on_device or self.ball.centre is not None or not self.radius > 0.0:
+            return False
+        if abs(float(w[-1])) <= FAR * (1.0 + span):
+            return False
+        return self.convex(w, 0.0 * w, value, error, span) > HIDDEN * wanted
+
+    def reach(self, factor: HessianFactor) -> float:
+        """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
+        d = self.n_features
+        if self.ball.centre is None:
+            return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
+        constant = factor.decrement(np.append(self.ball.centre, 1.0))
+        return self.ball.radius * float(np.linalg.norm(factor.roots[:d])) + constant
+
+
+@dataclass(frozen=True)
+class HessianFactor:
+    """Cholesky factor L of a computed Hessian, and what it tells of the inverse of the exact one.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower triangle.
+    norm : float
+        Of the inverse of the Hessian scaled to a unit diagonal, at most; infinite for a singular one.
+    doubt : float
+        Share of the scaled Hessian's least eigenvalue that rounding may have made.
+    roots : (n,) array
+        Of the diagonal of the inverse of the exact Hessian, at most.
+    """
+
+    factor: Any
+    norm: float
+    doubt: float
+    roots: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
+        """Factorise a Hessian whose entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`."""
+        n = len(hessian)
+        root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        try:
+            L = scipy.linalg.cholesky(hessian / root[:, None] / root, lower=True)
+        except (scipy.linalg.LinAlgError, ValueError):
+            return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
+        inverse = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
+        norm = float(np.linalg.norm(inverse.T @ inverse))
+        doubt = 2.0 * n * (error + CHOLESKY * (n + 2) * UNIT) * norm
+        grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
+        roots = np.sqrt(grown) * np.linalg.norm(inverse, axis=0) / root
+        return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
+
+    @property
+    def proves(self) -> bool:
+        """Whether the exact Hessian is known well enough for a bound."""
+        return self.doubt <= MOST_CHANGED
+
+    @property
+    def trace(self) -> float:
+        """Of the inverse of the exact Hessian, at most."""
+        return float(self.roots @ self.roots)
+
+    def is_doubtful(self, likely: float) -> bool:
+        """Whether a step by this Hessian, whose entries are expected to be off by so much, may lead elsewhere."""
+        return not math.sqrt(len(self.roots)) * likely * self.norm <= DOUBTFUL
+
+    def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
+        """Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
+        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
+        step = -scipy.linalg.solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+        return step, float(half @ half)
+
+    def decrement(self, gradient: np.ndarray) -> float:
+        """Bound on the decrement by the exact Hessian for an exact gradient; infinite where nothing is proved."""
+        if not self.proves:
+            return math.inf
+        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
+        return math.sqrt(float(half @ half) / (1.0 - self.doubt))
+
+    def error(self, error: GradientError, n_features: int) -> float:
+        """Bound on the norm, in that of the inverse Hessian, of a gradient's error."""
+        features, intercept = float(self.roots[:n_features].sum()), float(self.roots[n_features:].sum())
+        return error.margins + error.entry * features + error.constant * intercept
+
+
+def excess(decrement: float, reach: float) -> float:
+    """Bound on f(w) - min f by the Newton decrement nu at w, where curvature changes at a rate of at most `reach`.
+
+    That is, |D3 f [u, v, v]| <= reach |u|_H v'H v, with the Hessian H at w. Along any u then
+    f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010,
+    Proposition 1). The least of that over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
+    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
+    """
+    s = reach * decrement
+    if not s < 1.0:
+        return math.inf
+    return decrement * decrement * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))

@@ -1,0 +1,59 @@
+"""What the loading pass learnt of rows: counts, norms, labels; facts of two sets of rows merge into those of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight).
+
+    `order` is a checksum of the rows in their order, where the source may give them in another (0: not computed).
+    `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are summed over a few rows, the
+    largest of all blocks; `largest_block` the most rows of a block.
+    """
+
+    n_rows: int = 0
+    n_features: int | None = None
+    weight: float = 0.0
+    largest_row_norm: float = 0.0
+    squared_norms: float = 0.0
+    largest_target: float = 0.0
+    nonzeros: int = 0
+    nbytes: int = 0
+    sparse: bool = False
+    classes: tuple[tuple[Any, int, float], ...] = ()
+    order: int = 0
+    gram_roundoff: float = 2.0**-53
+    largest_block: int = 0
+    n_blocks: int = 0
+
+    @property
+    def per_row(self) -> float:
+        """Stored values of a mean row."""
+        return self.nonzeros / max(self.n_rows, 1)
+
+    def merge(self, other: Facts) -> Facts:
+        """Facts of both sets of rows together."""
+        classes = {label: (rows, weight) for label, rows, weight in self.classes}
+        for label, rows, weight in other.classes:
+            had = classes.get(label, (0, 0.0))
+            classes[label] = (had[0] + rows, had[1] + weight)
+        return Facts(
+            self.n_rows + other.n_rows,
+            other.n_features if self.n_features is None else self.n_features,
+            self.weight + other.weight,
+            max(self.largest_row_norm, other.largest_row_norm),
+            self.squared_norms + other.squared_norms,
+            max(self.largest_target, other.largest_target),
+            self.nonzeros + other.nonzeros,
+            self.nbytes + other.nbytes,
+            self.sparse or other.sparse,
+            tuple((label, *classes[label]) for label in classes),
+            (self.order + other.order) % 2**64,
+            max(self.gram_roundoff, other.gram_roundoff),
+            max(self.largest_block, other.largest_block),
+            self.n_blocks + other.n_blocks,
+        )
