@@ -23,6 +23,7 @@ FEW = 8  # roundings of one term of a sum before it is added: of a root, a produ
 MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
 DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
 MOMENT = 32  # its root, of a sum of so high powers, is little more than the largest
+LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
 CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
 FAR = 4.0  # times what the best intercept of rows around zero may be
 HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
@@ -127,9 +128,22 @@ class Rounding:
         moved = scale * weight * L * margin
         return GradientError(margin * math.sqrt(scale * weight * L), moved, entry, constant)
 
-    def value(self, value: float) -> float:
-        """Bound on the error of a sum of losses of this value, whose margins are exact."""
-        return self.in_turn * self.terms * UNIT * abs(value)
+    def gap(
+        self, w: np.ndarray, primal: float, dual: float, *, scale: float, weight: float, largest_target: float
+    ) -> float:
+        """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
+
+        Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
+        8, which such sums exceed with a probability of 1e-13. The sizes of slopes and dual variables, times C and
+        weights, add up to at most `sizes` (see `docs/certificates.md`).
+        """
+        d = self.n_features
+        norm, intercept = math.sqrt(float(w[:d] @ w[:d])), abs(float(w[d])) if len(w) > d else 0.0
+        mass = scale * weight
+        sizes = 4.0 * (mass * max(1.0, largest_target) + math.sqrt(mass * max(primal, 0.0)))
+        adding = LIKELY * math.sqrt(self.in_turn * self.terms) * UNIT
+        margin = (d + 3) * UNIT * (norm * self.radius + intercept)
+        return sizes * (margin + adding * norm * self.radius) + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).

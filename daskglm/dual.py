@@ -197,7 +197,11 @@ class Dual:
         self.lower = max(self.lower, found.dual)
         if found.primal <= self.value:
             self.kept, self.value = found.w, found.primal
-        gap = max(self.value - self.lower, 0.0)
+        rounding = self.objective.rounding.gap(
+            self.kept, self.value, self.lower, scale=self.objective.scale, weight=self.objective.total_weight,
+            largest_target=self.objective.engine.facts.largest_target,
+        )  # fmt: skip
+        gap = max(self.value - self.lower, 0.0) + rounding
         return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap, by="sdca")
 
     def start_again(self) -> None:
