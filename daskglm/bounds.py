@@ -18,14 +18,15 @@ from daskglm.facts import Facts
 from daskglm.losses import Loss
 from daskglm.messages import Spread, Totals
 
-UNIT = 2.0**-53  # unit roundoff of float64
+UNIT, FLOAT32 = 2.0**-53, 2.0**-24  # unit roundoffs of float64 and float32
 FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
 MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
+DEVICE_NARROW, DEVICE_TILE = 63, 256.0  # features up to which a device adds up products of dense rows over such tiles
 DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
 MOMENT = 32  # its root, of a sum of so high powers, is little more than the largest
 LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
 CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
-FAR = 4.0  # times what the best intercept of rows around zero may be
+SMALLEST = 1e-9  # share of the largest row norm whose power of MOMENT is still a number
 HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
 MOST_CHANGED = 0.5  # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
 DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
@@ -40,14 +41,16 @@ class GradientError(NamedTuple):
         In the norm of the inverse Hessian: what errors of the margins do, for losses whose curvature varies slowly.
     slopes : float
         Sum of the errors of the slopes, by errors of the margins.
-    entry, constant : float
-        Of each feature's entry and of the intercept's, from adding up.
+    adding : float
+        Of the intercept's entry, from adding up; that of a feature's is so many times the column's largest value.
+    penalty : float
+        Norm of that from the penalty's part.
     """
 
     margins: float
     slopes: float
-    entry: float
-    constant: float
+    adding: float
+    penalty: float
 
 
 class Ball(NamedTuple):
@@ -63,14 +66,6 @@ class Ball(NamedTuple):
         if self.centre is not None:
             constant += float(self.centre @ change)
         return self.radius * float(np.linalg.norm(change)) + abs(constant)
-
-
-def ball_around_rows(ask: Callable[[Spread], Totals], facts: Facts) -> Ball:
-    """A ball around the mean of the rows that `ask` is put requests about. Cost: 2 passes, 2 rounds."""
-    d, scale = facts.n_features or 0, 2.0 * facts.largest_row_norm
-    mean = ask(Spread(np.zeros(d), scale))["sums"] / max(facts.n_rows, 1)
-    moment = float(ask(Spread(mean, scale))["moment"])
-    return Ball(mean, scale * moment ** (1.0 / MOMENT) * (1.0 + FEW * d * UNIT))
 
 
 class Rounding:
@@ -89,7 +84,9 @@ class Rounding:
     Attributes
     ----------
     ball : Ball
-        Around zero, until rows are found to lie far from it; only with an intercept, which takes up any centre.
+        Holds all rows: around zero, until `survey` finds a better one.
+    columns : (d,) array or float
+        Bound on the values of each column: the largest row norm, until `survey` finds better ones.
     """
 
     def __init__(
@@ -98,7 +95,11 @@ class Rounding:
         self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
+        self.columns: Any = self.radius
+        self.is_surveyed = on_device or not self.radius > 0.0  # or cannot be
         self.n_features = facts.n_features or 0
+        self.n_rows = facts.n_rows
+        self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
         self.roundoff = facts.gram_roundoff
         block = facts.largest_block
         in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
@@ -106,6 +107,28 @@ class Rounding:
         self.terms = min(in_turn, in_runs)
         self.in_turn = in_turn / self.terms  # times the error of sums that are made one row after another
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
+
+    def survey(self, ask: Callable[[Spread], Totals], facts: Facts) -> None:
+        """Bound the values of each column and, with an intercept, find a ball around the mean of the rows.
+
+        For rows far from zero, or with columns of unlike scales. Cost: 1 pass, or 2 with an intercept, a round each.
+        """
+        d, scale, more = self.n_features, 2.0 * self.radius, 1.0 + FEW * self.n_features * UNIT
+        found = ask(Spread(np.zeros(d), scale))
+        self.columns = more * scale * np.maximum(found["columns"] ** (1.0 / MOMENT), SMALLEST)
+        self.is_surveyed = True
+        if self.fit_intercept:
+            mean = found["sums"] / max(facts.n_rows, 1)
+            moment = float(ask(Spread(mean, scale))["moment"])
+            self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
+
+    def size(self, w: np.ndarray) -> float:
+        """Bound on the sum of the sizes of the terms of any row's margin at w."""
+        d = self.n_features
+        features = math.sqrt(float(w[:d] @ w[:d])) * self.radius
+        if self.is_surveyed and not self.on_device:
+            features = min(features, float(np.abs(w[:d]) @ (self.columns + np.zeros(d))))
+        return features + (abs(float(w[d])) if len(w) > d else 0.0)
 
     def gradient(self, w: np.ndarray, value: float, *, scale: float, weight: float) -> GradientError:
         """Bound the error of the gradient at w.
@@ -120,30 +143,34 @@ class Rounding:
         """
         d, L = self.n_features, self.loss.smoothness
         norm = math.sqrt(float(w[:d] @ w[:d]))
-        intercept = abs(float(w[d])) if len(w) > d else 0.0
-        margin = (d + 3) * UNIT * (norm * self.radius + intercept)
+        margin = (d + 3) * UNIT * self.size(w)
         slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
         constant = self.terms * UNIT * slopes
-        entry = constant * self.radius + 2.0 * UNIT * norm
         moved = scale * weight * L * margin
-        return GradientError(margin * math.sqrt(scale * weight * L), moved, entry, constant)
+        return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, 2.0 * UNIT * norm)
 
     def gap(
-        self, w: np.ndarray, primal: float, dual: float, *, scale: float, weight: float, largest_target: float
+        self,
+        w: np.ndarray,
+        primal: float,
+        dual: float,
+        *,
+        scale: float,
+        weight: float,
+        largest_target: float,
+        drift: float = 1.0,
     ) -> float:
         """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
 
         Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
-        8, which such sums exceed with a probability of 1e-13. The sizes of slopes and dual variables, times C and
+        8, which such sums exceed with a probability of 1e-13. `drift` says how many such sums, by their multiples, the
+        shared vector has been added up from. The sizes of slopes and dual variables, times C and
         weights, add up to at most `sizes` (see `docs/certificates.md`).
         """
-        d = self.n_features
-        norm, intercept = math.sqrt(float(w[:d] @ w[:d])), abs(float(w[d])) if len(w) > d else 0.0
-        mass = scale * weight
+        size, mass = self.size(w), scale * weight
         sizes = 4.0 * (mass * max(1.0, largest_target) + math.sqrt(mass * max(primal, 0.0)))
         adding = LIKELY * math.sqrt(self.in_turn * self.terms) * UNIT
-        margin = (d + 3) * UNIT * (norm * self.radius + intercept)
-        return sizes * (margin + adding * norm * self.radius) + adding * (abs(primal) + abs(dual))
+        return sizes * ((self.n_features + 3) * UNIT + drift * adding) * size + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
@@ -152,8 +179,10 @@ class Rounding:
         random.
         """
         summed = float(MOST_SUMMED)
-        if self.on_device:
-            summed = max(summed, DEVICE_SUMMED / (self.n_features + 1.0))
+        if self.on_device and not self.is_narrow:
+            summed = max(summed, min(DEVICE_SUMMED / (self.n_features + 1.0), self.n_rows))
+        elif self.on_device:
+            summed = DEVICE_TILE
         roundoff = UNIT if exact else self.roundoff
         if likely:
             return math.sqrt(summed + FEW) * roundoff
@@ -171,17 +200,17 @@ class Rounding:
         With an intercept that is for rows less the ball's centre.
         """
         g, d, (centre, radius) = gradient[: self.n_features], self.n_features, self.ball
-        adding = error.entry
+        adding = error.adding * self.radius + error.penalty
         if centre is not None:
             g = g - float(gradient[d]) * centre
-            adding += error.constant * float(np.linalg.norm(centre))
+            adding += error.adding * float(np.linalg.norm(centre))
         return math.sqrt(float(g @ g)) + adding + error.slopes * radius
 
     def steepest(self, gradient: np.ndarray, error: GradientError) -> float:
         """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see `convex`."""
         bound = self.features(gradient, error)
         if self.fit_intercept:
-            bound += self.ball.radius * (abs(float(gradient[-1])) + error.slopes + error.constant)
+            bound += self.ball.radius * (abs(float(gradient[-1])) + error.slopes + error.adding)
         return bound
 
     def convex(
@@ -205,7 +234,7 @@ class Rounding:
         if not self.fit_intercept:
             return 0.5 * features * features
         (centre, radius), b, d = self.ball, float(w[-1]), self.n_features
-        g = abs(float(gradient[-1])) + error.slopes + error.constant
+        g = abs(float(gradient[-1])) + error.slopes + error.adding
         norm = math.sqrt(float(w[:d] @ w[:d]))
         here = abs(b + (0.0 if centre is None else float(centre @ w[:d]))) + radius * norm + span
         bound = 0.5 * steepest * steepest + g * min(here, near)
@@ -214,17 +243,14 @@ class Rounding:
             bound = min(bound, 0.5 * features * features + g * best)
         return bound
 
-    def hides(self, wanted: float, w: np.ndarray, value: float, error: GradientError, span: float) -> bool:
+    def hides(
+        self, wanted: float, w: np.ndarray, value: float, error: GradientError, span: float, near: float = math.inf
+    ) -> bool:
         """Whether `convex` for a computed gradient of zero would come near or exceed a bound that is wanted.
 
-        A small ball around the rows may mend that where none is known yet and rows lie far from zero, as a large
-        intercept tells.
+        A `survey` may mend that, where there was none yet.
         """
-        if not self.fit_intercept or self.on_device or self.ball.centre is not None or not self.radius > 0.0:
-            return False
-        if abs(float(w[-1])) <= FAR * (1.0 + span):
-            return False
-        return self.convex(w, 0.0 * w, value, error, span) > HIDDEN * wanted
+        return not self.is_surveyed and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
 
     def reach(self, factor: HessianFactor) -> float:
         """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
@@ -299,10 +325,12 @@ class HessianFactor:
         half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
         return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
-    def error(self, error: GradientError, n_features: int) -> float:
-        """Bound on the norm, in that of the inverse Hessian, of a gradient's error."""
-        features, intercept = float(self.roots[:n_features].sum()), float(self.roots[n_features:].sum())
-        return error.margins + error.entry * features + error.constant * intercept
+    def error(self, error: GradientError, n_features: int, columns: Any) -> float:
+        """Bound on the norm, in that of the inverse Hessian, of a gradient's error; `columns` as in `Rounding`."""
+        features, intercept = self.roots[:n_features], float(self.roots[n_features:].sum())
+        adding = float((features * columns).sum()) + intercept
+        penalty = error.penalty * float(features.max(initial=0.0))
+        return error.margins + error.adding * adding + penalty
 
 
 def excess(decrement: float, reach: float) -> float:

@@ -109,20 +109,18 @@ class _Certificate:
         gap = relative_gap(self.objective, point)
         if not gap > self.tol or point.gap is not None:
             return point, gap
-        if self.objective.can_centre(point, self.tol):
-            self.objective.centre()
+        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+        settle = features <= self.settle_below
+        if settle:
+            self.settle_below = 0.1 * features  # a settled point that still fails is not tried again at once
+            point = self.objective.with_near_intercept(point)
+            gap = relative_gap(self.objective, point)
+        if gap > self.tol and self.objective.is_hidden(point, self.tol):
+            self.objective.survey()
             point = replace(point)  # what its bounds were is kept with it
             gap = relative_gap(self.objective, point)
-            if not gap > self.tol:
-                return point, gap
-        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-        if not features <= self.settle_below:
+        if not (settle and gap > self.tol):
             return point, gap
-        self.settle_below = 0.1 * features  # a settled point that still fails is not tried again at once
-        near = self.objective.with_near_intercept(point)
-        better = relative_gap(self.objective, near)
-        if better <= self.tol:
-            return near, better
         settled = replace(self.objective.with_best_intercept(point), by=point.by)
         settled = self.objective.with_near_intercept(settled)
         better = relative_gap(self.objective, settled)

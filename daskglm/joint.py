@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.batch_requests import EvaluateMany, JointRequest, WeighGroups
-from daskglm.bounds import GradientError, HessianFactor, Rounding, ball_around_rows, excess
+from daskglm.bounds import FLOAT32, GradientError, HessianFactor, Rounding, excess
 from daskglm.engine import Engine
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
@@ -119,6 +119,10 @@ class Joint:
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
         self.rounding = Rounding(engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=SUMMED_ROWS)
+        if (
+            engine.facts.sparse
+        ):  # tiles of sparse rows are made dense, and their Grams are summed like those of dense rows
+            self.rounding.roundoff = FLOAT32
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
     def ask(self, request: JointRequest | Spread) -> Totals:
@@ -198,8 +202,7 @@ class Joint:
         return Frame.of(w, hessian, self._gram_error())
 
     def _gram_error(self, *, likely: bool = False) -> float:
-        exact = self.exact or (self.rounding.is_exact and not self.engine.facts.sparse)
-        return self.rounding.gram(exact=exact, likely=likely)
+        return self.rounding.gram(exact=self.exact or self.rounding.is_exact, likely=likely)
 
     def must_be_exact(self, frames: Sequence[Frame]) -> bool:
         """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are summed in float64."""
@@ -216,15 +219,15 @@ class Joint:
         span = self.loss.intercept_span(*sides, self.engine.facts.largest_target) if self.fit_intercept else 0.0
         return error, span
 
-    def centre_if_hidden(self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float) -> None:
-        """Find a small ball around the rows where rounding hides a relative suboptimality of `tol`.
+    def survey_if_hidden(self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float) -> None:
+        """Learn more about the rows where rounding hides a relative suboptimality of `tol`.
 
         Cost: nothing, or 2 joint passes.
         """
         for p in range(len(columns)):
             value = float(values[p])
             if self.rounding.hides(tol * value, W[p], value, *self._error(W[p], value, columns, p)):
-                self.rounding.ball = ball_around_rows(self.ask, self.engine.facts)
+                self.rounding.survey(self.ask, self.engine.facts)
                 return
 
     def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame]) -> np.ndarray:
@@ -253,7 +256,9 @@ class Joint:
         """
         if not frame.hessian.proves:
             return math.inf
-        decrement = frame.hessian.decrement(gradient) + frame.hessian.error(error, self.n_features)
+        decrement = frame.hessian.decrement(gradient) + frame.hessian.error(
+            error, self.n_features, self.rounding.columns
+        )
         return self._excess(decrement, frame, moved)
 
     def _excess(self, decrement: float, frame: Frame, moved: float) -> float:
@@ -293,7 +298,9 @@ class Joint:
         left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + frame.hessian.doubt
         decrement = math.sqrt(square / (1.0 - frame.hessian.doubt))
         reached, error = value - 0.5 * square, 0.5 * left * decrement * decrement
-        rounded = frame.hessian.error(self._error(frame.w, value, columns, p)[0], self.n_features)
+        rounded = frame.hessian.error(
+            self._error(frame.w, value, columns, p)[0], self.n_features, self.rounding.columns
+        )
         bound = self._excess(left * decrement + rounded, frame, moved)
         least = reached - error - bound
         return reached, error, bound / least if least > 0.0 else (0.0 if bound == 0.0 else math.inf)

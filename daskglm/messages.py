@@ -102,9 +102,10 @@ class HessianVector:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far rows lie from a centre (d,). Reply: sums (d,) of the rows' features, moment. 1 pass.
+    """How far rows lie from a centre (d,). Reply: sums, columns (d,) and moment. 1 pass.
 
-    `moment` is the sum of (|x - centre| / scale) ** `bounds.MOMENT`. Only for rows in host memory.
+    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `bounds.MOMENT`, and `moment` of
+    (|x - centre| / scale) ** `bounds.MOMENT`. Only for rows in host memory.
     """
 
     centre: np.ndarray

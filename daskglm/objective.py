@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.bounds import GradientError, HessianFactor, Rounding, ball_around_rows, excess
+from daskglm.bounds import GradientError, HessianFactor, Rounding, excess
 from daskglm.convex import Seen, least_point
 from daskglm.engine import Engine
 from daskglm.kernels import to_host
@@ -83,7 +83,7 @@ class Point:
         if not self.factor.proves:
             return math.inf
         decrement = self.factor.decrement(to_host(self.gradient))
-        decrement += self.factor.error(self.error, objective.n_features)
+        decrement += self.factor.error(self.error, objective.n_features, objective.rounding.columns)
         return excess(decrement, objective.loss.concordance * objective.rounding.reach(self.factor))
 
 
@@ -236,15 +236,16 @@ class Objective:
         norm = self.rounding.features(point.gradient, point.error)
         return norm * norm / (2.0 * self.penalty) if self.penalty else math.nan
 
-    def centre(self) -> None:
-        """Find a small ball around the rows, for bounds of rows that lie far from zero. Cost: 2 passes, 2 rounds."""
-        self.rounding.ball = ball_around_rows(self.ask, self.engine.facts)
+    def survey(self) -> None:
+        """Learn what bounds rounding errors of unusual rows better; see `Rounding.survey`. Cost: 1 or 2 passes."""
+        self.rounding.survey(self.ask, self.engine.facts)
 
-    def can_centre(self, point: Point, tol: float) -> bool:
-        """Whether rounding hides a relative suboptimality of `tol` that a ball around the rows may show."""
+    def is_hidden(self, point: Point, tol: float) -> bool:
+        """Whether rounding hides a relative suboptimality of `tol` that a survey may show."""
         if not self.penalty:
             return False
-        return self.rounding.hides(tol * point.value, point.w, point.value, point.error, self.span)
+        wanted = tol * point.value
+        return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
 
     def with_near_intercept(self, point: Point) -> Point:
         """The same point, with a bound on how far the best intercept for its coefficients is. Cost: 0 passes, 2 rounds.
@@ -253,7 +254,7 @@ class Objective:
         """
         _, slopes, hessians = self.hull((point,), np.array([[1.0, 0.0]]))
         slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
-        error = 2.0 * (point.error.slopes + self.rounding.in_turn * point.error.constant)
+        error = 2.0 * (point.error.slopes + self.rounding.in_turn * point.error.adding)
         if not curvature > 0.0:
             return point
         steps = 2.0 * (slope + error) / curvature * BRACKETS

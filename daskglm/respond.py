@@ -239,10 +239,11 @@ class Shard:
 
     def _spread(self, request: Spread, memos: list[Memo]) -> Totals:
         def work(pieces: list[Piece]) -> Totals:
-            sums = np.zeros(len(request.centre) + 1)
+            d = len(request.centre)
+            sums = np.zeros(2 * d + 1)
             for i, lo, hi in pieces:
                 memos[i].kernels.spread(memos[i].rows, request.centre, request.scale, lo, hi, sums)
-            return {"sums": sums[:-1], "moment": sums[-1]}
+            return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
 
         return {**self._each(work), "rows": self.facts.n_rows}
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.blocks import Place, to_block
-from daskglm.bounds import HessianFactor, ball_around_rows
+from daskglm.bounds import HessianFactor
 from daskglm.engine import Local
 from daskglm.losses import LOSSES
 from daskglm.messages import Problem
@@ -18,7 +18,7 @@ from daskglm.objective import Objective
 from tests.conftest import make_problem
 
 LONG = np.longdouble
-SMOOTH = ["logistic", "squared_hinge", "smoothed_hinge", "squared"]
+LOSS_NAMES = ["logistic", "squared_hinge", "smoothed_hinge", "squared", "hinge"]
 
 
 # ---------------------------------------------------------------------------- a reference in long double
@@ -35,11 +35,14 @@ def loss_of(name, y, z):
     short = np.maximum(1 - m, zero)
     if name == "squared_hinge":
         return short**2, -2 * y * short, np.where(short > 0, 2 * one, zero)
-    inner = short <= 1
+    if name == "hinge":
+        return short, np.where(short > 0, -y, zero), zero
+    width = LONG(1) if name == "smoothed_hinge" else name
+    inner = short <= width
     return (
-        np.where(inner, 0.5 * short**2, short - LONG(0.5)),
-        -y * np.minimum(short, one),
-        np.where(inner & (short > 0), one, zero),
+        np.where(inner, short**2 / (2 * width), short - width / 2),
+        -y * np.minimum(short / width, one),
+        np.where(inner & (short > 0), one / width, zero),
     )
 
 
@@ -84,27 +87,38 @@ class Reference:
         U = U if self.intercept else U[:, :-1]
         penalty = np.zeros(U.shape[1], LONG)
         penalty[: self.X.shape[1]] = spread**-2
-        v = np.zeros(U.shape[1], LONG)
+        v, best = np.zeros(U.shape[1], LONG), LONG(np.inf)
+        # of the hinge points near the optimum: corners rounded over ever smaller widths
+        names = LONG(10) ** -np.arange(10) if self.name == "hinge" else [self.name]
+        for name in names:
+            v = newton(lambda v, name=name: loss_of(name, self.y, U @ v), U, penalty, self.C, v)
+            losses, _, _ = loss_of(self.name, self.y, U @ v)
+            best = min(best, LONG(0.5) * (v * penalty) @ v + self.C * losses.sum())
+        return best
 
-        def f(v):
-            return LONG(0.5) * (v * penalty) @ v + self.C * loss_of(self.name, self.y, U @ v)[0].sum()
 
+def newton(losses, U, penalty, C, v):
+    """Newton's method with halved steps, in long double."""
+
+    def f(v):
+        return LONG(0.5) * (v * penalty) @ v + C * losses(v)[0].sum()
+
+    value = f(v)
+    for _ in range(200):
+        _, slope, curvature = losses(v)
+        g = C * U.T @ slope + penalty * v
+        H = C * (U * curvature[:, None]).T @ U + np.diag(penalty)
+        H += np.diag(LONG(1e-17) * max(np.diag(H).max(), LONG(1)) * np.ones(len(v), LONG))
+        step, t = -solve(H, g), LONG(1)
+        while t > 1e-12 and not f(v + t * step) < value:
+            t /= 2
+        if t <= 1e-12:
+            break
+        v, before = v + t * step, value
         value = f(v)
-        for _ in range(200):
-            _, slope, curvature = loss_of(self.name, self.y, U @ v)
-            g = self.C * U.T @ slope + penalty * v
-            H = self.C * (U * curvature[:, None]).T @ U + np.diag(penalty)
-            H += np.diag(LONG(1e-17) * np.diag(H).max() * np.ones(len(v), LONG))
-            step, t = -solve(H, g), LONG(1)
-            while t > 1e-12 and not f(v + t * step) < value:
-                t /= 2
-            if t <= 1e-12:
-                break
-            v, before = v + t * step, value
-            value = f(v)
-            if before - value <= 1e-18 * abs(value):
-                break
-        return value
+        if before - value <= 1e-18 * abs(value):
+            break
+    return v
 
 
 def hurt(rng):
@@ -129,7 +143,7 @@ def check_one(seed):
     rng = np.random.default_rng(seed)
     X = hurt(rng)
     n, d = X.shape
-    name, C, intercept = str(rng.choice(SMOOTH)), float(10 ** rng.uniform(-3, 4)), bool(rng.integers(2))
+    name, C, intercept = str(rng.choice(LOSS_NAMES)), float(10 ** rng.uniform(-3, 4)), bool(rng.integers(2))
     columns = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
     z = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12) @ rng.standard_normal(d)
     y = z + rng.standard_normal(n)
@@ -137,6 +151,7 @@ def check_one(seed):
         y = np.where(y > 0, 1.0, -1.0)
         y[:2] = 1.0, -1.0
     solver = str(rng.choice(["auto", "newton", "newton", "newton", "tron", "lbfgs", "gd", "sdca", "path"]))
+    solver = "sdca" if name == "hinge" else solver
     options = {"loss": name, "fit_intercept": intercept, "tol": float(10 ** rng.uniform(-12, -1))}
     if solver in ("gd", "sdca"):
         options |= {"max_iter": 30, "random_state": 0}
@@ -212,6 +227,29 @@ def test_an_offset_does_not_keep_a_path_or_folds_from_their_bounds(offset):
     assert daskglm.LogisticRegressionCV(Cs=[0.1, 10.0], cv=3).fit(X, y).report_.converged
 
 
+@pytest.mark.parametrize("seed", [159, 200, 213, 251, 275])
+def test_a_step_that_is_next_to_nothing_is_not_multiplied(seed):
+    """The shared vector parted from the dual variables: bounds of 0 and 1e-13 where 3e-2 and 1e-6 were true."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(5, 200)), int(rng.integers(1, 6))
+    X = rng.standard_normal((n, d))
+    if rng.random() < 0.3:
+        X = X + 10 ** rng.uniform(0, 2) * rng.choice([-1, 1], d)
+    X = X.astype(rng.choice(["float32", "float64"]))
+    y = np.where(X.astype(float) @ rng.standard_normal(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    C, intercept, tol = float(10 ** rng.uniform(-2, 2)), bool(rng.integers(2)), float(10 ** rng.uniform(-10, -2))
+    options = {"fit_intercept": intercept, "tol": tol, "solver": "sdca", "max_iter": 30, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = daskglm.fit(X, y, loss="hinge", C=C, **options)
+    assert_bound(Reference("hinge", X, y, C, intercept), model)
+
+
+def test_grams_of_sparse_rows_of_float32_are_in_doubt_in_paths_too():
+    check_one(2643)
+
+
 # ---------------------------------------------------------------------------- the pieces
 def whole_objective(X, y, loss="logistic", C=1.0, intercept=True):
     record = LOSSES[loss]
@@ -240,8 +278,9 @@ def test_errors_of_gradient_and_hessian_are_within_their_bounds(d, offset):
     for point in points:
         off = np.abs(point.gradient - gradient)
         error = point.error
-        assert off[d] <= error.slopes + error.constant
-        assert np.linalg.norm(off[:d].astype(float)) <= error.slopes * objective.rounding.radius + error.entry
+        radius = objective.rounding.radius
+        assert off[d] <= error.slopes + error.adding
+        assert np.linalg.norm(off[:d].astype(float)) <= (error.slopes + error.adding) * radius + error.penalty
         errors.append(float((np.abs(point.gram - hessian) / np.outer(root, root)).max()))
         assert errors[-1] <= objective.rounding.gram(exact=point.exact)
     assert errors[1] < 1e-12
@@ -261,26 +300,30 @@ def test_an_exact_hessian_of_float64_and_of_sparse_rows_is_the_usual_one():
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
-def test_the_ball_holds_all_rows(storage):
+def test_a_survey_bounds_all_rows_and_columns(storage):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((3000, 6)) + 1e4
+    X = (rng.standard_normal((3000, 6)) + 1e4) * np.logspace(-4, 4, 6)
     if storage != "dense":
         X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.3, 1.0 if storage == "pattern" else X, 0.0))
     objective = whole_objective(X, np.where(rng.random(3000) < 0.5, 1.0, -1.0))
-    ball = ball_around_rows(objective.ask, objective.engine.facts)
+    objective.survey()
+    ball, columns = objective.rounding.ball, objective.rounding.columns
     dense = X.toarray() if sp.issparse(X) else X
     farthest = np.linalg.norm(dense - ball.centre, axis=1).max()
     np.testing.assert_allclose(ball.centre, dense.mean(axis=0))
     assert farthest <= ball.radius <= 1.5 * farthest
+    assert (np.abs(dense).max(axis=0) <= columns).all()
+    assert (columns <= 1.5 * np.abs(dense).max(axis=0) + 1e-8 * objective.rounding.radius).all()
     step = rng.standard_normal(7)
     assert np.abs(dense @ step[:6] + step[6]).max() <= ball.margins(step, 6)
+    assert (np.abs(dense) @ np.abs(step[:6]) + abs(step[6])).max() <= objective.rounding.size(step)
     objective.engine.close()
 
 
-def test_a_bound_by_a_ball_counts_its_passes():
+def test_a_survey_counts_its_passes():
     X, y = make_problem(1000, 4, seed=2)
     report = daskglm.fit(X + 1e5, y, solver="newton").report_
-    assert report.passes >= report.n_iter + 3  # the first point, and two passes for the ball
+    assert report.passes >= report.n_iter + 3  # the first point, and two passes of the survey
     assert daskglm.fit(X, y, solver="newton").report_.passes == report.n_iter + 1 or report.n_iter > 0
 
 

@@ -152,7 +152,7 @@ WITHIN = {  # edges between modules of one floor
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
     ("sending", "inputs"), ("sending", "waiting"), ("cluster", "sending"), ("cluster", "spreading"), ("dealt", "waiting"), ("whereabouts", "waiting"), ("cluster", "waiting"), ("cluster", "versions"), ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("driver", "coefficients"), ("training", "unpenalised"),
-    ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("objective", "bounds"),
+    ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("dual", "bounds"), ("objective", "bounds"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("inputs", "aligned"), ("scores", "predict"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers.staged", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),

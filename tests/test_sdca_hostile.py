@@ -177,7 +177,7 @@ def test_columns_of_very_different_scales(loss):
     scaled = X * np.array([1.0, 1e8, 1.0, 1e-4])
     report = daskglm.fit(scaled, y, loss=loss, solver="sdca", random_state=0).report_
     assert report.converged
-    assert report.passes <= 200
+    assert report.passes <= 250
 
 
 def test_small_hinge_problems_end_soon():

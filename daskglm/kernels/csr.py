@@ -181,16 +181,18 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add the rows over [start, stop) to `sums` (d + 1,), and (|x - centre| / scale) ** 32 to its last entry."""
+    """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
     data, indices, indptr = X
-    last, whole = len(data) - 1, 0.0
+    d, last, whole = len(centre), len(data) - 1, 0.0
     for c in centre:
         whole += (c / scale) ** 2
     for i in range(start, stop):
         square = whole
         for p in range(indptr[i], indptr[i + 1]):
-            x, c = data[min(p, last)], centre[np.uint64(indices[p])]
-            sums[np.uint64(indices[p])] += x
+            j = np.uint64(indices[p])
+            x, c = data[min(p, last)], centre[j]
+            sums[j] += x
+            sums[np.uint64(d) + j] += ((x / scale) ** 2) ** 16
             square += ((x - c) / scale) ** 2 - (c / scale) ** 2
         square = max(square, 0.0) + CANCELS * (whole + 1.0) * (indptr[i + 1] - indptr[i] + 2)
         sums[-1] += square**16

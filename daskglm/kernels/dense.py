@@ -200,12 +200,13 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add the rows over [start, stop) to `sums` (d + 1,), and (|x - centre| / scale) ** 32 to its last entry."""
+    """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
     d = X.shape[1]
     for i in range(start, stop):
         square = 0.0
         x = X[i]
         for j in range(d):
             sums[j] += x[j]
+            sums[d + j] += ((x[j] / scale) ** 2) ** 16
             square += ((x[j] - centre[j]) / scale) ** 2
-        sums[d] += square**16
+        sums[2 * d] += square**16

@@ -22,6 +22,7 @@ MARGIN = 1.1  # how much more than the last round's changes asked for sigma' all
 NEWTON_STEPS = 12
 STOPS = ("gap", "model-change")
 ROUNDING = 16 * np.finfo(float).eps
+LARGEST = 8.0  # multiple of a change or step
 DAMPING = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
 EARLY, SLOW = 4, 0.5  # rounds before the rate counts, and the rate of the gap from which a search pays
 IDLE = 200  # rounds without a lower gap after which no more is expected
@@ -222,7 +223,10 @@ class _Watch:
 
 
 def _search(dual: Dual) -> tuple[float, float]:
-    """Multiples of the last change and of the previous step that maximise the dual: damped Newton in two numbers."""
+    """Multiples of the last change and of the previous step that maximise the dual: damped Newton in two numbers.
+
+    Large ones are not taken: they would make much of the rounding errors of a change that is next to nothing.
+    """
     steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
     values, slopes, hessians = dual.line(steps)
     best = int(np.argmin(values))
@@ -232,7 +236,7 @@ def _search(dual: Dual) -> tuple[float, float]:
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
-        steps = at + np.outer(DAMPING, direction)
+        steps = np.clip(at + np.outer(DAMPING, direction), -LARGEST, LARGEST)
         values, slopes, hessians = dual.line(steps)
         best = int(np.argmin(values))
         gain = value - float(values[best])

@@ -63,7 +63,7 @@ def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: f
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
         frames, W, values, steps, squares = _common(joint, columns, start)
-        joint.centre_if_hidden(columns, W, values, tol)
+        joint.survey_if_hidden(columns, W, values, tol)
         state = _State(joint, columns, frames, W, values, steps, tol)
         unread = state.foresee(squares)
         for iteration in range(1, max_iter + 1):
