@@ -89,6 +89,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         gram_roundoff=float(np.finfo(rows.dtype if dense else np.float64).eps) / 2.0,
         largest_block=n,
         n_blocks=1,
+        longest_row=d if dense or not n else int(to_host(rows.indptr[1:] - rows.indptr[:-1]).max()),
     )
     return Block(rows, targets, weights, labels, facts, (place.span(n),))
 

@@ -100,6 +100,7 @@ class Rounding:
         self.n_features = facts.n_features or 0
         self.n_rows = facts.n_rows
         self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
+        self.row = facts.longest_row + 3  # roundings that a margin goes through
         self.roundoff = facts.gram_roundoff
         block = facts.largest_block
         in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
@@ -143,7 +144,7 @@ class Rounding:
         """
         d, L = self.n_features, self.loss.smoothness
         norm = math.sqrt(float(w[:d] @ w[:d]))
-        margin = (d + 3) * UNIT * self.size(w)
+        margin = self.row * UNIT * self.size(w)
         slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
         constant = self.terms * UNIT * slopes
         moved = scale * weight * L * margin
@@ -157,20 +158,22 @@ class Rounding:
         *,
         scale: float,
         weight: float,
-        largest_target: float,
         drift: float = 1.0,
     ) -> float:
         """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
 
         Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
         8, which such sums exceed with a probability of 1e-13. `drift` says how many such sums, by their multiples, the
-        shared vector has been added up from. The sizes of slopes and dual variables, times C and
-        weights, add up to at most `sizes` (see `docs/certificates.md`).
+        shared vector has been added up from. The sizes of slopes and dual variables, times C and weights, add up to at
+        most `sizes`: those of slopes by slope^2 <= 2 L loss, those of the others by how far the gap lets them be from
+        the slopes; both are at most one each for the hinge.
         """
-        size, mass = self.size(w), scale * weight
-        sizes = 4.0 * (mass * max(1.0, largest_target) + math.sqrt(mass * max(primal, 0.0)))
+        size, mass, L = self.size(w), scale * weight, self.loss.smoothness
+        sizes = 2.0 * mass
+        if math.isfinite(L):
+            sizes = math.sqrt(2.0 * L * mass) * (2.0 * math.sqrt(max(primal, 0.0)) + math.sqrt(max(primal - dual, 0.0)))
         adding = LIKELY * math.sqrt(self.in_turn * self.terms) * UNIT
-        return sizes * ((self.n_features + 3) * UNIT + drift * adding) * size + adding * (abs(primal) + abs(dual))
+        return sizes * (self.row * UNIT + drift * adding) * size + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).

@@ -209,9 +209,8 @@ class Dual:
         """Bound on the rounding error of the gap. Cost: nothing."""
         objective = self.objective
         return objective.rounding.gap(
-            self.kept, self.value, self.lower, scale=objective.scale, weight=objective.total_weight,
-            largest_target=objective.engine.facts.largest_target, drift=self.drift,
-        )  # fmt: skip
+            self.kept, self.value, self.lower, scale=objective.scale, weight=objective.total_weight, drift=self.drift
+        )
 
     def start_again(self) -> None:
         """Set all dual variables to zero, and the offset to the intercept of the best point. Cost: nothing."""

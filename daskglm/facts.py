@@ -12,7 +12,7 @@ class Facts:
 
     `order` is a checksum of the rows in their order, where the source may give them in another (0: not computed).
     `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are summed over a few rows, the
-    largest of all blocks; `largest_block` the most rows of a block.
+    largest of all blocks; `largest_block` the most rows of a block, `longest_row` the most stored values of a row.
     """
 
     n_rows: int = 0
@@ -29,6 +29,7 @@ class Facts:
     gram_roundoff: float = 2.0**-53
     largest_block: int = 0
     n_blocks: int = 0
+    longest_row: int = 0
 
     @property
     def per_row(self) -> float:
@@ -56,4 +57,5 @@ class Facts:
             max(self.gram_roundoff, other.gram_roundoff),
             max(self.largest_block, other.largest_block),
             self.n_blocks + other.n_blocks,
+            max(self.longest_row, other.longest_row),
         )
