@@ -53,6 +53,9 @@ class GradientError(NamedTuple):
     penalty: float
 
 
+EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
+
+
 class Ball(NamedTuple):
     """A ball that holds all rows: |x - centre| <= radius."""
 
@@ -164,16 +167,17 @@ class Rounding:
 
         Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
         8, which such sums exceed with a probability of 1e-13. `drift` says how many such sums, by their multiples, the
-        shared vector has been added up from. The sizes of slopes and dual variables, times C and weights, add up to at
-        most `sizes`: those of slopes by slope^2 <= 2 L loss, those of the others by how far the gap lets them be from
-        the slopes; both are at most one each for the hinge.
+        shared vector has been added up from. The sizes of slopes, times C and weights, add up to at most `slopes`,
+        those of the dual variables to at most `duals` (see `docs/certificates.md`).
         """
         size, mass, L = self.size(w), scale * weight, self.loss.smoothness
-        sizes = 2.0 * mass
         if math.isfinite(L):
-            sizes = math.sqrt(2.0 * L * mass) * (2.0 * math.sqrt(max(primal, 0.0)) + math.sqrt(max(primal - dual, 0.0)))
+            slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
+            duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
+        else:
+            slopes, duals = mass, 2.0 * max(primal, 0.0)
         adding = LIKELY * math.sqrt(self.in_turn * self.terms) * UNIT
-        return sizes * (self.row * UNIT + drift * adding) * size + adding * (abs(primal) + abs(dual))
+        return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.bounds import GradientError, HessianFactor, Rounding, excess
+from daskglm.bounds import EXACT, GradientError, HessianFactor, Rounding, excess
 from daskglm.convex import Seen, least_point
 from daskglm.engine import Engine
 from daskglm.kernels import to_host
@@ -230,6 +230,10 @@ class Objective:
             return math.nan
         convex = self.rounding.convex(point.w, point.gradient, point.value, point.error, self.span, point.near)
         return min(convex, point.value, point.excess)
+
+    def nominal_bound(self, point: Point) -> float:
+        """What the bound by strong convexity would be in exact arithmetic: to steer by, not a proof. Cost: nothing."""
+        return self.rounding.convex(point.w, point.gradient, point.value, EXACT, self.span, point.near)
 
     def feature_bound(self, point: Point) -> float:
         """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""

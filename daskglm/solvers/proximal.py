@@ -41,10 +41,11 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         for inner in solver(smoothed, w):
             steps += 1
             level_in_rounding = value - inner.value <= ROUNDING * abs(inner.value)
-            if level_in_rounding or smoothed.bound(inner) <= ACCURACY * gap or steps > NEWTON_STEPS:
+            if level_in_rounding or smoothed.nominal_bound(inner) <= ACCURACY * gap or steps > NEWTON_STEPS:
                 break
             value = inner.value
-        if level > 0 and not smoothed.feature_bound(inner) <= gap:  # Newton's method is lost: slopes there say nothing
+        slope = inner.gradient[: smoothed.n_features]
+        if level > 0 and not 0.5 * float(slope @ slope) <= gap:  # Newton's method is lost: slopes there say nothing
             narrowest, level, idle = level - 1, level - 1, idle + 1
             continue
         w = inner.w
