@@ -175,7 +175,7 @@ def assert_bound(reference, model, what=""):
     )
 
 
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize("first", [0, 50])
 def test_the_bound_of_a_hard_problem_is_not_below_the_truth(first):
     converged = [check_one(seed) for seed in range(first, first + 50)]
     assert np.mean(converged) > 0.6
