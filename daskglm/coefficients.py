@@ -13,15 +13,17 @@ def coefficient_error(objective: Objective, point: Point) -> float:
     The objective with its best intercept, F(w) = min over b of f(w, b), is 1-strongly convex. So |w - w*| is at most
     |grad F(w)|, which is at most |g_w| + R |g_b| with R the largest row norm: between b and the best intercept each
     row's slope changes in the same direction, by amounts whose sum is |g_b|, and row i's multiplies x_i. What rounding
-    may have hidden of the gradient counts too (see `bounds`). Of a dual solver's point, which has no gradient, it is at
-    most sqrt(2 (f - f*)), with the duality gap for f - f*.
+    may have hidden of the gradient counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on
+    f - f*, or for a dual solver's point, which has no gradient, with the duality gap.
     """
     if not objective.penalty:
         return math.nan
     features = point.w[: objective.n_features]
     norm = math.sqrt(float(features @ features))
     if point.gap is None:
-        bound = objective.rounding.steepest(point.gradient, point.error)
+        bound = min(
+            objective.rounding.steepest(point.gradient, point.error), math.sqrt(2.0 * max(objective.bound(point), 0.0))
+        )
     else:
         bound = math.sqrt(2.0 * max(point.gap, 0.0))
     if bound == 0.0:

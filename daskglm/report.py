@@ -142,7 +142,7 @@ class Report:
             ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
             ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
         ]
-        if not math.isnan(self.coefficient_error):
+        if self.coefficient_error < 1.0:  # else it tells nothing; nan: there is no bound
             rows.insert(4, ("coefficients", f"<= {self.coefficient_error:.2e} of |w| from the optimum's"))
         if self.device != "cpu":
             rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
