@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.facts import Facts
+from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
 from daskglm.messages import Spread, Totals
 
@@ -23,7 +24,6 @@ FEW = 8  # roundings of one term of a sum before it is added: of a root, a produ
 MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
 DEVICE_NARROW, DEVICE_TILE = 63, 256.0  # features up to which a device adds up products of dense rows over such tiles
 DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
-MOMENT = 32  # its root, of a sum of so high powers, is little more than the largest
 LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
 CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
 SMALLEST = 1e-9  # share of the largest row norm whose power of MOMENT is still a number
@@ -106,10 +106,10 @@ class Rounding:
         self.row = facts.longest_row + 3  # roundings that a margin goes through
         self.roundoff = facts.gram_roundoff
         block = facts.largest_block
-        in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
-        in_runs = in_turn if run is None or on_device else 2 * run + block / run + facts.n_blocks + FEW
-        self.terms = min(in_turn, in_runs)
-        self.in_turn = in_turn / self.terms  # times the error of sums that are made one row after another
+        self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW  # additions of a sum, one row after another,
+        self.terms: float = self.in_turn  # and of a gradient
+        if run is not None and not on_device:
+            self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
 
     def survey(self, ask: Callable[[Spread], Totals], facts: Facts) -> None:
@@ -130,8 +130,8 @@ class Rounding:
         """Bound on the sum of the sizes of the terms of any row's margin at w."""
         d = self.n_features
         features = math.sqrt(float(w[:d] @ w[:d])) * self.radius
-        if self.is_surveyed and not self.on_device:
-            features = min(features, float(np.abs(w[:d]) @ (self.columns + np.zeros(d))))
+        if np.ndim(self.columns):
+            features = min(features, float(np.abs(w[:d]) @ self.columns))
         return features + (abs(float(w[d])) if len(w) > d else 0.0)
 
     def gradient(self, w: np.ndarray, value: float, *, scale: float, weight: float) -> GradientError:
@@ -176,7 +176,7 @@ class Rounding:
             duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
         else:
             slopes, duals = mass, 2.0 * max(primal, 0.0)
-        adding = LIKELY * math.sqrt(self.in_turn * self.terms) * UNIT
+        adding = LIKELY * math.sqrt(self.in_turn) * UNIT
         return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
@@ -298,11 +298,12 @@ class HessianFactor:
             L = scipy.linalg.cholesky(hessian / root[:, None] / root, lower=True)
         except (scipy.linalg.LinAlgError, ValueError):
             return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
-        inverse = scipy.linalg.lapack.dtrtri(L, lower=1)[0]
-        norm = float(np.linalg.norm(inverse.T @ inverse))
+        inverse = np.tril(scipy.linalg.lapack.dpotri(L, lower=1)[0])
+        diagonal = np.diag(inverse)
+        norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
         doubt = 2.0 * n * (error + CHOLESKY * (n + 2) * UNIT) * norm
         grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
-        roots = np.sqrt(grown) * np.linalg.norm(inverse, axis=0) / root
+        roots = np.sqrt(grown * diagonal) / root
         return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
 
     @property

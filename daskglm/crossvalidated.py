@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
+from daskglm.arguments import check_flag
 from daskglm.engines import awaitable_on
 from daskglm.family import Family, Solutions, opened, warn
 from daskglm.inputs import is_lazy, partitions
@@ -263,9 +264,9 @@ class LogisticRegressionCV(LogisticRegression):
 
     def _plan(self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]) -> Plan:
         """Check all parameters that `Settings` does not know; raises ValueError."""
-        for name, value in (("refit", self.refit), ("use_legacy_attributes", self.use_legacy_attributes)):
-            if not isinstance(value, (bool, np.bool_)) and not (value == "warn" and name != "refit"):
-                raise ValueError(f"{name}={value!r} must be True or False")
+        check_flag(self.refit, "refit")
+        if not (isinstance(self.use_legacy_attributes, str) and self.use_legacy_attributes == "warn"):
+            check_flag(self.use_legacy_attributes, "use_legacy_attributes")
         if self.penalty is None:
             raise ValueError(
                 "penalty=None: a fit without a penalty is C = inf; give Cs=[float('inf')], or among others"

@@ -11,12 +11,11 @@ import numpy as np
 
 from daskglm.checkpoints import Keeper
 from daskglm.coefficients import coefficient_error
-from daskglm.objective import Objective, Point
+from daskglm.objective import SAME_VALUE, Objective, Point
 from daskglm.report import Iteration, Reason
 
 STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
 ROUNDING = 16 * np.finfo(float).eps
-LEVEL = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 AT_ONCE = 1 << 16  # entries of long vectors
 
 Callback = Callable[[Iteration], bool | None]
@@ -147,7 +146,7 @@ class _Best:
         best, value = self.point.value, point.value
         if math.isnan(best) or math.isnan(value):
             return math.isnan(best)
-        return not self.gap < gap if abs(value - best) <= LEVEL * abs(best) else value < best
+        return not self.gap < gap if abs(value - best) <= SAME_VALUE * abs(best) else value < best
 
     def found(self, last: Point, reason: Reason, tol: float) -> tuple[Point, float, Reason]:
         """The point to return after the last one, its relative gap, and why the solve ended in the light of that."""

@@ -44,12 +44,15 @@ class LinearModel(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
         settings = self._settings(**more)
         settings.check()
-        check_flag(again := getattr(self, "warm_start", False), "warm_start")
+        start = self._start(start)
         X, y, sample_weight, names = self._taken(X, y, sample_weight)
-        if start is None and again and hasattr(self, "coef_"):
-            start = starting_point(self)
         work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
         return awaitable_on(client, is_lazy(X), work)
+
+    def _start(self, given: Any) -> Any:
+        """Where a fit starts: as given, or with `warm_start` where the previous one ended; None: at zero."""
+        check_flag(again := getattr(self, "warm_start", False), "warm_start")
+        return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
 
     def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
         """Data as solvers want them, and the names of the features; raises ValueError without y."""

@@ -16,11 +16,11 @@ import numpy as np
 from daskglm.batch_requests import EvaluateMany, JointRequest, WeighGroups
 from daskglm.bounds import FLOAT32, GradientError, HessianFactor, Rounding, excess
 from daskglm.engine import Engine
+from daskglm.joint_rows import LEAST_ROWS
 from daskglm.kernels.many import MOMENT
 from daskglm.losses import Loss
 from daskglm.messages import Problem, Spread, Totals, roles_of
 
-SUMMED_ROWS = 64  # of a tile, at least; tiles of wide sparse rows, of which only values are asked, apart
 LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
 
 
@@ -118,7 +118,7 @@ class Joint:
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
-        self.rounding = Rounding(engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=SUMMED_ROWS)
+        self.rounding = Rounding(engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS)
         if (
             engine.facts.sparse
         ):  # tiles of sparse rows are made dense, and their Grams are summed like those of dense rows

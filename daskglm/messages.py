@@ -104,8 +104,8 @@ class HessianVector:
 class Spread:
     """How far rows lie from a centre (d,). Reply: sums, columns (d,) and moment. 1 pass.
 
-    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `bounds.MOMENT`, and `moment` of
-    (|x - centre| / scale) ** `bounds.MOMENT`. Only for rows in host memory.
+    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `kernels.many.MOMENT`, and `moment` of
+    (|x - centre| / scale) ** `kernels.many.MOMENT`. Only for rows in host memory.
     """
 
     centre: np.ndarray

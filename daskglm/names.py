@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.arguments import is_number, is_whole
 from daskglm.losses import LOSSES
 from daskglm.settings import Settings
 
@@ -71,10 +72,10 @@ def check_names(params: Mapping[str, Any]) -> None:
         raise ValueError(f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are arguments of their own")
     if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
         raise ValueError(f"penalty={penalty!r} is not implemented; there are 'l2' and None (no penalty)")
-    if l1_ratio is not None and (not _is_number(l1_ratio) or l1_ratio != 0):
+    if l1_ratio is not None and (not is_number(l1_ratio) or l1_ratio != 0):
         raise ValueError(f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio must be 0 or None (L2)")
     scaling = params.get("intercept_scaling", 1)
-    if not _is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
+    if not is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
         raise ValueError(
             f"intercept_scaling={scaling!r} must be 1: the intercept is not penalised here, so it needs no scaling"
         )
@@ -107,7 +108,7 @@ def strength(params: Mapping[str, Any]) -> float | None:
 def inverse(alpha: Any) -> float:
     """C = 1 / alpha; infinite for alpha = 0."""
     alpha = alpha.item() if isinstance(alpha, np.ndarray) and alpha.ndim == 0 else alpha
-    if not _is_number(alpha) or not 0.0 <= alpha < math.inf:
+    if not is_number(alpha) or not 0.0 <= alpha < math.inf:
         raise ValueError(f"alpha={alpha!r} must be a number not below 0 (C = 1 / alpha; 0: no penalty)")
     return 1.0 / float(alpha) if alpha > 0 else math.inf
 
@@ -127,7 +128,7 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
     if not isinstance(asked, str) or asked not in SOLVER_NAMES:
         return asked, "asked for"
     whose, solver = SOLVER_NAMES[asked]
-    if solver == "sdca" and _is_number(C) and math.isinf(C):
+    if solver == "sdca" and is_number(C) and math.isinf(C):
         solver = "lbfgs"  # no penalty, no dual problem
     if not smooth:
         solver = "sdca"
@@ -138,7 +139,7 @@ def threads_of(n_jobs: Any) -> int | None:
     """How many threads `n_jobs` asks for, as joblib counts; None: all."""
     if n_jobs is None:
         return None
-    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if not is_whole(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs={n_jobs!r} must be a positive integer, None or -1 (all processors)")
     if n_jobs > 0:
         return int(n_jobs)
@@ -150,7 +151,3 @@ def progress_of(progress: bool | None, verbose: Any) -> bool | None:
     if not isinstance(verbose, (int, np.integer, np.bool_)) or verbose < 0:
         raise ValueError(f"verbose={verbose!r} must be an integer not below 0 (above 0: show progress)")
     return True if progress is None and verbose else progress
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

@@ -23,6 +23,7 @@ from daskglm.kernels.dense import SUMMED_ROWS
 from daskglm.losses import Loss
 from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Sampled, Totals
 
+SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 BRACKETS = 4.0 ** np.arange(4)  # widths tried around an intercept, in steps of Newton's method for it alone
 tokens = itertools.count()
 
@@ -258,7 +259,7 @@ class Objective:
         """
         _, slopes, hessians = self.hull((point,), np.array([[1.0, 0.0]]))
         slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
-        error = 2.0 * (point.error.slopes + self.rounding.in_turn * point.error.adding)
+        error = 2.0 * (point.error.slopes + self.rounding.in_turn / self.rounding.terms * point.error.adding)
         if not curvature > 0.0:
             return point
         steps = 2.0 * (slope + error) / curvature * BRACKETS

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.arguments import check_flag, starting_point
 from daskglm.containers import plain
 from daskglm.engines import awaitable_on
 from daskglm.estimators import LinearModel, same
@@ -107,9 +106,7 @@ class Ridge(RegressorMixin, LinearModel):
         for each in settings:
             each.check()
         names = feature_names(X, y, sample_weight)
-        check_flag(self.warm_start, "warm_start")
-        if start is None and self.warm_start and hasattr(self, "coef_"):
-            start = starting_point(self)
+        start = self._start(start)
         y = y if targets > 1 else np.reshape(y, (-1, 1))
 
         def work() -> LinearModel:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.arguments import shown
 from daskglm.report import Report
 
 MOST_BYTES = 4 << 20  # of JSON, and for each feature it declares
@@ -59,28 +60,28 @@ def special(value: Any) -> Any:
         keys = [special(key) for key, _ in pairs]
         if len(pairs) == len(value["items"]) and all(isinstance(key, (str, int, float, bool)) for key in keys):
             return {key: special(each) for key, (_, each) in zip(keys, pairs, strict=True)}
-    raise ValueError(f"{_shown(value)} is no value of a file of daskglm")
+    raise ValueError(f"{shown(value)} is no value of a file of daskglm")
 
 
 # ---------------------------------------------------------------------------- kinds
 def text(value: Any, what: str) -> str:
     """Text that a terminal shows as it is: without control characters."""
     if not isinstance(value, str) or not value.isprintable():
-        raise ValueError(f"{what} is {_shown(value)}, which is not text without control characters")
+        raise ValueError(f"{what} is {shown(value)}, which is not text without control characters")
     return value
 
 
 def flag(value: Any, what: str) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{what} is {_shown(value)}, which is not true or false")
+        raise ValueError(f"{what} is {shown(value)}, which is not true or false")
     return value
 
 
 def integer(value: Any, what: str, least: int = 0) -> int:
     """An integer that is no bool, of at least `least`."""
     if type(value) is not int or value < least:
-        raise ValueError(f"{what} is {_shown(value)}, which is not an integer of at least {least:,}")
+        raise ValueError(f"{what} is {shown(value)}, which is not an integer of at least {least:,}")
     return value
 
 
@@ -88,14 +89,9 @@ def number(value: Any, what: str, least: float = -math.inf, *, finite: bool = Tr
     """A number that is no bool, of at least `least`; NaN and infinity only where not `finite`."""
     if type(value) not in (int, float) or (finite and not math.isfinite(value)) or value < least:
         raise ValueError(
-            f"{what} is {_shown(value)}, which is not a number" + (f" of at least {least:g}" * (least > -math.inf))
+            f"{what} is {shown(value)}, which is not a number" + (f" of at least {least:g}" * (least > -math.inf))
         )
     return float(value)
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 # ---------------------------------------------------------------------------- fields
@@ -131,13 +127,13 @@ def report(saved: Any) -> Report:
 def params(saved: Any) -> dict[str, Any]:
     """Parameters of an estimator, numbers no bools; whether a fit could use them is for the estimator to say."""
     if not isinstance(saved, dict):
-        raise ValueError(f"the parameters are {_shown(saved)}")
+        raise ValueError(f"the parameters are {shown(saved)}")
     found = {key: special(value) for key, value in saved.items()}
     for name, value in found.items():
         if isinstance(value, str):
             text(value, f"parameter {name!r}")
         elif not (value is None or isinstance(value, (bool, int, float, dict))):
-            raise ValueError(f"parameter {name!r} is {_shown(value)}")
+            raise ValueError(f"parameter {name!r} is {shown(value)}")
     number(found.get("tol", 0.0), "parameter 'tol'", 0.0)
     for name in ("C", "alpha", "l1_ratio", "intercept_scaling"):
         if found.get(name) is not None:
@@ -147,7 +143,7 @@ def params(saved: Any) -> dict[str, Any]:
             integer(found[name], f"parameter {name!r}", least=-MOST_ITERATIONS)
     for name in ("fit_intercept", "warm_start"):
         if found.get(name, True) not in (True, False):
-            raise ValueError(f"parameter {name!r} is {_shown(found[name])}, which is not true or false")
+            raise ValueError(f"parameter {name!r} is {shown(found[name])}, which is not true or false")
     return found
 
 
@@ -156,22 +152,22 @@ def feature_names(saved: Any, count: int) -> np.ndarray | None:
     if saved is None:
         return None
     if not isinstance(saved, list) or len(saved) != count or not all(isinstance(name, str) for name in saved):
-        raise ValueError(f"{_shown(saved)} are not the feature names of {count} features, a list of texts")
+        raise ValueError(f"{shown(saved)} are not the feature names of {count} features, a list of texts")
     return np.array(saved, dtype=object)
 
 
 def classes(saved: Any) -> np.ndarray:
     """Labels, each of them once and in order. Those of texts are as wide as the longest, whatever the file declares."""
     if not isinstance(saved, dict) or set(saved) != {"dtype", "values"} or not isinstance(saved["values"], list):
-        raise ValueError(f"the classes are {_shown(saved)}")
+        raise ValueError(f"the classes are {shown(saved)}")
     values, declared = saved["values"], saved["dtype"]
     found = _DTYPE.fullmatch(declared) if isinstance(declared, str) else None
     if found is None:
-        raise ValueError(f"labels of dtype {_shown(declared)}")
+        raise ValueError(f"labels of dtype {shown(declared)}")
     kind, types = declared[1], {"b": (bool,), "i": (int,), "u": (int,), "f": (float,), "U": (str,)}
     known = types.get(kind, (bool, int, float, str))
     wrong = ValueError(
-        f"the classes {_shown(values)} do not fit dtype {declared!r}, or are not two or more, each once and in order"
+        f"the classes {shown(values)} do not fit dtype {declared!r}, or are not two or more, each once and in order"
     )
     if len(values) < 2 or any(type(value) not in known for value in values):
         raise wrong
@@ -205,10 +201,10 @@ def numbers(saved: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 def _check_nested(saved: Any, shape: tuple[int, ...], what: str) -> None:
     if not shape:
         if type(saved) not in (int, float):
-            raise ValueError(f"{what} holds {_shown(saved)}, where numbers belong")
+            raise ValueError(f"{what} holds {shown(saved)}, where numbers belong")
         return
     if not isinstance(saved, list) or len(saved) != shape[0]:
-        found = f"a list of {len(saved)}" if isinstance(saved, list) else _shown(saved)
+        found = f"a list of {len(saved)}" if isinstance(saved, list) else shown(saved)
         raise ValueError(f"{what} has {found}, where numbers of shape {shape} belong")
     for each in saved:
         _check_nested(each, shape[1:], what)
@@ -218,7 +214,7 @@ def iterations(saved: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Numbers of iterations: one of each problem."""
     each = saved if shape and isinstance(saved, list) else [saved]
     if len(each) != math.prod(shape) or (bool(shape) != isinstance(saved, list)):
-        raise ValueError(f"n_iter is {_shown(saved)}, where its shape is {shape}")
+        raise ValueError(f"n_iter is {shown(saved)}, where its shape is {shape}")
     if any(integer(value, "n_iter") > MOST_ITERATIONS for value in each):
-        raise ValueError(f"n_iter is {_shown(saved)}, which is beyond 32 bits")
+        raise ValueError(f"n_iter is {shown(saved)}, which is beyond 32 bits")
     return np.array(saved, dtype=np.int32)

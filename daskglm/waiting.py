@@ -15,9 +15,8 @@ from distributed import Client
 
 logger = logging.getLogger("daskglm")
 
-STALLED_SECONDS = (
-    60.0  # with paused workers and without progress before a fit gives up; the scheduler hears at most 5 s
-)
+# with paused workers and without progress, before a fit gives up; the scheduler hears of progress within 5 s
+STALLED_SECONDS = 60.0
 WARN_SECONDS = 10.0  # of no progress before that is said for the first time, and each time the wait has doubled
 SHOWN = 8  # workers that a message names
 

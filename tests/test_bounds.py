@@ -9,9 +9,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm import bounds
 from daskglm.blocks import Place, to_block
 from daskglm.bounds import HessianFactor
 from daskglm.engine import Local
+from daskglm.kernels import gram
 from daskglm.losses import LOSSES
 from daskglm.messages import Problem
 from daskglm.objective import Objective
@@ -360,3 +362,15 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
         grams.append(np.asarray(point.gram.get() if device == "cuda" else point.gram))
         engine.close()
     np.testing.assert_allclose(grams[0], grams[1], rtol=3e-7)  # a device keeps curvatures in the rows' dtype
+
+
+def test_the_bounds_know_how_long_the_kernels_sum_in_the_precision_of_the_rows():
+    assert bounds.MOST_SUMMED >= gram.ROWS
+
+
+def test_the_bounds_know_how_long_a_devices_kernels_sum(cupy):
+    from daskglm.kernels.cuda import dense
+
+    assert bounds.DEVICE_NARROW == dense.NARROW
+    assert bounds.DEVICE_TILE >= dense.GRAM_THREADS
+    assert dense.GRAM_BYTES / np.dtype(np.float32).itemsize <= bounds.DEVICE_SUMMED

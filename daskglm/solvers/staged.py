@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.dual import Dual
-from daskglm.objective import Objective, Point
+from daskglm.objective import SAME_VALUE, Objective, Point
 from daskglm.report import Reason
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import newton
@@ -21,7 +21,6 @@ from daskglm.solvers.tron import tron
 EXACT = 1e-5  # tolerances from here on may be met cheaper by a second-order method
 PATIENCE = 5.0  # times the epochs left that the second stage may take in passes, which cost less,
 LEVEL = 3  # points in turn that are level in floating point, after which the dual bounds them:
-SAME = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 RELUCTANT = 10.0  # times as many epochs left for tolerances above
 LOST = 5  # rounds in turn above the value of w = 0, after which the ascent is given up
 LEAST_PASSES, MOST_PASSES, MOST_OF_HINGE = 200.0, 500.0, 5000.0  # within these bounds
@@ -161,7 +160,7 @@ def _proved(dual: Dual, point: Point, rest: Generator[Point, None, Reason]) -> G
                 yield _bound_by_dual(dual, point)
             reason: Reason = end.value
             return reason
-        level = 0 if point.value < value - SAME * abs(value) else level + 1
+        level = 0 if point.value < value - SAME_VALUE * abs(value) else level + 1
 
 
 def _bound_by_dual(dual: Dual, point: Point) -> Point:

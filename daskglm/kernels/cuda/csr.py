@@ -5,13 +5,14 @@ Rows are CSR; a CSC twin beside them makes column sums without atomics where the
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, NOTHING, PRODUCT, add_gram, scaled_as
+from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, PRODUCT, add_gram, scaled_as
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
@@ -97,9 +98,12 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 def evaluate(
     code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
+    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
 ) -> None:  # fmt: skip
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop)."""
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop).
+
+    An `exact` Gram is summed in float64 and wants room for curvatures.
+    """
     part, run, d = rows.part(start, stop), slice(start, stop), rows.d
     curvature = curvature[run]
     slope = part.workspace.get("slopes", part.n)
@@ -112,16 +116,10 @@ def evaluate(
     if diagonal.size:
         _columns(part, curvature, 2, diagonal)
     if gram.size:
-        _gram(part, curvature, gram, part.data.dtype)
+        _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.data.dtype)
 
 
-def evaluate_exactly(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
-) -> None:  # fmt: skip
-    """`evaluate` with a Gram that is summed in float64; it wants room for curvatures."""
-    evaluate(code, rows, y, weight, w, b, start, stop, z, curvature, sums, diagonal, NOTHING)
-    _gram(rows.part(start, stop), curvature[start:stop], gram, np.dtype(np.float64))
+evaluate_exactly = functools.partial(evaluate, exact=True)
 
 
 def hessian_vector(

@@ -7,6 +7,7 @@ float64; nothing is returned, since that would wait.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import cupy as cp
@@ -62,14 +63,17 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 def evaluate(
     code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
+    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
 ) -> None:  # fmt: skip
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop)."""
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop).
+
+    An `exact` Gram is summed in float64 and wants room for curvatures.
+    """
     part, run = rows.part(start, stop), slice(start, stop)
     y, weight, z, curvature = y[run], weight[run] if weight.size else weight, z[run], curvature[run]
     if part.d <= NARROW:
-        _narrow(part, code, w, b, y, weight, z, curvature, sums, diagonal, gram)
-        if gram.size:
+        _narrow(part, code, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram)
+        if not exact:
             return
     elif part.d <= WIDE[part.X.itemsize]:
         _wide(part, code, w, b, y, weight, z, curvature, sums, diagonal)
@@ -78,16 +82,10 @@ def evaluate(
         if diagonal.size:
             _backward(part, curvature, 2, diagonal)
     if gram.size:
-        _gram(part, curvature, gram, part.X.dtype)
+        _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.X.dtype)
 
 
-def evaluate_exactly(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
-) -> None:  # fmt: skip
-    """`evaluate` with a Gram that is summed in float64; it wants room for curvatures."""
-    evaluate(code, rows, y, weight, w, b, start, stop, z, curvature, sums, diagonal, NOTHING)
-    _gram(rows.part(start, stop), curvature[start:stop], gram, np.dtype(np.float64))
+evaluate_exactly = functools.partial(evaluate, exact=True)
 
 
 def hessian_vector(

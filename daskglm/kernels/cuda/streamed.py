@@ -7,6 +7,7 @@ one travels on a stream of its own into the other of two buffers; vectors with o
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import weakref
 from collections.abc import Iterator
@@ -140,29 +141,17 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 def evaluate(
     code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
+    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
 ) -> None:  # fmt: skip
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see `kernels.dense`."""
-    _evaluate(_kernels(rows).evaluate, code, rows, y, weight, w, b, z, curvature, sums, diagonal, gram)
-
-
-def evaluate_exactly(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any,
-) -> None:  # fmt: skip
-    """`evaluate` with a Gram that is summed in float64; it wants room for curvatures."""
-    _evaluate(_kernels(rows).evaluate_exactly, code, rows, y, weight, w, b, z, curvature, sums, diagonal, gram)
-
-
-def _evaluate(
-    evaluate: Any, code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, z: Any, curvature: Any, sums: Any,
-    diagonal: Any, gram: Any,
-) -> None:  # fmt: skip
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see `cuda.dense`."""
     for lo, hi, part in rows.chunks():
-        evaluate(
+        _kernels(rows).evaluate(
             code, part, y[lo:hi], weight[lo:hi] if weight.size else weight, w, b, 0, hi - lo, z[lo:hi],
-            curvature[lo:hi], sums, diagonal, gram,
+            curvature[lo:hi], sums, diagonal, gram, exact=exact,
         )  # fmt: skip
+
+
+evaluate_exactly = functools.partial(evaluate, exact=True)
 
 
 def hessian_vector(
