@@ -41,10 +41,14 @@ class Ball:
         Their rows and curvatures are what the Hessian is made of; they must stay where they are.
     capture : bool
         Whether chunks are launched as graphs.
+    ranks : collective.Communicator, optional
+        Over devices that solve the same system, each with rows of its own: they add up each product.
     """
 
-    def __init__(self, size: int, n_features: int, memos: Sequence[Any], *, capture: bool = True) -> None:
-        self.size, self.memos, self.capture = size, list(memos), capture
+    def __init__(
+        self, size: int, n_features: int, memos: Sequence[Any], *, capture: bool = True, ranks: Any = None
+    ) -> None:
+        self.size, self.memos, self.capture, self.ranks = size, list(memos), capture, ranks
         self.reads = self._reads(memos)
         self.intercept = int(size > n_features)
         self.penalised, self.M, self.step, self.residual, self.direction = (cp.empty(size) for _ in range(5))
@@ -74,6 +78,12 @@ class Ball:
         for m in self.memos:
             m.kernels.hessian_vector(m.rows, m.curvature, self.direction, self.intercept, 0, len(m.y), self.hd, live)
 
+    def _wait(self, event: Any) -> None:
+        if self.ranks is None:
+            event.synchronize()
+        else:
+            self.ranks.wait(event)  # other devices may never come
+
     def solve(self, gradient: Any, M: Any, radius: float, scale: float, penalised: Any) -> tuple[Any, Any, bool, int]:
         """Step and residual (both (size,), overwritten by the next solve), whether on the border, products made."""
         outer = cp.cuda.get_current_stream()
@@ -90,11 +100,11 @@ class Ball:
             done = [self._chunk(0)]
             for turn in range(1, most // STEPS + 3):
                 done.append(self._chunk(turn))
-                done[turn - 1].synchronize()
+                self._wait(done[turn - 1])
                 flags = self.status[(turn - 1) % 2]
                 if not flags[LIVE]:
                     break
-            done[-1].synchronize()  # the chunk too many, before anyone writes to what it reads
+            self._wait(done[-1])  # the chunk too many, before anyone writes to what it reads
         return self.step, self.residual, bool(flags[BORDER]), int(flags[PRODUCTS])
 
     def _chunk(self, turn: int) -> Any:
@@ -117,6 +127,8 @@ class Ball:
         for _ in range(STEPS):
             _ball("ball_clear")((self.grid,), (THREADS,), (np.int32(len(self.hd)), self.hd))
             self._product(live)
+            if self.ranks is not None:
+                self.ranks.sum(self.hd)  # also where LIVE is zero: the others wait for it
             length = (
                 size, self.penalised, self.M, self.step, self.direction, self.hd, self.state, self.flags, self.partial,
             )  # fmt: skip
