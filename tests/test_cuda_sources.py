@@ -164,6 +164,14 @@ def test_arguments_by_name_are_cupys(real_cupy):
     assert "non_blocking" in real_cupy.cuda.Stream.__doc__
 
 
+def test_cupys_kernels_tell_what_a_grid_is_made_of(real_cupy):
+    for name in ("kernel", "name", "num_regs", "max_dynamic_shared_size_bytes"):
+        assert hasattr(real_cupy.RawKernel, name)
+    assert hasattr(real_cupy.cuda.function.Function, "ptr")
+    occupancy = real_cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor.__doc__
+    assert "(intptr_t func, int blockSize, size_t dynamicSMemSize) -> int" in occupancy
+
+
 # ---------------------------------------------------------------------------- without a GPU
 WITHOUT = """
 import sys, numpy as np

@@ -25,6 +25,7 @@ FLOORS = {
     "kernels.host": 1,
     "kernels.cuda": 1,
     "kernels.cuda.launch": 1,
+    "kernels.cuda.signature": 0,
     "kernels.cuda.memory": 1,
     "kernels.cuda.dense": 1,
     "kernels.cuda.csr": 1,

@@ -111,7 +111,10 @@ static void run_block() {
   }
 }
 
-template <class F> void launch(const unsigned* grid, const unsigned* block, size_t shared, F&& f) {
+#define SHARED_GUARD 512  // bytes behind dynamic shared memory that no thread may write to
+
+// Runs a kernel; whether a block wrote past its dynamic shared memory.
+template <class F> int launch(const unsigned* grid, const unsigned* block, size_t shared, F&& f) {
   gridDim = dim3{grid[0], grid[1], grid[2]};
   blockDim = dim3{block[0], block[1], block[2]};
   count = blockDim.x * blockDim.y * blockDim.z;
@@ -121,22 +124,30 @@ template <class F> void launch(const unsigned* grid, const unsigned* block, size
   for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = i;
   for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_bits() % i]);
   std::atomic<unsigned> next(0);
+  std::atomic<int> spoilt(0);
   auto work = [&] {
     fibers.resize(count);
     for (auto& fiber : fibers) fiber.stack.resize(32768);
     for (unsigned k; (k = next++) < blocks.size();) {
       unsigned b = blocks[k];
       blockIdx = dim3{b % gridDim.x, b / gridDim.x % gridDim.y, b / (gridDim.x * gridDim.y)};
-      dynamic_shared.assign(shared / 8 + 1, std::nan("shared memory that was never written"));
+      dynamic_shared.assign((shared + SHARED_GUARD) / 8 + 1, std::nan("shared memory that was never written"));
+      unsigned char* behind = reinterpret_cast<unsigned char*>(dynamic_shared.data()) + shared;
+      std::memset(behind, 0x5A, SHARED_GUARD);
       run_block();
+      for (unsigned k = 0; k < SHARED_GUARD; ++k) if (behind[k] != 0x5A) spoilt = 1;
     }
   };
   const char* asked = std::getenv("TWIN_THREADS");
   unsigned threads = asked ? std::atoi(asked) : 1;
-  if (threads <= 1) return work();
+  if (threads <= 1) {
+    work();
+    return spoilt;
+  }
   std::vector<std::thread> pool;
   for (unsigned t = 0; t < threads; ++t) pool.emplace_back(work);
   for (auto& thread : pool) thread.join();
+  return spoilt;
 }
 
 // Asynchronous copies: made when their group is waited for, in the order of groups.

@@ -17,9 +17,9 @@ from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
     THREADS,
+    Kernel,
     Workspace,
     add_up,
-    blocks,
     kernel,
     numbers,
     pointer,
@@ -142,11 +142,12 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
     """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
     part = rows.part(start, stop)
-    grid = blocks(part.n, THREADS, 8)
+    function = _csr("csr_norms", part, "-DVECTOR=double")
+    grid = function.grid(part.n, THREADS)
     partial = part.workspace.get("partial", 2 * grid)
     out = NULL if norms is None else norms[start:stop]
     args = (part.data, part.indptr, part.pattern, np.int64(part.n), out, partial)
-    _csr("csr_norms", part, "-DVECTOR=double")((grid,), (THREADS,), args)
+    function((grid,), (THREADS,), args)
     found = partial[: 2 * grid].get().reshape(-1, 2)
     return float(found[:, 0].max()), float(found[:, 1].sum())
 
@@ -154,13 +155,14 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
 def _forward(
     part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
 ) -> tuple[Any, int]:
-    grid = blocks(part.n * part.lanes, THREADS, 8)
+    function = _csr("csr_forward", part, numbers(curvature, y))
+    grid = function.grid(part.n * part.lanes, THREADS)
     partial = part.workspace.get("partial", 3 * grid)
     args = (
         *part.arrays, np.int32(part.lanes), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y),
         pointer(weight), pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
     )  # fmt: skip
-    _csr("csr_forward", part, numbers(curvature, y))((grid,), (THREADS,), args)
+    function((grid,), (THREADS,), args)
     return partial, grid
 
 
@@ -169,28 +171,30 @@ def _columns(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None
     twin = part.twin
     if twin is None:
         args = (*part.arrays, np.int32(part.lanes), r, np.int32(power), out, pointer(live))
-        _csr("csr_scatter", part, numbers(r))((blocks(part.n * part.lanes, THREADS, 8),), (THREADS,), args)
+        scatter = _csr("csr_scatter", part, numbers(r))
+        scatter((scatter.grid(part.n * part.lanes, THREADS),), (THREADS,), args)
         return
     sums = part.workspace.get("segments", twin.segments)
     args = (
         twin.data, twin.rows, part.pattern, twin.starts, np.int64(twin.segments), np.int32(twin.lanes), r,
         np.int32(power), sums, pointer(live),
     )  # fmt: skip
-    _csr("csc_segments", part, numbers(r))((blocks(twin.segments * twin.lanes, THREADS, 8),), (THREADS,), args)
+    segments = _csr("csc_segments", part, numbers(r))
+    segments((segments.grid(twin.segments * twin.lanes, THREADS),), (THREADS,), args)
     args = (sums, twin.first, np.int64(part.d), out, np.int32(1), pointer(live))
-    _csr("csc_columns", part, numbers(r))((blocks(part.d * 4, THREADS, 8),), (THREADS,), args)
+    columns = _csr("csc_columns", part, numbers(r))
+    columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
     many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
+    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
         scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
         scaled.fill(0)
         args = (*run.arrays, np.int32(part.d), curvature[lo : lo + run.n], scaled)
-        _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))(
-            (blocks(run.n, THREADS // 32, 16),), (THREADS,), args
-        )
+        function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
         add_gram(scaled, gram)
 
 
@@ -199,5 +203,5 @@ def _lanes(each: float) -> int:
     return min(32, max(2, 1 << max(0, int(each / 4).bit_length() - 1)))
 
 
-def _csr(name: str, part: Rows, *options: str) -> Any:
+def _csr(name: str, part: Rows, *options: str) -> Kernel:
     return kernel(("csr",), name, *part.options, *options)

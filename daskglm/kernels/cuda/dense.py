@@ -16,13 +16,12 @@ import numpy as np
 from daskglm.kernels.cuda.launch import (
     NULL,
     THREADS,
+    Kernel,
     Workspace,
     add_up,
-    blocks,
     kernel,
     numbers,
     pointer,
-    processors,
     real,
 )
 
@@ -30,11 +29,10 @@ NARROW = 63  # features up to which a tile of rows fits in shared memory
 WIDE = {4: 2048, 8: 1024}  # by bytes of a value: features up to which a warp holds a row in its registers
 DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
 NARROW_THREADS, GRAM_THREADS = 128, 256
-NARROW_BLOCKS = 8  # for each multiprocessor
 PRODUCT, FORWARD = -1, -2
+ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
 NOTHING = np.empty(0)  # stands for an output that is not wanted
 GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
-DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
 
 
 class Rows:
@@ -111,10 +109,11 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
     """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
     part = rows.part(start, stop)
-    grid = blocks(part.n, THREADS // 32, 8)
+    function = _dense("dense_norms", part, "-DVECTOR=double")
+    grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("partial", 2 * grid)
     args = (part.X, np.int64(part.n), np.int32(part.d), NULL if norms is None else norms[start:stop], partial)
-    _dense("dense_norms", part, "-DVECTOR=double")((grid,), (THREADS,), args)
+    function((grid,), (THREADS,), args)
     found = partial[: 2 * grid].get().reshape(-1, 2)
     return float(found[:, 0].max()), float(found[:, 1].sum())
 
@@ -132,27 +131,19 @@ def _narrow(
 ) -> None:  # fmt: skip
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
-    grid = blocks(part.n, threads, NARROW_BLOCKS)
+    apart, chunked = _tile(part.X, wanted)
+    shared = _narrow_shared(d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize)
+    function = kernel(("narrow",), "dense_narrow", *part.options, numbers(curvature, y), f"-DGRAM={int(wanted)}")
+    grid = function.grid(part.n, threads, threads, shared)
     length = 2 * d + 3 if diagonal.size else d + 2
     partial = part.workspace.get("partial", grid * length)
     side = gram.shape[0] if wanted else 0
     # what lies below the diagonal stays zero
-    grams = part.workspace.get("gram", NARROW_BLOCKS * processors() * side * side, zeroed=True) if wanted else None
-    chunk, tiles = 16 // part.X.itemsize, 1 if wanted else 2
-    apart = side + 1 if wanted else d + chunk  # at most; see narrow.cu
-    shared = 8 * ((d + 2) // 2 * 2 + 2 * threads + 32) + tiles * threads * apart * part.X.itemsize
-    function = kernel(
-        ("narrow",),
-        "dense_narrow",
-        *part.options,
-        numbers(curvature, y),
-        f"-DGRAM={int(wanted)}",
-    )
-    if shared > DEFAULT_SHARED:
-        function.max_dynamic_shared_size_bytes = shared
+    grams = part.workspace.get("gram", grid * side * side, zeroed=True) if wanted else None
     args = (
-        part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
-        pointer(curvature), partial, np.int32(diagonal.size > 0), pointer(grams), pointer(live),
+        part.X, np.int64(part.n), np.int32(d), np.int32(apart), np.int32(chunked), w, np.int32(b), np.int32(mode),
+        pointer(y), pointer(weight), pointer(z), pointer(curvature), partial, np.int32(diagonal.size > 0),
+        pointer(grams), pointer(live),
     )  # fmt: skip
     function((grid,), (threads,), args, shared_mem=shared)
     add_up(partial, grid, length, sums, live=live)
@@ -162,6 +153,25 @@ def _narrow(
         add_up(grams, grid, side * side, gram.reshape(-1))
 
 
+def _tile(X: Any, gram: bool) -> tuple[int, bool]:
+    """How many values apart the rows of a tile in shared memory lie, and whether they are copied by 16 bytes.
+
+    Neighbouring threads read neighbouring rows: an odd number of values, or of chunks where rows consist of chunks,
+    puts them into different banks. For a Gram a row ends in a one and zeros, in all a multiple of four (`gram_side`).
+    """
+    d, chunk = X.shape[1], 16 // X.itemsize
+    if gram:
+        return (d + 4) // 4 * 4 + 1, False
+    if d % chunk == 0 and X.data.ptr % 16 == 0:
+        return (d if d // chunk % 2 else d + chunk), True
+    return d | 1, False
+
+
+def _narrow_shared(d: int, threads: int, tiles: int) -> int:
+    """Bytes of shared memory of dense_narrow, those of its tiles given; narrow.cu says what they are for."""
+    return 8 * ((d + 2) // 2 * 2 + 2 * threads + 32) + tiles
+
+
 def _wide(
     part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
     live: Any = None,
@@ -169,12 +179,12 @@ def _wide(
     d = part.d
     each = max(4, 1 << (-(-d // 32) - 1).bit_length())
     fused = diagonal.size > 0 and each <= DIAGONAL_EACH
-    grid = blocks(part.n, THREADS // 32, 2)
-    length = 2 * d + 3 if fused else d + 2
-    partial = part.workspace.get("partial", grid * length)
     function = kernel(
         ("wide",), "dense_wide", *part.options, numbers(curvature, y), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
     )
+    length = 2 * d + 3 if fused else d + 2
+    grid = function.grid(part.n, THREADS // 32, THREADS, 8 * length)
+    partial = part.workspace.get("partial", grid * length)
     args = (
         part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
         pointer(curvature), partial, pointer(live),
@@ -198,35 +208,37 @@ def _two_passes(part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: A
 def _forward(
     part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
 ) -> tuple[Any, int]:
-    grid = blocks(part.n, THREADS // 32, 16)
+    function = _dense("dense_forward", part, numbers(curvature, y))
+    grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("rows", 2 * grid)
     args = (
         part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight),
         pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
     )  # fmt: skip
-    _dense("dense_forward", part, numbers(curvature, y))((grid,), (THREADS,), args)
+    function((grid,), (THREADS,), args)
     return partial, grid
 
 
 def _backward(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
     d = part.d
-    grid = blocks(part.n, 64, 2)
+    function = _dense("dense_backward", part, numbers(r))
+    columns = -(-(d + 1) // THREADS)
+    grid = max(1, min(-(-part.n // ROWS_A_BLOCK), function.most_blocks() // columns))
     partial = part.workspace.get("partial", grid * (d + 1))
     args = (part.X, np.int64(part.n), np.int32(d), r, np.int32(power), partial, pointer(live))
-    _dense("dense_backward", part, numbers(r))((grid, -(-(d + 1) // THREADS)), (THREADS,), args)
+    function((grid, columns), (THREADS,), args)
     add_up(partial, grid, d + 1, out[: d + 1], live=live)
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
     """Add [X 1]' D [X 1] to `gram`: some rows at a time, whose products are summed in this dtype."""
     many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
+    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
         scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
         args = (run.X, np.int64(run.n), np.int32(part.d), curvature[lo : lo + run.n], scaled)
-        _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))(
-            (blocks(run.n, THREADS // 32, 16),), (THREADS,), args
-        )
+        function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
         add_gram(scaled, gram)
 
 
@@ -235,5 +247,5 @@ def scaled_as(dtype: Any) -> str:
     return real(dtype).replace("REAL", "SCALED")
 
 
-def _dense(name: str, part: Rows, *options: str) -> Any:
+def _dense(name: str, part: Rows, *options: str) -> Kernel:
     return kernel(("dense",), name, *part.options, *options)

@@ -9,8 +9,11 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from daskglm.kernels.cuda.signature import NULL as NULL  # those who launch import it from here
+from daskglm.kernels.cuda.signature import check, parameters
+
 THREADS = 256
-NULL = np.uint64(0)  # an argument that is a null pointer
+DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
 INDICES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
@@ -22,11 +25,54 @@ def source(*names: str) -> str:
     return "\n".join((folder / f"{name}.cu").read_text() for name in ("common", *names))
 
 
+class Kernel:
+    """A compiled kernel. It is called as CuPy's are: grid, threads, arguments; these are checked first.
+
+    Parameters
+    ----------
+    function : cupy.RawKernel
+    wanted : tuple of signature.Parameter
+    """
+
+    def __init__(self, function: Any, wanted: tuple[Any, ...]) -> None:
+        self.function, self.name, self.wanted = function, function.name, wanted
+        self.resident: dict[tuple[int, int], int] = {}
+        self.shared = DEFAULT_SHARED
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0) -> None:
+        """Launch on the current stream. TypeError where an argument is not what the kernel's signature says."""
+        check(self.name, self.wanted, args, cp.ndarray)
+        self.function(grid, block, args, shared_mem=shared_mem)
+
+    def most_blocks(self, threads: int = THREADS, shared: int = 0) -> int:
+        """Blocks that the whole device holds at once, each with so many bytes of dynamic shared memory.
+
+        More would wait for the first to end, and run as a second wave that leaves part of the device idle.
+        """
+        key = threads, shared
+        if key not in self.resident:
+            if shared > self.shared:
+                self.function.max_dynamic_shared_size_bytes = self.shared = shared
+            each = cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(self.function.kernel.ptr, threads, shared)
+            if each < 1:
+                raise RuntimeError(
+                    f"{self.name}: no multiprocessor holds a block of {threads} threads with {shared} bytes of shared "
+                    f"memory and {self.function.num_regs} registers a thread"
+                )
+            self.resident[key] = each
+        return self.resident[key] * processors()
+
+    def grid(self, items: int, a_block: int, threads: int = THREADS, shared: int = 0) -> int:
+        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds at once."""
+        return max(1, min(-(-items // a_block), self.most_blocks(threads, shared)))
+
+
 @functools.cache
-def kernel(files: tuple[str, ...], name: str, *options: str) -> Any:
+def kernel(files: tuple[str, ...], name: str, *options: str) -> Kernel:
     """A kernel of some source files, compiled for the current device when first used (CuPy keeps it on disk)."""
-    module = cp.RawModule(code=source(*files), options=("--std=c++17", *options))
-    return module.get_function(name)
+    code = source(*files)
+    module = cp.RawModule(code=code, options=("--std=c++17", *options))
+    return Kernel(module.get_function(name), parameters(code, name, options))
 
 
 def real(dtype: Any) -> str:

@@ -6,8 +6,8 @@
 //
 // Shared memory: w (d + 1, rounded up to even), slopes and curvatures (one a thread), 32 numbers of scratch, then two
 // tiles: while one is worked on the next is on its way (with GRAM one, whose other blocks have work meanwhile). Rows of
-// a tile are `apart` values apart, so that neighbouring threads' rows lie in different banks: an odd number of values, or
-// of chunks of 16 bytes where rows consist of such.
+// a tile are `apart` values apart; with `chunked` they consist of chunks of 16 bytes, and `apart` is a multiple of such.
+// `_tile` and `_narrow_shared` in dense.py say how far, and how many bytes that makes.
 
 #define CHUNK (16 / (int)sizeof(REAL))
 
@@ -35,13 +35,12 @@ __device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-dense_narrow(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-             const VECTOR* weight, double* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
-             const int* live) {
+dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const double* w, int intercept, int mode,
+             const VECTOR* y, const VECTOR* weight, double* z, VECTOR* curvature, double* partial, int diagonal,
+             double* gram, const int* live) {
   if (live && !*live) return;
   const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4;
-  const bool chunks = !GRAM && d % CHUNK == 0 && reinterpret_cast<size_t>(X) % 16 == 0;
-  const int apart = GRAM ? 4 * m + 1 : (chunks ? (d / CHUNK % 2 ? d : d + CHUNK) : d | 1);
+  const bool chunks = !GRAM && chunked;
   DYNAMIC_SHARED(double, shared);
   double *coefficients = shared, *slopes = coefficients + (d + 2) / 2 * 2, *curvatures = slopes + threads;
   double* scratch = curvatures + threads;

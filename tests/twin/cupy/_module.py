@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -58,15 +60,20 @@ def _type(parameter):
 def _entry(name, types):
     args = ", ".join(f"*({t}*)args[{i}]" for i, t in enumerate(types))
     return (
-        f'extern "C" void twin_{name}(const unsigned* grid, const unsigned* block, size_t shared, void** args) '
-        f"{{ twin::launch(grid, block, shared, [=]{{ {name}({args}); }}); }}"
+        f'extern "C" int twin_{name}(const unsigned* grid, const unsigned* block, size_t shared, void** args) '
+        f"{{ return twin::launch(grid, block, shared, [=]{{ {name}({args}); }}); }}"
     )
 
 
 class RawKernel:
     """Launches on the current stream, after checking the arguments against the kernel's signature."""
 
+    num_regs = 0
+    known = weakref.WeakValueDictionary()  # by what stands for their addresses
+
     def __init__(self, function, name, types, macros):
+        self.kernel = SimpleNamespace(ptr=id(self))
+        RawKernel.known[id(self)] = self
         self.function, self.name, self.types = function, name, [_expand(t, macros) for t in types]
         self.max_dynamic_shared_size_bytes = 49152
 
@@ -85,7 +92,8 @@ class RawKernel:
         def work():
             pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
             three = ctypes.c_uint * 3
-            self.function(three(*grid), three(*block), ctypes.c_size_t(shared_mem), pointers)
+            if self.function(three(*grid), three(*block), ctypes.c_size_t(shared_mem), pointers):
+                raise AssertionError(f"{self.name} wrote past its {shared_mem} bytes of shared memory")
             for array in arrays:
                 if array is not None:
                     array.check()

@@ -154,6 +154,19 @@ class Device:
         pass
 
 
+class driver:
+    """cupy.cuda.driver."""
+
+    @staticmethod
+    def occupancyMaxActiveBlocksPerMultiprocessor(func, blockSize, dynamicSMemSize):
+        """As many as threads, blocks and shared memory of an H100's multiprocessor allow; nothing here has registers."""
+        from cupy._module import RawKernel
+
+        if dynamicSMemSize > RawKernel.known[func].max_dynamic_shared_size_bytes:
+            return 0
+        return min(2048 // blockSize, 32, (228 << 10) // (dynamicSMemSize + 1024))
+
+
 class runtime:
     """cupy.cuda.runtime."""
 
