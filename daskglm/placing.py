@@ -77,17 +77,32 @@ def _needed(block: Block) -> int:
     return _vectors(block) + block.facts.nbytes
 
 
+def _budget(home: Any, limit: int | None, to_move: int, there: int) -> int:
+    """Bytes that may be taken beside the `there` that this fit's rows take on the device already.
+
+    A limit counts those too; what is free does not contain them.
+    """
+    budget = home.available(limit)
+    if budget is None and to_move:
+        raise ValueError(
+            f"device_memory_limit=None, and RMM's resource on this device does not tell how much of it is free for "
+            f"{to_move:,} bytes of rows: give device_memory_limit, or let RMM count (rmm_track_allocations=True of "
+            "dask-cuda, or a StatisticsResourceAdaptor around the pool)"
+        )
+    return (budget or 0) - (there if limit is not None else 0)
+
+
 def _to_device(blocks: list[Block], limit: int | None, there: int) -> list[Block]:
     """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond.
 
     `there` is what this fit has there already; with a limit that counts too.
     """
     home = gpu()
-    budget = home.available(limit) - (there if limit is not None else 0)
     vectors = sum(map(_vectors, blocks))
     already = sum(block.facts.nbytes for block in blocks if on_device(block.X))
     to_move = sum(block.facts.nbytes for block in blocks) - already
-    room = budget - vectors - already
+    budget = _budget(home, limit, to_move, there + already)
+    room = budget - vectors
     if to_move and room <= 0:
         raise MemoryError(
             f"rows of {to_move:,} bytes cannot even be streamed through {budget:,} bytes of device memory, of which "

@@ -23,7 +23,7 @@ from tornado.ioloop import PeriodicCallback
 
 from daskglm.blocks import Block
 from daskglm.facts import Facts
-from daskglm.kernels import gpu, to_host
+from daskglm.kernels import gpu, on_device, to_host
 from daskglm.memos import Memo
 from daskglm.messages import Problem, Request, Totals, add
 from daskglm.placing import Where
@@ -81,6 +81,7 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
     state = _session(session, dask_worker)
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
+        _warn_of_spilling(blocks, dask_worker)
         make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed)
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
@@ -88,6 +89,17 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
             return Failure(error)
         state.shards[shard] = opened
     return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
+
+
+def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
+    """Tell in the worker's log that dask-cuda may copy rows off the GPU in vain, since the session holds them too."""
+    spills = hasattr(getattr(dask_worker.data, "device_buffer", None), "fast")  # a plain dict where it does not
+    if spills and any(on_device(block.X) for block in blocks):
+        logger.warning(
+            "worker %s: dask-cuda spills rows on its GPU when it takes memory to be short, which frees nothing while "
+            "a fit uses them: start the cluster with device_memory_limit=0",
+            dask_worker.address,
+        )
 
 
 async def open_stream(
@@ -164,12 +176,12 @@ async def answer(
     shards: dict[str, int],
     problem: Problem,
     request: Request,
-    on_device: bool = False,
+    stay: bool = False,
     dask_worker: Any = None,
 ) -> Any:
     """Answer a request from the shard that this worker was given; None if it does not know it.
 
-    `on_device` leaves sums on the device they were made on.
+    `stay` leaves sums on the device they were made on.
     """
     state = _sessions.get(dask_worker, {}).get(session)
     shard = state.shards.get(shards[dask_worker.address]) if state else None
@@ -177,10 +189,22 @@ async def answer(
         return None
     async with state.lock:  # a request asked twice must not meet itself
         try:
-            work = shard.answer if on_device else shard.answer_host
+            work = partial(_answer_on_device, shard) if stay else shard.answer_host
             return await asyncio.get_running_loop().run_in_executor(None, work, problem, request)
         except Exception as error:
             return Failure(error)
+
+
+def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: Request) -> Totals:
+    """The reply with sums where they were made, and there to be read by any thread.
+
+    The thread that adds them up, and UCX, share no stream with this one where each thread has a default stream of its
+    own (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1).
+    """
+    totals = shard.answer(problem, request)
+    if any(map(on_device, totals.values())):
+        gpu().wait()
+    return totals
 
 
 async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
@@ -217,10 +241,10 @@ async def relay(
     Sums of workers with GPUs are added up on this worker's, if the connections between workers carry device memory.
     """
     under = tree[dask_worker.address]
-    on_device = bool(under) and carries_device_memory(dask_worker.address)
-    question = pickle.dumps((session, shards, problem, request, on_device)) if under else b""
+    stay = bool(under) and carries_device_memory(dask_worker.address)
+    question = pickle.dumps((session, shards, problem, request, stay)) if under else b""
     replies = await asyncio.gather(
-        answer(session, shards, problem, request, on_device, dask_worker=dask_worker),
+        answer(session, shards, problem, request, stay, dask_worker=dask_worker),
         *(_forward(dask_worker, address, question) for address in under),
         return_exceptions=True,
     )

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +210,23 @@ def test_without_a_driver_the_driver_is_named(real_cupy):
 def test_without_a_device_that_is_said():
     message = said(f"sys.path.insert(0, {str(TWIN)!r}); import os; os.environ['TWIN_DEVICES'] = '0'")
     assert "CUDA_VISIBLE_DEVICES" in message
+
+
+@pytest.mark.parametrize("error", [NameError("no such name"), ImportError("no library of CUDA"), OSError("a bad file")])
+def test_an_error_of_the_kernels_themselves_is_shown_as_it_is(monkeypatch, error):
+    from daskglm import kernels
+
+    runtime = types.SimpleNamespace(getDeviceCount=lambda: 1)
+
+    def import_module(name):
+        if name == "cupy":
+            return types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime))
+        raise error
+
+    monkeypatch.setattr(kernels, "importlib", types.SimpleNamespace(import_module=import_module))
+    with pytest.raises(type(error)) as found:
+        kernels.gpu()
+    assert found.value is error
 
 
 def test_nothing_is_loaded_before_the_device_is_found():

@@ -154,27 +154,3 @@ def test_local_cuda_cluster_of_dask_cuda(monkeypatch):
         model = daskglm.fit(*chunked(X, y), client=client, device="cuda", tol=1e-8)
         assert model.report_.workers == 2
     assert_optimal(model, X, y, 1e-8)
-
-
-def test_memory_pools_of_rmm_are_used(cupy, monkeypatch):
-    if not hasattr(cupy.cuda, "allocators"):
-        pytest.skip("only with the stand-in")
-    import sys
-    import types
-
-    from daskglm.kernels import gpu
-
-    memory = gpu().adopt_rmm.__globals__
-    default, pool = type("CudaMemoryResource", (), {}), type("PoolMemoryResource", (), {})
-    for resource, adopted in ((default, False), (pool, True)):
-        rmm = types.ModuleType("rmm")
-        rmm.mr = types.SimpleNamespace(CudaMemoryResource=default, get_current_device_resource=lambda r=resource: r())
-        allocators = types.ModuleType("rmm.allocators.cupy")
-        allocators.rmm_cupy_allocator = object()
-        for name, module in (
-            ("rmm", rmm), ("rmm.allocators", types.ModuleType("rmm.allocators")), ("rmm.allocators.cupy", allocators),
-        ):  # fmt: skip
-            monkeypatch.setitem(sys.modules, name, module)
-        cupy.cuda.allocators.clear()
-        memory["adopt_rmm"]()
-        assert cupy.cuda.allocators == ([allocators.rmm_cupy_allocator] if adopted else [])

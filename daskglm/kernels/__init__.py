@@ -29,12 +29,11 @@ def gpu() -> Any:
     Raises
     ------
     RuntimeError
-        Where CuPy is not installed, or finds no driver or device: says which, and what to do.
+        Where CuPy is not installed, or finds no driver or device: says which, and what to do. Errors of importing the
+        kernels themselves are raised as they are.
     """
     try:
         count = importlib.import_module("cupy").cuda.runtime.getDeviceCount()
-        if count:
-            return importlib.import_module("daskglm.kernels.cuda")
     except ImportError as error:
         raise RuntimeError(
             f"device='cuda' needs CuPy and the CUDA libraries ({error}): install daskglm[cuda13] or daskglm[cuda12], "
@@ -45,7 +44,9 @@ def gpu() -> Any:
             f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); check nvidia-smi, or use "
             "device='cpu'"
         ) from error
-    raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
+    if not count:
+        raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
+    return importlib.import_module("daskglm.kernels.cuda")
 
 
 def home_of(X: Any) -> Any:

@@ -20,7 +20,7 @@ from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 
 __all__ = [
     "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature",
-    "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector", "xp", "zeros",
+    "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector", "wait", "xp", "zeros",
 ]  # fmt: skip
 VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
 adopt_rmm()
@@ -133,6 +133,11 @@ def solve_positive(matrix: Any, rhs: Any) -> Any:
 def coefficients(w: Any, d: int) -> tuple[Any, int]:
     """W on the device, and whether it ends in an intercept."""
     return xp.asarray(w), int(len(w) > d)
+
+
+def wait() -> None:
+    """Return when the work on this thread's current stream is done."""
+    xp.cuda.get_current_stream().synchronize()
 
 
 def to_host(totals: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+FREE_SHARE = 0.9  # of the free memory; the rest is for coefficients, totals, workspaces and pieces too small to use
 CHUNK_BYTES = 32 << 20  # of a copy to the device: one chunk is prepared while the last one travels
 
 
@@ -54,11 +55,52 @@ class Upload:
         self.stream.synchronize()
 
 
-def available(limit: int | None) -> int:
-    """Bytes a fit may take on the current device: `limit`, or nine tenths of what is free, in CuPy's pool too."""
+def available(limit: int | None) -> int | None:
+    """Bytes a fit may take on the current device: `limit`, or FREE_SHARE of what is free, in CuPy's or RMM's pool too.
+
+    None where memory comes from a resource of RMM that does not tell what is left of it.
+    """
     if limit is not None:
         return limit
-    return int(0.9 * (cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()))
+    rmm = _rmm_in_use()
+    if rmm is None:
+        free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
+    else:
+        free = _left_to_rmm(rmm.mr)
+    return None if free is None else int(FREE_SHARE * free)
+
+
+def _rmm_in_use() -> Any:
+    """The package rmm where CuPy takes memory from it, else None."""
+    bridge = sys.modules.get("rmm.allocators.cupy")
+    if bridge is None or cp.cuda.get_allocator() != bridge.rmm_cupy_allocator:
+        return None
+    return sys.modules["rmm"]
+
+
+def _left_to_rmm(mr: Any) -> int | None:
+    """Bytes that the current resource of RMM can give yet; None where its methods do not tell.
+
+    A pool has taken its bytes from the device beforehand, so memGetInfo counts them as used. It tells its size; an
+    adaptor around it tells what was given away (StatisticsResourceAdaptor, TrackingResourceAdaptor) or may be at most
+    (LimitingResourceAdaptor). A pool that may grow is counted as it is.
+    """
+    resource, given, most = mr.get_current_device_resource(), None, None
+    while isinstance(resource, mr.UpstreamResourceAdaptor) and not isinstance(resource, mr.PoolMemoryResource):
+        if isinstance(resource, mr.StatisticsResourceAdaptor):
+            given = resource.allocation_counts.current_bytes
+        elif isinstance(resource, mr.TrackingResourceAdaptor | mr.LimitingResourceAdaptor):
+            given = resource.get_allocated_bytes()
+        if isinstance(resource, mr.LimitingResourceAdaptor):
+            most = resource.get_allocation_limit() - given
+        resource = resource.get_upstream()
+    left = None
+    if isinstance(resource, mr.PoolMemoryResource):
+        left = None if given is None else resource.pool_size() - given
+    elif isinstance(resource, mr.CudaMemoryResource | mr.ManagedMemoryResource):
+        left = cp.cuda.runtime.memGetInfo()[0]
+    known = [size for size in (left, most) if size is not None]
+    return max(min(known), 0) if known else None
 
 
 def adopt_rmm() -> None:

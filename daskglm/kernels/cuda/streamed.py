@@ -51,7 +51,8 @@ class Rows:
             self.indptr = cp.asarray(X[2][first:])
             self.value = cp.asarray(X[0]) if self.pattern else None
         self.copies = cp.cuda.Stream(non_blocking=True)
-        self.free = [self.copies.record() for _ in range(2)]
+        current = cp.cuda.get_current_stream()
+        self.free = [current.record() for _ in range(2)]  # the memory of buffers may be in use on it yet
         self.bytes_copied = 0
 
     @property

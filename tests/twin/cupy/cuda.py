@@ -123,6 +123,10 @@ def set_allocator(allocator=None):
     allocators.append(allocator)
 
 
+def get_allocator():
+    return allocators[-1] if allocators else None
+
+
 def is_available():
     return True
 
