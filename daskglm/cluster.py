@@ -22,9 +22,10 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
+from daskglm.collective import Collective, need_ranks
 from daskglm.facts import Facts
 from daskglm.inputs import Partitions, check_widths
-from daskglm.messages import Problem, Request, Totals, add, size_of
+from daskglm.messages import CollectiveLost, InBall, Problem, Request, Totals, add, size_of
 from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.presence import begin, end
 from daskglm.sending import send
@@ -135,11 +136,10 @@ class Cluster:
     """
 
     xp: Any = np  # vectors cross the network and the client may have no device
-    solves_balls: bool = False
 
     def __init__(self, client: Client, whereabouts: Whereabouts, where: Where = WHERE_THEY_ARE) -> None:
         self.client, self.whereabouts, self.where = client, whereabouts, where
-        self.device = "cpu"
+        self.device, self.solves_balls = "cpu", False
         self.session = uuid.uuid4().hex
         self.rounds = 0
         self.bytes_reduced = 0
@@ -148,11 +148,15 @@ class Cluster:
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
         self._wish = Wish()
+        self._collective = Collective(self.session, self._run, self._ask)
         self._scheduler = self._sync(self._name_of_scheduler())
         if where.device == "cuda":
-            self._sync(self._need_devices())  # before anything is computed
+            self._sync(self._need_devices(where))  # before anything is computed
         try:
             self.facts = self._sync(self._start())
+            if self.device == "cuda" and where.collective:
+                self._sync(need_ranks(self._run, list(self._shards)))
+                self.solves_balls = True
         except BaseException:
             self.close()
             raise
@@ -188,7 +192,8 @@ class Cluster:
         """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1 round."""
         self.rounds += 1
         began = time.monotonic()
-        totals = self._sync(self._round(problem, request))
+        asked = self._ball(problem, request) if isinstance(request, InBall) else self._round(problem, request)
+        totals = self._sync(asked)
         if self._wish.after(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._spread())
         return totals
@@ -231,10 +236,12 @@ class Cluster:
         return await self.client.run(function, *args, workers=workers, on_error="return") if workers else {}
 
     # ------------------------------------------------------------------ loading
-    async def _need_devices(self) -> None:
-        """Raise RuntimeError unless every worker has a GPU."""
+    async def _need_devices(self, where: Where) -> None:
+        """Raise RuntimeError unless every worker has a GPU, and NCCL where that is wanted."""
         missing = {address: reason for address, reason in (await self.client.run(find_device)).items() if reason}
         if not missing:
+            if where.collective:
+                await need_ranks(self._run, list(await self.client.nthreads()))
             return
         reason = min(missing.values())
         if len(missing) == len(await self.client.nthreads()):
@@ -262,6 +269,7 @@ class Cluster:
     async def _round(self, problem: Problem, request: Request) -> Totals:
         shards, keys = self._shards, self._keys
         parts: list[Totals] = []
+        together = isinstance(request, InBall)  # whose answer is one, or none
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
             tree = _tree(list(shards))
@@ -274,11 +282,13 @@ class Cluster:
                 if isinstance(reply, tuple):
                     totals, answered = reply
                     parts += [totals] if answered else []
-                    self.bytes_reduced += len(answered) * size_of(totals)
+                    self.bytes_reduced += (1 if together else len(answered)) * size_of(totals)
                     for address in answered:
                         del lost[address]
             if not lost:
                 break
+            if together:
+                raise CollectiveLost(f"{len(lost)} of {len(shards)} workers did not answer")
             self.repairs += 1
             blocks = [key for held in lost.values() for key in held]
             logger.warning("%d block(s) did not answer; finding them again", len(blocks))
@@ -289,6 +299,18 @@ class Cluster:
             _same_rows(self.facts, facts, ordered=problem.folds is not None)
             shards, keys, _, _ = await self._open_shards(blocks)
         return add(parts)
+
+    async def _ball(self, problem: Problem, request: InBall) -> Totals:
+        """Have the workers' GPUs solve one system together; once they cannot, never again in this fit."""
+        try:
+            await self._collective.join(self._shards, self._keys)
+            return await self._round(problem, request)
+        except BaseException as error:
+            self.solves_balls = False
+            await self._collective.leave(self._shards, self.client)
+            if isinstance(error, CollectiveLost):
+                logger.warning("GPUs no longer add up among themselves, sums go over Dask again: %s", error)
+            raise
 
     async def _ask(
         self, keys: dict[str, list[str]], function: Any, *args: Any, ask: list[str] | None = None

@@ -17,6 +17,10 @@ from daskglm.batch_requests import GatheredRows, JointRequest
 Totals = dict[str, Any]
 
 
+class CollectiveLost(RuntimeError):
+    """A sum over devices did not come to its end; what it was for can be had by rounds."""
+
+
 @dataclass(frozen=True)
 class Folds:
     """Which rows are trained on and held out in each fold; groups of rows have the same role in all folds.
@@ -117,7 +121,8 @@ class InBall:
     """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the rows' device.
 
     The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. Reply: step and residual,
-    on_border (see `linear.BallStep`). 1 pass per product. Only for engines with `solves_balls`.
+    on_border (see `linear.BallStep`), of several devices by the first. 1 pass per product. Only for engines with
+    `solves_balls`; raises CollectiveLost where devices that solve it together do not end.
     """
 
     at: tuple[int, np.ndarray]
@@ -301,8 +306,11 @@ Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRe
 
 
 def add(parts: list[Totals]) -> Totals:
-    """Sum replies key by key, in the order given: the same order gives the same bits."""
-    return {key: reduce(np.add, [part[key] for part in parts]) for key in parts[0]} if len(parts) > 1 else parts[0]
+    """Sum replies key by key, in the order given: the same order gives the same bits. Some may lack a key."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: reduce(np.add, [part[key] for part in parts if key in part]) for key in keys}
 
 
 def size_of(totals: Totals) -> int:

@@ -24,10 +24,14 @@ EXACT_VECTORS = 36  # the same where all of them are float64
 
 @dataclass(frozen=True)
 class Where:
-    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes allowed there."""
+    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes allowed there.
+
+    `collective` "nccl": GPUs of several workers add up products among themselves.
+    """
 
     device: str | None = None
     limit: int | None = None
+    collective: str | None = None
 
     def is_cuda(self, blocks: Sequence[Block]) -> bool:
         """Whether these blocks are to be on a GPU."""

@@ -90,6 +90,7 @@ class Shard:
         side: Side = OnThreads(facts, d, self.threads, self._each) if on_host else self.home.OnDevice(facts, d)
         self.ascent = Ascent(side, d, self.home.zeros)
         self.ball: Any = None
+        self.ranks: Any = None  # over the devices of all workers, where they solve `InBall` together
         self.sample: tuple[tuple[float, int], Shard] | None = None
 
     @property
@@ -157,7 +158,8 @@ class Shard:
         """End the threads and let go of the rows; another shard goes on with the memos."""
         self._let_sample_go()
         self.ascent.close()
-        self.names, self.blocks, self.ball = [], [], None  # this is in a cycle: the collector may come late
+        self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
+        self.ball = self.ranks = None
         if self.pool is not None:
             self.pool.shutdown(wait=False)
 
@@ -248,15 +250,31 @@ class Shard:
         return {**self._each(work), "rows": self.facts.n_rows}
 
     def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
-        d, size = self.facts.n_features or 0, len(request.gradient)
-        read = self._bring_curvature(code, request.at, memos)
-        if self.ball is None or not self.ball.serves(size, memos):
-            self.ball = self.home.Ball(size, d, memos)
+        ranks, asarray = self.ranks, self.home.xp.asarray
+        try:
+            read = self._bring_curvature(code, request.at, memos)
+            new = self._workspace(len(request.gradient), memos)
+        except Exception:
+            if ranks is not None:
+                ranks.fail()  # the others would wait
+            raise
+        if ranks is not None and ranks.any(new) and not new:  # all capture their chunks, or none
+            self.ball = None
+            self._workspace(len(request.gradient), memos)
         step, residual, on_border, products = self.ball.solve(
-            request.gradient, request.M, request.radius, request.scale, request.penalised
+            asarray(request.gradient), asarray(request.M), request.radius, request.scale, asarray(request.penalised)
         )
         rows = products * self.facts.n_rows + read
+        if ranks is not None and ranks.rank:
+            return {"rows": rows}  # the rest is the same on all devices, and the first tells it
         return {"step": step.copy(), "residual": residual.copy(), "on_border": on_border, "rows": rows}
+
+    def _workspace(self, size: int, memos: list[Memo]) -> bool:
+        """Make sure of a workspace for these memos; tell whether it is a new one."""
+        if self.ball is not None and self.ball.ranks is self.ranks and self.ball.serves(size, memos):
+            return False
+        self.ball = self.home.Ball(size, self.facts.n_features or 0, memos, ranks=self.ranks)
+        return True
 
     def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:
         read = self._recall(request.points, memos)

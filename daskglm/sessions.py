@@ -55,16 +55,27 @@ class Session:
     memos: dict[str, Memo] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
     known: dict[str, Facts] = field(default_factory=dict)
+    ranks: Any = None  # a communicator over the devices of this fit's workers
     misses: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def close(self) -> None:
         """Release blocks, memos and threads."""
+        self.part()
         for shard in self.shards.values():
             shard.close()
         self.shards.clear()
         self.memos.clear()
         self.placed.clear()
+
+    def part(self) -> None:
+        """Leave the communicator, where there is one, and forget the graphs that were captured with it."""
+        for shard in self.shards.values():
+            if isinstance(shard, Shard):
+                shard.ball = shard.ranks = None
+        if self.ranks is not None:
+            self.ranks.close()
+        self.ranks = None
 
 
 _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
@@ -139,6 +150,11 @@ def _session(session: str, dask_worker: Any) -> Session:
     return _sessions.setdefault(dask_worker, {}).setdefault(session, Session())
 
 
+def session_of(session: str, dask_worker: Any) -> Session | None:
+    """The session of a fit on a worker, where it has one."""
+    return _sessions.get(dask_worker, {}).get(session)
+
+
 async def close_ended(dask_worker: Any) -> None:
     """Close the sessions that the scheduler has not known for some answers in a row; without sessions ask no more."""
     sessions = _sessions.get(dask_worker, {})
@@ -183,7 +199,7 @@ async def answer(
 
     `stay` leaves sums on the device they were made on.
     """
-    state = _sessions.get(dask_worker, {}).get(session)
+    state = session_of(session, dask_worker)
     shard = state.shards.get(shards[dask_worker.address]) if state else None
     if state is None or shard is None:
         return None
@@ -209,7 +225,7 @@ def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: R
 
 async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
     """Forget all shards of a fit that were opened before this one, and what was remembered for their blocks alone."""
-    state = _sessions.get(dask_worker, {}).get(session)
+    state = session_of(session, dask_worker)
     if state is None:
         return
     async with state.lock:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 from dask.utils import parse_bytes
 
 from daskglm.arguments import (
@@ -30,6 +31,7 @@ from daskglm.solvers import check_options
 
 STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
+COLLECTIVES = ("nccl",)  # or None: sums of workers meet over Dask's connections
 
 
 @dataclass(frozen=True)
@@ -103,4 +105,7 @@ class Settings:
             raise ValueError(f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'") from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        return Where(self.device, number)
+        collective = dask.config.get("daskglm.collective", None)
+        if collective is not None:
+            check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
+        return Where(self.device, number, collective)

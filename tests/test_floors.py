@@ -32,6 +32,7 @@ FLOORS = {
     "kernels.cuda.margins": 1,
     "kernels.cuda.streamed": 1,
     "kernels.cuda.ball": 1,
+    "kernels.cuda.collective": 1,
     "kernels.cuda.dual": 1,
     "kernels.dense": 1,
     "kernels.gram": 1,
@@ -62,6 +63,7 @@ FLOORS = {
     "memos": 1,
     "streaming": 1,
     "sessions": 1,
+    "ranks": 1,
     "presence": 1,
     "svmlight": 1,
     "aligned": 2,
@@ -69,6 +71,7 @@ FLOORS = {
     "engine": 2,
     "room": 2,
     "cluster": 2,
+    "collective": 2,
     "waiting": 2,
     "sending": 2,
     "spreading": 2,
@@ -139,10 +142,10 @@ WITHIN = {  # edges between modules of one floor
     ("kernels.columns", "kernels.vectors"), ("kernels.many", "kernels.columns"), ("kernels.many", "kernels.vectors"),
     ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
-        ("", ".ball"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
-        (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
+        ("", ".ball"), ("", ".collective"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
+        (".collective", ".memory"), (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
         (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
-        (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "csr", "dense", "dual", "margins", "memory", "streamed")),
+        (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "collective", "csr", "dense", "dual", "margins", "memory", "streamed")),
     )),
     ("held_out_rows", "blocks"), ("held_out_rows", "folds"), ("held_out_rows", "kernels"), ("held_out_rows", "messages"), ("held_out_rows", "samples"), ("respond", "held_out_rows"), ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"),
     ("kernels.many_csr", "kernels.vectors"), ("kernels.dual", "kernels.vectors"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.columns"), ("joint_rows", "kernels.host"),
@@ -153,7 +156,7 @@ WITHIN = {  # edges between modules of one floor
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
     ("sending", "inputs"), ("sending", "waiting"), ("cluster", "sending"), ("cluster", "spreading"), ("dealt", "waiting"), ("whereabouts", "waiting"), ("cluster", "waiting"), ("cluster", "versions"), ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("driver", "coefficients"), ("training", "unpenalised"),
-    ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("dual", "bounds"), ("objective", "bounds"),
+    ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("kernels.cuda.collective", "messages"), ("ranks", "kernels"), ("ranks", "messages"), ("ranks", "respond"), ("ranks", "sessions"), ("cluster", "collective"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("dual", "bounds"), ("objective", "bounds"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("inputs", "aligned"), ("scores", "predict"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers.staged", "solvers.lbfgs"), ("solvers", "solvers.newton"),
     ("solvers", "solvers.tron"), ("solvers.gradient_descent", "solvers.linear"), ("solvers.lbfgs", "solvers.linear"),
@@ -184,7 +187,7 @@ ONLY_IN = {
         "kernels.cuda",
         *(
             f"kernels.cuda.{name}"
-            for name in ("ball", "csr", "dense", "dual", "launch", "margins", "memory", "streamed")
+            for name in ("ball", "collective", "csr", "dense", "dual", "launch", "margins", "memory", "streamed")
         ),
     },
     "click": {"cli", "launch.commands"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.kernels import gpu, on_device, to_host
+from daskglm.messages import CollectiveLost
 from daskglm.objective import Objective, Point
 
 ARMIJO = 1e-4  # share of the predicted decrease that must be real
@@ -136,12 +138,13 @@ class BallStep(NamedTuple):
 
 
 def ball_step(point: Point, M: Metric, radius: float) -> BallStep:
-    """`cg_in_ball` for the model of the objective around a point, beside the rows where all are on one device."""
-    if not point.objective.engine.solves_balls:
-        return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
-    assert isinstance(M, Diagonal)
-    found = point.objective.in_ball(point, M.values, radius)
-    return BallStep(found["step"], found["residual"], bool(found["on_border"]))
+    """`cg_in_ball` for the model of the objective around a point, beside the rows where their devices can do that."""
+    if point.objective.engine.solves_balls:
+        assert isinstance(M, Diagonal)
+        with contextlib.suppress(CollectiveLost):  # the engine has said why, and no longer offers it
+            found = point.objective.in_ball(point, M.values, radius)
+            return BallStep(found["step"], found["residual"], bool(found["on_border"]))
+    return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
 
 
 def cg_in_ball(product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, M: Metric, radius: float) -> BallStep:

@@ -13,14 +13,15 @@ import cupyx.scipy.sparse as cusparse
 import numpy as np
 from cupyx.scipy.linalg import solve_triangular
 
-from daskglm.kernels.cuda import csr, dense, margins, streamed
+from daskglm.kernels.cuda import collective, csr, dense, margins, streamed
 from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
 from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 
 __all__ = [
-    "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "for_rows", "gram_without_curvature",
-    "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector", "wait", "xp", "zeros",
+    "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "collective", "for_rows",
+    "gram_without_curvature", "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector",
+    "wait", "xp", "zeros",
 ]  # fmt: skip
 VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
 adopt_rmm()

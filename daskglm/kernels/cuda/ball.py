@@ -81,8 +81,12 @@ class Ball:
     def _wait(self, event: Any) -> None:
         if self.ranks is None:
             event.synchronize()
-        else:
-            self.ranks.wait(event)  # other devices may never come
+            return
+        try:
+            self.ranks.wait(event)
+        except Exception:  # other devices do not come
+            self.graph = None  # which NCCL waits for when it ends a communicator
+            raise
 
     def solve(self, gradient: Any, M: Any, radius: float, scale: float, penalised: Any) -> tuple[Any, Any, bool, int]:
         """Step and residual (both (size,), overwritten by the next solve), whether on the border, products made."""

@@ -1,11 +1,16 @@
 """Streams, events, graphs and pinned memory of the stand-in; work on streams is done as late as it may be."""
 
 import os
+import threading
+import time
+import weakref
 
 import numpy as np
 
-_current = []
+PENDING = object()  # what work returns that cannot be done yet, since it waits for another device
 allocators = []
+_here = threading.local()  # each thread has its current streams and, as if it had a device of its own, a default one
+_streams = weakref.WeakValueDictionary()
 
 
 class Event:
@@ -24,6 +29,9 @@ class Event:
 
     @property
     def done(self):
+        """Whether it has been reached; while it is not, a device goes on: by one piece of work for each question."""
+        if self.stream is not None and self.stream.ran < self.upto:
+            self.stream.step()
         return self.stream is None or self.stream.ran >= self.upto
 
 
@@ -36,7 +44,7 @@ class Graph:
     def launch(self, stream=None):
         stream = stream or get_current_stream()
         for work in self.work:
-            stream.enqueue(work)
+            stream.enqueue(work.again() if hasattr(work, "again") else work)
 
 
 class Stream:
@@ -44,8 +52,9 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.is_null, self.non_blocking = null, non_blocking
-        self.queue, self.issued, self.ran, self.captured = [], 0, 0, None
+        self.queue, self.issued, self.ran, self.captured, self.capture = [], 0, 0, None, None
         self.ptr = 0 if null else id(self)
+        _streams[self.ptr] = self
 
     def enqueue(self, work):
         if self.captured is not None:
@@ -58,8 +67,18 @@ class Stream:
 
     def run(self, upto):
         while self.ran < upto:
-            self.ran += 1
-            self.queue.pop(0)()
+            if not self.step():
+                time.sleep(0.0005)
+
+    def step(self):
+        """Do the next piece of work; False where it waits for another device."""
+        work = self.queue.pop(0)
+        self.ran += 1
+        if work() is PENDING:
+            self.queue.insert(0, work)
+            self.ran -= 1
+            return False
+        return True
 
     def synchronize(self):
         if self.captured is not None:
@@ -78,7 +97,7 @@ class Stream:
     def begin_capture(self, mode=None):
         if self.is_null:
             raise RuntimeError("cudaErrorStreamCaptureUnsupported: the legacy stream cannot be captured")
-        self.captured = []
+        self.captured, self.capture = [], object()
 
     def end_capture(self):
         graph, self.captured = Graph(self.captured), None
@@ -86,25 +105,38 @@ class Stream:
 
     @property
     def done(self):
+        if self.queue:
+            self.step()
         return not self.queue
 
     def __enter__(self):
-        _current.append(self)
+        _stack().append(self)
         return self
 
     def __exit__(self, *args):
-        _current.pop()
+        _stack().pop()
 
     def use(self):
-        _current.append(self)
+        _stack().append(self)
         return self
 
 
 Stream.null = Stream(null=True)
 
 
+def _stack():
+    if not hasattr(_here, "current"):
+        _here.current = [Stream(null=True)]
+    return _here.current
+
+
 def get_current_stream(device_id=-1):
-    return _current[-1] if _current else Stream.null
+    return _stack()[-1]
+
+
+def stream_at(ptr):
+    """The stream of a pointer."""
+    return _stack()[0] if ptr == 0 else _streams[ptr]
 
 
 def wait_for_default_stream():
@@ -141,6 +173,7 @@ class Device:
     def __init__(self, device=None):
         self.id = device or 0
 
+    pci_bus_id = property(lambda self: os.environ.get("TWIN_PCI_BUS_ID", f"0000:{os.getpid():04X}:00.0"))
     attributes = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 232448}
     compute_capability = "90"
     mem_info = (int(os.environ.get("TWIN_MEMORY", 1 << 32)), int(os.environ.get("TWIN_MEMORY", 1 << 32)))
