@@ -327,6 +327,7 @@ def test_a_fit_asks_once_for_each_system(gpus, monkeypatch):
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 def test_a_cluster_of_one_worker_needs_no_others(gpus, monkeypatch):
     X, y = make_problem(400, 4)
     counts = counted(monkeypatch)
@@ -337,6 +338,7 @@ def test_a_cluster_of_one_worker_needs_no_others(gpus, monkeypatch):
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_memory_allowed_go_by_rounds(gpus, monkeypatch, caplog):
     X, y = make_problem(4000, 20)
     counts = counted(monkeypatch)
@@ -348,6 +350,7 @@ def test_rows_beyond_the_memory_allowed_go_by_rounds(gpus, monkeypatch, caplog):
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "raises"])
 def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, how):
     def spoil():

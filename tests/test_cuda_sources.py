@@ -140,8 +140,18 @@ print(json.dumps(public))
     own = {
         "": {"unwrap", "wrap"},
         "ndarray": {"allocate", "used", "check"},
-        "cuda": {"os", "np", "wait_for_default_stream", "allocators"},
-        "cuda.Stream": {"enqueue", "run"},
+        "cuda": {
+            "os",
+            "np",
+            "wait_for_default_stream",
+            "allocators",
+            "PENDING",
+            "stream_at",
+            "threading",
+            "time",
+            "weakref",
+        },
+        "cuda.Stream": {"enqueue", "run", "step"},
         "linalg": {"np", "unwrap", "wrap"},
     }
     import cupy.linalg  # noqa: F401
@@ -171,6 +181,98 @@ def test_cupys_kernels_tell_what_a_grid_is_made_of(real_cupy):
     assert hasattr(real_cupy.cuda.function.Function, "ptr")
     occupancy = real_cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor.__doc__
     assert "(intptr_t func, int blockSize, size_t dynamicSMemSize) -> int" in occupancy
+
+
+# What CuPy's module for NCCL links to; a call that is not written out here would be seen as an error.
+NCCL = r"""
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+struct Id { char internal[128]; };
+extern "C" {
+int ncclGetVersion(int* version) { *version = 22707; return 0; }
+const char* ncclGetErrorString(int) { return "as asked"; }
+int ncclGetUniqueId(Id* id) { memset(id, 0, sizeof(Id)); strcpy(id->internal, "name"); return 0; }
+int ncclCommInitRankConfig(void** comm, int size, Id id, int rank, void* config) {
+  fprintf(stderr, "join %d of %d at %s %d\n", rank, size, id.internal, config != nullptr);
+  *comm = (void*)77;
+  return 0;
+}
+int ncclAllReduce(const void* from, void* to, size_t count, int type, int op, void* comm, void* stream) {
+  fprintf(stderr, "sum %zu %zu %zu %d %d %zu %zu\n", (size_t)from, (size_t)to, count, type, op, (size_t)comm, (size_t)stream);
+  return count == 13 ? 2 : 0;
+}
+int ncclCommGetAsyncError(void* comm, int* error) { fprintf(stderr, "look at %zu\n", (size_t)comm); *error = 0; return 0; }
+int ncclCommAbort(void* comm) { fprintf(stderr, "abort %zu\n", (size_t)comm); return 0; }
+#define OTHER(name) int name() { return 3; }
+OTHER(ncclAllGather) OTHER(ncclBcast) OTHER(ncclBroadcast) OTHER(ncclCommCount) OTHER(ncclCommCuDevice)
+OTHER(ncclCommDestroy) OTHER(ncclCommInitAll) OTHER(ncclCommSplit) OTHER(ncclCommUserRank) OTHER(ncclGroupEnd)
+OTHER(ncclGroupStart) OTHER(ncclRecv) OTHER(ncclReduce) OTHER(ncclReduceScatter) OTHER(ncclSend)
+}
+"""
+WITH_NCCL = """
+import ctypes, json, sys, threading, types
+import numpy as np
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+package = types.ModuleType("daskglm.kernels.cuda")  # the whole of it wants cuBLAS
+package.__path__ = [sys.argv[2]]
+sys.modules["daskglm.kernels.cuda"] = package
+from daskglm.kernels.cuda import collective
+from daskglm.messages import CollectiveLost
+nccl = collective.library()
+collective.cp.cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=16)  # the real one asks for the driver
+ranks = object.__new__(collective.Communicator)
+ranks._nccl, ranks.left = nccl, threading.Event()
+ranks._ranks = nccl.NcclCommunicator(2, collective.unique_id(), 1)  # as `join` does
+array = types.SimpleNamespace(
+    dtype=np.dtype(float), flags=types.SimpleNamespace(c_contiguous=True), data=types.SimpleNamespace(ptr=4096), size=12
+)
+ranks.sum(array)
+ranks._ranks.check_async_error()
+array.size = 13
+try:
+    ranks.sum(array)
+except CollectiveLost as error:
+    print(error)
+for thread in threading.enumerate():
+    if thread.name == "daskglm-nccl-end":
+        thread.join()
+print(json.dumps([sorted(vars(nccl)), sorted(dir(nccl.NcclCommunicator)), nccl.get_version()]))
+"""
+
+
+def test_the_real_cupy_calls_nccl_as_we_mean_it(real_cupy, tmp_path):
+    """CuPy's own module, linked to a library that prints what it is called with: no device is needed for that."""
+    import json
+    import os
+    import shutil
+
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if not compiler:
+        pytest.skip("no C++ compiler to make a libnccl.so.2 with")
+    (tmp_path / "nccl.cpp").write_text(NCCL)
+    library = tmp_path / "libnccl.so.2"
+    flags = ["-shared", "-fPIC", f"-Wl,-soname,{library.name}"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(tmp_path / "nccl.cpp")], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_NCCL, str(library), str(CUDA)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert {"join 1 of 2 at name 0", "look at 77", "abort 77"} <= set(lines)
+    assert "sum 4096 4096 12 8 0 77 16" in lines  # float64 is type 8, the sum operation 0
+    assert any(line.startswith("NCCL: NCCL_ERROR_SYSTEM_ERROR") for line in lines)
+    names, methods, _ = json.loads(next(line for line in lines if line.startswith("[[")))
+    text = (TWIN / "cupy" / "cuda" / "nccl.py").read_text()
+    known = {"available", "NCCL_SUM", "NCCL_FLOAT64"}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+            known.add(node.name)
+        if isinstance(node, ast.ClassDef) and node.name == "NcclCommunicator":
+            calls = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+            assert calls | {"abort"} <= set(methods)
+            assert {"allReduce", "check_async_error", "destroy"} <= calls
+    assert known <= set(names)
 
 
 # ---------------------------------------------------------------------------- without a GPU
