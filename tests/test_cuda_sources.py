@@ -5,6 +5,7 @@ import ctypes
 import importlib.util
 import inspect
 import itertools
+import re
 import subprocess
 import sys
 import types
@@ -28,14 +29,39 @@ VARIANTS = {
         (*types, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
         for types in TYPES
         for each, diagonal in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]
+        if not (each == 64 and types[0] == "-DREAL=double")  # rows of doubles go up to 1024 features
     ],
     ("csr",): [
-        (*types, f"-DINDEX={index}", *scaled)
+        (*types, f"-DINDEX={index}", *others)
         for types in TYPES
         for index in INDICES
-        for scaled in [(), ("-DSCALED=double",)]
+        for others in [("-DDIAGONAL=0",), ("-DDIAGONAL=1", "-DSCALED=double")]
     ],
     ("dual",): [(*types, f"-DINDEX={index}") for types in TYPES for index in INDICES],
+}
+LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds
+# Blocks of 256 threads for which the registers of a multiprocessor suffice, and bytes spilled, each where it is not
+# FOUR or NO; by kernel and the options it depends on. More registers than that, or a spill in a loop, are a step back.
+REGISTERS = 65536
+FOUR, NO = 4, 0
+BUDGET = {
+    ("dense_narrow", "-DREAL=float", "-DGRAM=1"): (3, 88),  # read back once a tile of 256 rows, in no loop over rows
+    ("dense_narrow", "-DREAL=double", "-DGRAM=1"): (2, NO),
+    ("dense_wide", "-DEACH=4"): (3, NO),
+    ("dense_wide", "-DEACH=8"): (2, 8),
+    ("dense_wide", "-DEACH=16"): (1, NO),
+    ("dense_wide", "-DEACH=32"): (1, NO),
+    ("dense_wide", "-DEACH=64"): (1, 8),
+    ("csc_segments",): (6, NO),
+    ("csc_columns",): (8, NO),
+    ("csr_scatter",): (6, NO),
+    ("csr_scaled",): (8, NO),
+    ("csr_norms",): (6, NO),
+    ("dense_norms",): (8, NO),
+    ("dense_scaled",): (8, NO),
+    ("dense_backward",): (6, NO),
+    ("hull",): (2, NO),
+    ("dual_sweep",): (4, 8),
 }
 
 
@@ -52,7 +78,7 @@ def nvrtc():
 
 
 def compiled(nvrtc, source, *options):
-    """Result code, log and size of the machine code."""
+    """Result code, log, size of the machine code and, for a virtual architecture, the PTX."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None) == 0
     given = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
@@ -60,26 +86,62 @@ def compiled(nvrtc, source, *options):
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetProgramLog(program, log)
-    code = ctypes.c_size_t()
+    code, text = ctypes.c_size_t(), b""
     if result == 0:
         nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(code))
+        nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+        if any("compute_" in option for option in options):
+            ptx = ctypes.create_string_buffer(size.value)
+            nvrtc.nvrtcGetPTX(program, ptx)
+            text = ptx.value
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return result, log.value.decode().strip(), code.value
+    return result, log.value.decode().strip(), code.value, text.decode()
 
 
 def source(*files):
     return "\n".join((CUDA / f"{name}.cu").read_text() for name in ("common", *files))
 
 
+USAGE = re.compile(
+    r"entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.S
+)
+TOLD = re.compile(r"^ptxas (info .*|.* bytes stack frame.*)\n?", re.M)  # what -v tells, no warnings
+
+
+def budget(kernel, options):
+    known = [key for key in BUDGET if key[0] == kernel and set(key[1:]) <= set(options)]
+    return BUDGET[known[0]] if known else (FOUR, NO)
+
+
+def blocks_of(registers, threads=256):
+    """Blocks for which a multiprocessor has registers, which warps take by 256, and threads (2048)."""
+    return min(REGISTERS // (threads // 32 * (-(-32 * registers // 256) * 256)), 2048 // threads)
+
+
 @pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 @pytest.mark.parametrize("files", VARIANTS, ids="+".join)
-def test_every_source_compiles_without_a_warning(nvrtc, files, architecture):
+def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files, architecture):
     for options in VARIANTS[files]:
-        result, log, size = compiled(
-            nvrtc, source(*files), f"--gpu-architecture={architecture}", "--std=c++17", *options
-        )  # fmt: skip
-        assert (result, log) == (0, ""), f"{files} {options}: {log}"
+        result, log, size, _ = compiled(
+            nvrtc, source(*files), f"--gpu-architecture={architecture}", *LIKE_CUPY, "--ptxas-options=-v", *options
+        )
+        assert (result, TOLD.sub("", log)) == (0, ""), f"{files} {options}: {log}"
         assert size > 0
+        usage = USAGE.findall(log)
+        assert len(usage) == source(*files).count("__global__")
+        for kernel, stores, _, registers in usage:
+            blocks, spilled = budget(kernel, options)
+            assert blocks_of(int(registers)) >= blocks, f"{kernel} {options}: {registers} registers"
+            assert int(stores) <= spilled, f"{kernel} {options}: {stores} bytes spilled"
+
+
+@pytest.mark.parametrize("files", VARIANTS, ids="+".join)
+def test_floats_become_doubles_by_one_instruction(nvrtc, files):
+    """By `widen`: a cast makes 0 of subnormals first (-ftz=true), by a multiplication, and drops what a CPU keeps."""
+    for options in VARIANTS[files][:2]:
+        result, log, _, ptx = compiled(nvrtc, source(*files), "--gpu-architecture=compute_90", *LIKE_CUPY, *options)
+        assert result == 0, log
+        assert "cvt.ftz.f64.f32" not in ptx, f"{files} {options}"
 
 
 def test_a_warning_would_be_seen(nvrtc):

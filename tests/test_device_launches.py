@@ -132,20 +132,24 @@ def test_rows_of_a_tile_lie_in_different_banks(cupy, d, dtype, offset, wanted):
     X = cupy.zeros(d * 4 + offset, dtype)[offset:].reshape(4, d)
     if X.data.ptr % 16 != offset * X.itemsize:
         pytest.skip("memory that does not begin at a multiple of 16 bytes")
-    apart, chunked = _tile(X, gram=False)
+    apart, chunked = _tile(X, 0)
     assert (apart, chunked) == wanted
-    unit = 16 // X.itemsize if chunked else 1
-    assert apart // unit % 2 == 1
+    chunk = 16 // X.itemsize
+    assert apart // (chunk if chunked else 1) % 2 == 1
     side = gram_side(d)
-    assert _tile(X, gram=True) == (side + 1, False)
+    apart, of_gram = _tile(X, side)
+    assert of_gram == chunked
+    assert apart % chunk == 0
+    assert apart // chunk % 2 == 1
+    assert side < apart <= side + 2 * chunk
 
 
 def test_seven_blocks_of_higgs_rows_fit_in_a_multiprocessor(cupy):
     """Of an H100's 228 KiB a block takes 1 KiB for itself: what the report of a GPU must show too."""
     from daskglm.kernels.cuda import dense
 
-    apart, _ = dense._tile(cupy.zeros((1, 28), np.float32), gram=False)
-    shared = dense._narrow_shared(28, dense.NARROW_THREADS, 2 * dense.NARROW_THREADS * apart * 4)
+    apart, _ = dense._tile(cupy.zeros((1, 28), np.float32), 0)
+    shared = dense._narrow_shared(28, dense.NARROW_THREADS, 2 * dense.NARROW_THREADS * apart * 4, 0)
     assert (228 << 10) // (shared + 1024) == 7
 
 

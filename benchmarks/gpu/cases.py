@@ -172,7 +172,7 @@ def _unfused() -> Iterator[None]:
         home.margins.losses(code, y, weight, z, slope, c, sums[rows.d + 1 :])
         home.csr.backward(rows, slope, start, stop, sums)
         if diagonal.size:
-            home.csr._columns(rows, c, 2, diagonal)
+            home.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)  # rows read once more, as for the gradient
 
     with (
         _patched(home.dense, "NARROW", 0),

@@ -3,6 +3,11 @@
 //
 // Column sums are taken in segments, so that a frequent column does not keep one warp busy for long; their sums are
 // added in order, so that results do not depend on timing. Without the CSC rows are scattered by atomics, which do.
+// With DIAGONAL the kernels of column sums make those of c x^2, the Hessian's diagonal, of the same read.
+
+#ifndef DIAGONAL
+#define DIAGONAL 0
+#endif
 
 // Margins and what `visit` makes of them. A row of partial: sums of slopes, of values and of curvatures.
 extern "C" __global__ void __launch_bounds__(256)
@@ -21,13 +26,16 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     double u = 0.0;
     if (i < rows) {
       const int64 stop = indptr[i + 1];
-      if (pattern)
+      if (pattern) {
+#pragma unroll 4
         for (int64 p = indptr[i] + lane; p < stop; p += lanes) u += w[indices[p]];
-      else
-        for (int64 p = indptr[i] + lane; p < stop; p += lanes) u += (double)data[p] * w[indices[p]];
+      } else {
+#pragma unroll 4
+        for (int64 p = indptr[i] + lane; p < stop; p += lanes) u += widen(data[p]) * w[indices[p]];
+      }
     }
     u = lane_sum(u, lanes);
-    if (pattern) u *= (double)data[0];
+    if (pattern) u *= widen(data[0]);
     u += b;
     if (i >= rows || lane != 0) continue;
     Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
@@ -46,57 +54,89 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
   }
 }
 
-// Sums of r x, or with power 2 of r x^2, over the segments of columns that `starts` (segments + 1) cuts.
-extern "C" __global__ void __launch_bounds__(256)
+// Adds r x, and with DIAGONAL c x^2, over entries `from`, `from` + lanes, ... of a column. A pattern's x is left to who
+// has the sum. Four entries at a time, so that their gathers are on their way together.
+template <bool PATTERN>
+__device__ inline void add_entries(const REAL* data, const INDEX* rows, int64 from, int64 stop, int lanes,
+                                   const double* r, const VECTOR* curvature, double& sum, double& square) {
+#pragma unroll 4
+  for (int64 p = from; p < stop; p += lanes) {
+    const INDEX i = rows[p];
+    const double x = PATTERN ? 1.0 : widen(data[p]);
+    sum += r[i] * x;
+    if (DIAGONAL) square += widen(curvature[i]) * (x * x);
+  }
+}
+
+// Sums of r x, and with DIAGONAL those of c x^2 into `squares`, over the segments of columns that `starts`
+// (segments + 1) cuts.
+extern "C" __global__ void __launch_bounds__(256, 6)
 csc_segments(const REAL* data, const INDEX* rows, int pattern, const long long* starts, long long segments, int lanes,
-             const VECTOR* r, int power, double* sums, const int* live) {
+             const double* r, const VECTOR* curvature, double* sums, double* squares, const int* live) {
   if (live && !*live) return;
   const int in_warp = 32 / lanes, lane = threadIdx.x % lanes;
   const int64 warp = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32) * in_warp;
   for (int64 base = warp * in_warp; base < segments; base += all) {
     const int64 s = base + threadIdx.x % 32 / lanes;
-    double sum = 0.0;
-    if (s < segments)
-      for (int64 p = starts[s] + lane; p < starts[s + 1]; p += lanes) {
-        double x = (double)data[pattern ? 0 : p];
-        sum += (double)r[rows[p]] * (power == 2 ? x * x : x);
-      }
+    double sum = 0.0, square = 0.0;
+    if (s < segments) {
+      const int64 from = starts[s] + lane, stop = starts[s + 1];
+      if (pattern)
+        add_entries<true>(data, rows, from, stop, lanes, r, curvature, sum, square);
+      else
+        add_entries<false>(data, rows, from, stop, lanes, r, curvature, sum, square);
+    }
     sum = lane_sum(sum, lanes);
-    if (s < segments && lane == 0) sums[s] = sum;
+    if (DIAGONAL) square = lane_sum(square, lanes);
+    if (s >= segments || lane != 0) continue;
+    const double value = pattern ? widen(data[0]) : 1.0;
+    sums[s] = sum * value;
+    if (DIAGONAL) squares[s] = square * (value * value);
   }
 }
 
-// Column sums from those of segments, added to `out`; column j has the segments first[j] to first[j + 1].
+// Column sums from those of segments, added to `out`, and with DIAGONAL those of `squares` to `diagonal`; column j has
+// the segments first[j] to first[j + 1].
 extern "C" __global__ void __launch_bounds__(256)
-csc_columns(const double* sums, const INDEX* first, long long columns, double* out, int add, const int* live) {
+csc_columns(const double* sums, const double* squares, const INDEX* first, long long columns, double* out,
+            double* diagonal, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % 4;
   const int64 all = (int64)gridDim.x * (blockDim.x / 4);
   const int64 start = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 8;
   for (int64 base = start; base < columns; base += all) {
     const int64 j = base + threadIdx.x % 32 / 4;
-    double sum = 0.0;
+    double sum = 0.0, square = 0.0;
     if (j < columns)
-      for (int64 s = first[j] + lane; s < first[j + 1]; s += 4) sum += sums[s];
+      for (int64 s = first[j] + lane; s < first[j + 1]; s += 4) {
+        sum += sums[s];
+        if (DIAGONAL) square += squares[s];
+      }
     sum = lane_sum(sum, 4);
-    if (j < columns && lane == 0) out[j] = (add ? out[j] : 0.0) + sum;
+    if (DIAGONAL) square = lane_sum(square, 4);
+    if (j >= columns || lane != 0) continue;
+    out[j] += sum;
+    if (DIAGONAL) diagonal[j] += square;
   }
 }
 
-// X' r, or X.^2' r, added to `out` by atomics.
+// X' r, and with DIAGONAL X.^2' c, added to `out` and `diagonal` by atomics.
 extern "C" __global__ void __launch_bounds__(256)
 csr_scatter(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes,
-            const VECTOR* r, int power, double* out, const int* live) {
+            const double* r, const VECTOR* curvature, double* out, double* diagonal, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % lanes;
   const int64 all = (int64)gridDim.x * (blockDim.x / lanes);
   for (int64 i = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / lanes; i < rows; i += all) {
-    const double s = (double)r[i];
-    if (s == 0.0) continue;
-    for (int64 p = indptr[i] + lane; p < indptr[i + 1]; p += lanes) {
-      double x = (double)data[pattern ? 0 : p];
-      atomicAdd(out + indices[p], s * (power == 2 ? x * x : x));
+    const double s = r[i], c = DIAGONAL ? widen(curvature[i]) : 0.0;
+    if (s == 0.0 && c == 0.0) continue;
+    const int64 stop = indptr[i + 1];
+#pragma unroll 4
+    for (int64 p = indptr[i] + lane; p < stop; p += lanes) {
+      const double x = widen(data[pattern ? 0 : p]);
+      atomicAdd(out + indices[p], s * x);
+      if (DIAGONAL) atomicAdd(diagonal + indices[p], c * (x * x));
     }
   }
 }
@@ -108,9 +148,9 @@ csr_scaled(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
-    const SCALED root = (SCALED)sqrt((double)curvature[i]);
+    const SCALED root = (SCALED)sqrt(widen(curvature[i]));
     for (int64 p = indptr[i] + lane; p < indptr[i + 1]; p += 32)
-      out[i * (d + 1) + indices[p]] = root * (SCALED)data[pattern ? 0 : p];
+      out[i * (d + 1) + indices[p]] = scaled(root, data[pattern ? 0 : p]);
     if (lane == 0) out[i * (d + 1) + d] = root;
   }
 }
@@ -123,7 +163,7 @@ csr_norms(const REAL* data, const INDEX* indptr, int pattern, long long rows, do
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
     double norm = 0.0;
     for (int64 p = indptr[i]; p < indptr[i + 1]; ++p) {
-      double x = (double)data[pattern ? 0 : p];
+      double x = widen(data[pattern ? 0 : p]);
       norm += x * x;
     }
     total += norm;

@@ -112,9 +112,7 @@ def evaluate(
     add_up(partial, grid, 3, sums[d:])
     if diagonal.size:
         add_up(partial[2:], grid, 3, diagonal[d:])
-    _columns(part, slope, 1, sums)
-    if diagonal.size:
-        _columns(part, curvature, 2, diagonal)
+    _columns(part, slope, sums, curvature if diagonal.size else None, diagonal)
     if gram.size:
         _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.data.dtype)
 
@@ -130,12 +128,12 @@ def hessian_vector(
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live)
     add_up(partial, grid, 3, out[d : d + 1], live=live)
-    _columns(part, slope, 1, out, live)
+    _columns(part, slope, out, live=live)
 
 
 def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
     """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
-    _columns(rows.part(start, stop), r[start:stop], 1, out)
+    _columns(rows.part(start, stop), r[start:stop], out)
     out[rows.d :] += r[start:stop].sum(dtype=np.float64)
 
 
@@ -166,23 +164,29 @@ def _forward(
     return partial, grid
 
 
-def _columns(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
-    """Add X' r (power 1) or X.^2' r (2) to the first d entries of `out`."""
+def _columns(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None) -> None:
+    """Add X' r to the first d entries of `out`, and X.^2' curvature (None: not wanted) to those of `diagonal`.
+
+    One read of the rows, or of their twin, for both; r is float64.
+    """
+    both = curvature is not None
+    options = numbers(curvature), f"-DDIAGONAL={int(both)}"
+    wanted = (r, curvature, out, diagonal) if both else (r, NULL, out, NULL)
     twin = part.twin
     if twin is None:
-        args = (*part.arrays, np.int32(part.lanes), r, np.int32(power), out, pointer(live))
-        scatter = _csr("csr_scatter", part, numbers(r))
+        scatter = _csr("csr_scatter", part, *options)
+        args = (*part.arrays, np.int32(part.lanes), *wanted, pointer(live))
         scatter((scatter.grid(part.n * part.lanes, THREADS),), (THREADS,), args)
         return
-    sums = part.workspace.get("segments", twin.segments)
+    sums = part.workspace.get("segments", 2 * twin.segments)
+    sums, squares = sums[: twin.segments], sums[twin.segments :] if both else NULL
+    segments, columns = _csr("csc_segments", part, *options), _csr("csc_columns", part, *options)
     args = (
-        twin.data, twin.rows, part.pattern, twin.starts, np.int64(twin.segments), np.int32(twin.lanes), r,
-        np.int32(power), sums, pointer(live),
+        twin.data, twin.rows, part.pattern, twin.starts, np.int64(twin.segments), np.int32(twin.lanes), *wanted[:2],
+        sums, squares, pointer(live),
     )  # fmt: skip
-    segments = _csr("csc_segments", part, numbers(r))
     segments((segments.grid(twin.segments * twin.lanes, THREADS),), (THREADS,), args)
-    args = (sums, twin.first, np.int64(part.d), out, np.int32(1), pointer(live))
-    columns = _csr("csc_columns", part, numbers(r))
+    args = (sums, squares, twin.first, np.int64(part.d), *wanted[2:], pointer(live))
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
 
 

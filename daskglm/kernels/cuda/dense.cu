@@ -13,7 +13,7 @@ dense_forward(const REAL* X, long long rows, int d, const double* w, int interce
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
     double u = 0.0;
 #pragma unroll 4
-    for (int j = lane; j < d; j += 32) u += (double)X[i * d + j] * w[j];
+    for (int j = lane; j < d; j += 32) u += widen(X[i * d + j]) * w[j];
     u = lane_sum(u, 32) + b;
     if (lane != 0) continue;
     Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
@@ -29,20 +29,30 @@ dense_forward(const REAL* X, long long rows, int d, const double* w, int interce
   }
 }
 
-// X' r, or with power 2 X.^2' r, and the sum of r: row blockIdx.x of partial (d + 1). A thread owns a column.
+// X' r and the sum of r, and with curvatures (null: not wanted) X.^2' c and the sum of c: row blockIdx.x of partial
+// (d + 1, or 2 (d + 1)). A thread owns a column.
 extern "C" __global__ void __launch_bounds__(256)
-dense_backward(const REAL* X, long long rows, int d, const VECTOR* r, int power, double* partial, const int* live) {
+dense_backward(const REAL* X, long long rows, int d, const double* r, const VECTOR* curvature, double* partial,
+               const int* live) {
   if (live && !*live) return;
   const int j = blockIdx.y * blockDim.x + threadIdx.x;
   if (j > d) return;
   const int64 from = rows * blockIdx.x / gridDim.x, to = rows * (blockIdx.x + 1) / gridDim.x;
-  double sum = 0.0;
+  double sum = 0.0, square = 0.0;
+  if (curvature) {
 #pragma unroll 4
-  for (int64 i = from; i < to; ++i) {
-    double x = j < d ? (double)X[i * d + j] : 1.0;
-    sum += (double)r[i] * (power == 2 ? x * x : x);
+    for (int64 i = from; i < to; ++i) {
+      const double x = j < d ? widen(X[i * d + j]) : 1.0;
+      sum += r[i] * x;
+      square += widen(curvature[i]) * (x * x);
+    }
+  } else {
+#pragma unroll 4
+    for (int64 i = from; i < to; ++i) sum += r[i] * (j < d ? widen(X[i * d + j]) : 1.0);
   }
-  partial[(int64)blockIdx.x * (d + 1) + j] = sum;
+  double* out = partial + (int64)blockIdx.x * (curvature ? 2 * (d + 1) : d + 1);
+  out[j] = sum;
+  if (curvature) out[d + 1 + j] = square;
 }
 
 // sqrt(D) [X 1], a warp a row.
@@ -51,8 +61,8 @@ dense_scaled(const REAL* X, long long rows, int d, const VECTOR* curvature, SCAL
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
-    const SCALED root = (SCALED)sqrt((double)curvature[i]);
-    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = root * (j < d ? (SCALED)X[i * d + j] : (SCALED)1);
+    const SCALED root = (SCALED)sqrt(widen(curvature[i]));
+    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = j < d ? scaled(root, X[i * d + j]) : root;
   }
 }
 
@@ -67,7 +77,7 @@ dense_norms(const REAL* X, long long rows, int d, double* norms, double* partial
     double norm = 0.0;
 #pragma unroll 4
     for (int j = lane; j < d; j += 32) {
-      double x = (double)X[i * d + j];
+      double x = widen(X[i * d + j]);
       norm += x * x;
     }
     norm = lane_sum(norm, 32);

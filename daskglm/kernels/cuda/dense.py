@@ -73,12 +73,10 @@ def evaluate(
         _narrow(part, code, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram)
         if not exact:
             return
-    elif part.d <= WIDE[part.X.itemsize]:
+    elif part.d <= _held(part, diagonal.size > 0):
         _wide(part, code, w, b, y, weight, z, curvature, sums, diagonal)
     else:
-        _two_passes(part, code, w, b, y, weight, z, curvature, sums)
-        if diagonal.size:
-            _backward(part, curvature, 2, diagonal)
+        _two_passes(part, code, w, b, y, weight, z, curvature, sums, diagonal)
     if gram.size:
         _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.X.dtype)
 
@@ -93,17 +91,17 @@ def hessian_vector(
     part, run = rows.part(start, stop), slice(start, stop)
     if part.d <= NARROW:
         _narrow(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, NOTHING, live)
-    elif part.d <= WIDE[part.X.itemsize]:
+    elif part.d <= _held(part, diagonal=False):
         _wide(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, live)
     else:
         u = part.workspace.get("slopes", part.n)
         _forward(part, PRODUCT, v, b, None, None, None, u, curvature[run], live)
-        _backward(part, u, 1, out, live)
+        _backward(part, u, out, live=live)
 
 
 def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
     """Add [X 1]' r over [start, stop) to `out` (d + 1,)."""
-    _backward(rows.part(start, stop), r[start:stop], 1, out)
+    _backward(rows.part(start, stop), r[start:stop], out)
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
@@ -131,13 +129,13 @@ def _narrow(
 ) -> None:  # fmt: skip
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
-    apart, chunked = _tile(part.X, wanted)
-    shared = _narrow_shared(d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize)
+    side = gram.shape[0] if wanted else 0
+    apart, chunked = _tile(part.X, side)
+    shared = _narrow_shared(d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize, side)
     function = kernel(("narrow",), "dense_narrow", *part.options, numbers(curvature, y), f"-DGRAM={int(wanted)}")
     grid = function.grid(part.n, threads, threads, shared)
     length = 2 * d + 3 if diagonal.size else d + 2
     partial = part.workspace.get("partial", grid * length)
-    side = gram.shape[0] if wanted else 0
     # what lies below the diagonal stays zero
     grams = part.workspace.get("gram", grid * side * side, zeroed=True) if wanted else None
     args = (
@@ -153,36 +151,43 @@ def _narrow(
         add_up(grams, grid, side * side, gram.reshape(-1))
 
 
-def _tile(X: Any, gram: bool) -> tuple[int, bool]:
+def _tile(X: Any, side: int) -> tuple[int, bool]:
     """How many values apart the rows of a tile in shared memory lie, and whether they are copied by 16 bytes.
 
-    Neighbouring threads read neighbouring rows: an odd number of values, or of chunks where rows consist of chunks,
-    puts them into different banks. For a Gram a row ends in a one and zeros, in all a multiple of four (`gram_side`).
+    Neighbouring threads read neighbouring rows: an odd number of chunks of 16 bytes, or of values where rows are not
+    copied by chunks, puts them into different banks. For a Gram of this side (0: none) a row of the tile has its one,
+    zeros and curvature behind it, and is read by chunks all the same.
     """
     d, chunk = X.shape[1], 16 // X.itemsize
-    if gram:
-        return (d + 4) // 4 * 4 + 1, False
-    if d % chunk == 0 and X.data.ptr % 16 == 0:
-        return (d if d // chunk % 2 else d + chunk), True
+    chunked = d % chunk == 0 and X.data.ptr % 16 == 0
+    if side:
+        return (side // chunk + 1 | 1) * chunk, chunked
+    if chunked:
+        return (d // chunk | 1) * chunk, True
     return d | 1, False
 
 
-def _narrow_shared(d: int, threads: int, tiles: int) -> int:
+def _narrow_shared(d: int, threads: int, tiles: int, side: int) -> int:
     """Bytes of shared memory of dense_narrow, those of its tiles given; narrow.cu says what they are for."""
-    return 8 * ((d + 2) // 2 * 2 + 2 * threads + 32) + tiles
+    return 8 * ((side or (d + 2) // 2 * 2) + 2 * threads + 32) + tiles
+
+
+def _held(part: Rows, diagonal: bool) -> int:
+    """Features up to which a warp holds a row in its registers, and the diagonal's sums where that is wanted."""
+    most = WIDE[part.X.itemsize]
+    return min(most, 32 * DIAGONAL_EACH) if diagonal else most
 
 
 def _wide(
     part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
     live: Any = None,
 ) -> None:  # fmt: skip
-    d = part.d
+    d, wanted = part.d, diagonal.size > 0
     each = max(4, 1 << (-(-d // 32) - 1).bit_length())
-    fused = diagonal.size > 0 and each <= DIAGONAL_EACH
     function = kernel(
-        ("wide",), "dense_wide", *part.options, numbers(curvature, y), f"-DEACH={each}", f"-DDIAGONAL={int(fused)}"
+        ("wide",), "dense_wide", *part.options, numbers(curvature, y), f"-DEACH={each}", f"-DDIAGONAL={int(wanted)}"
     )
-    length = 2 * d + 3 if fused else d + 2
+    length = 2 * d + 3 if wanted else d + 2
     grid = function.grid(part.n, THREADS // 32, THREADS, 8 * length)
     partial = part.workspace.get("partial", grid * length)
     args = (
@@ -191,18 +196,18 @@ def _wide(
     )  # fmt: skip
     function((grid,), (THREADS,), args, shared_mem=8 * length)
     add_up(partial, grid, length, sums, live=live)
-    if fused:
+    if wanted:
         add_up(partial[d + 2 :], grid, length, diagonal)
-    elif diagonal.size:
-        _backward(part, curvature, 2, diagonal)
 
 
 # ---------------------------------------------------------------------------- two reads
-def _two_passes(part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any) -> None:
+def _two_passes(
+    part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any
+) -> None:
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, code, w, b, y, weight, z, slope, curvature)
     add_up(partial[1:], grid, 2, sums[part.d + 1 :])
-    _backward(part, slope, 1, sums)
+    _backward(part, slope, sums, curvature if diagonal.size else None, diagonal)
 
 
 def _forward(
@@ -219,15 +224,19 @@ def _forward(
     return partial, grid
 
 
-def _backward(part: Rows, r: Any, power: int, out: Any, live: Any = None) -> None:
-    d = part.d
-    function = _dense("dense_backward", part, numbers(r))
+def _backward(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None) -> None:
+    """Add [X 1]' r to `out`, and [X.^2 1]' curvature (None: not wanted) to `diagonal`: one read; r is float64."""
+    d, both = part.d, curvature is not None
+    function = _dense("dense_backward", part, numbers(curvature))
     columns = -(-(d + 1) // THREADS)
     grid = max(1, min(-(-part.n // ROWS_A_BLOCK), function.most_blocks() // columns))
-    partial = part.workspace.get("partial", grid * (d + 1))
-    args = (part.X, np.int64(part.n), np.int32(d), r, np.int32(power), partial, pointer(live))
+    length = 2 * (d + 1) if both else d + 1
+    partial = part.workspace.get("partial", grid * length)
+    args = (part.X, np.int64(part.n), np.int32(d), r, curvature if both else NULL, partial, pointer(live))
     function((grid, columns), (THREADS,), args)
-    add_up(partial, grid, d + 1, out[: d + 1], live=live)
+    add_up(partial, grid, length, out[: d + 1], live=live)
+    if both:
+        add_up(partial[d + 1 :], grid, length, diagonal, live=live)
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:

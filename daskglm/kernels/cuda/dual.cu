@@ -89,17 +89,17 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
     const int64 place = fixed ? begin + place_of(t - begin, end - begin, key) : place_of(t, buckets, key);
     const int64 stop = (place + 1) * bucket < rows ? (place + 1) * bucket : rows;
     for (int64 i = place * bucket; i < stop; ++i) {
-      const double cost = C * (weight ? (double)weight[i] : 1.0);
+      const double cost = C * (weight ? widen(weight[i]) : 1.0);
       if (cost == 0.0) continue;
       const int64 from = indptr ? (int64)indptr[i] : i * d, to = indptr ? (int64)indptr[i + 1] : from + d;
       double z = 0.0;
       for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
-        z += (double)data[pattern ? 0 : p] * FRESH(v + (indptr ? (int64)indices[p] : p - from));
+        z += widen(data[pattern ? 0 : p]) * FRESH(v + (indptr ? (int64)indices[p] : p - from));
       z = block_sum(z, scratch);
       if (threadIdx.x == 0) {
         z += bias * FRESH(v + d) + offset;
         if (seen) seen[i] = z;
-        const double a = alpha[i], better = best(code, y[i], z, a, damp * sigma * cost * (norms[i] + bias * bias));
+        const double a = alpha[i], better = best(code, widen(y[i]), z, a, damp * sigma * cost * (norms[i] + bias * bias));
         alpha[i] = better;
         step = sigma * cost * (better - a);
         if (bias != 0.0 && step != 0.0) atomicAdd(v + d, bias * step);
@@ -108,7 +108,7 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
       const double change = step;
       if (change != 0.0)
         for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
-          atomicAdd(v + (indptr ? (int64)indices[p] : p - from), change * (double)data[pattern ? 0 : p]);
+          atomicAdd(v + (indptr ? (int64)indices[p] : p - from), change * widen(data[pattern ? 0 : p]));
       __syncthreads();
     }
   }
@@ -121,10 +121,10 @@ dual_estimates(long long rows, int code, const VECTOR* y, const VECTOR* weight, 
   __shared__ double scratch[32];
   double sum[4] = {0.0, 0.0, 0.0, 0.0};
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    const double s = weight ? (double)weight[i] : 1.0, z = seen[i], a = alpha[i];
-    const double loss = s == 0.0 ? 0.0 : loss_at(code, y[i], z, s).value, before = s * conjugate(code, y[i], a);
+    const double s = weight ? widen(weight[i]) : 1.0, z = seen[i], a = alpha[i];
+    const double loss = s == 0.0 ? 0.0 : loss_at(code, widen(y[i]), z, s).value, before = s * conjugate(code, widen(y[i]), a);
     sum[0] += before;
-    sum[1] += s * conjugate(code, y[i], work[i]);
+    sum[1] += s * conjugate(code, widen(y[i]), work[i]);
     sum[2] += loss;
     sum[3] += s == 0.0 ? 0.0 : loss + before + s * a * z;
   }
@@ -146,7 +146,7 @@ dual_along(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
   const double square = code == SQUARED_HINGE ? 0.25 : (code == HINGE ? 0.0 : 0.5);
   double sum[LENGTH] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    const double s = weight ? (double)weight[i] : 1.0, label = y[i];
+    const double s = weight ? widen(weight[i]) : 1.0, label = widen(y[i]);
     const double d1 = work[i] - alpha[i], d2 = previous ? previous[i] : 0.0, at = alpha[i] + c1 * d1 + c2 * d2;
     const bool moved = d1 != 0.0 || d2 != 0.0;
     double p = label * at, value, first, second;
@@ -183,8 +183,8 @@ dual_value(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
   __shared__ double scratch[32];
   double sum = 0.0;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x)
-    sum += (weight ? (double)weight[i] : 1.0) *
-           conjugate(code, y[i], (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
+    sum += (weight ? widen(weight[i]) : 1.0) *
+           conjugate(code, widen(y[i]), (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -193,7 +193,7 @@ dual_value(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
 extern "C" __global__ void __launch_bounds__(256)
 dual_clip(long long rows, int code, const VECTOR* y, double* alpha) {
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    double p = larger((double)y[i] * alpha[i], 0.0);
-    alpha[i] = (double)y[i] * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
+    double p = larger(widen(y[i]) * alpha[i], 0.0);
+    alpha[i] = widen(y[i]) * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
   }
 }

@@ -4,10 +4,11 @@
 // What blocks sum up they leave in rows of `partial`, which `sum_partials` adds in their order, so that results do not
 // depend on timing: [d gradient entries, sum of slopes, value] and, with the diagonal, d + 1 entries more.
 //
-// Shared memory: w (d + 1, rounded up to even), slopes and curvatures (one a thread), 32 numbers of scratch, then two
-// tiles: while one is worked on the next is on its way (with GRAM one, whose other blocks have work meanwhile). Rows of
-// a tile are `apart` values apart; with `chunked` they consist of chunks of 16 bytes, and `apart` is a multiple of such.
-// `_tile` and `_narrow_shared` in dense.py say how far, and how many bytes that makes.
+// Shared memory: w and the intercept (as many numbers as a row of a Gram's tile, or d + 1, rounded up to even), slopes
+// and curvatures (one a thread), 32 numbers of scratch, then two tiles: while one is worked on the next is on its way
+// (with GRAM one, whose other blocks have work meanwhile). Rows of a tile are `apart` values apart; with `chunked` they
+// are copied by chunks of 16 bytes. With GRAM a row ends in a one, in zeros up to 4 m values, and in its curvature, and
+// is read by chunks however it came. `_tile` and `_narrow_shared` in dense.py say how far and how many bytes that is.
 
 #define CHUNK (16 / (int)sizeof(REAL))
 
@@ -15,13 +16,21 @@ struct __align__(16) Chunk {
   REAL value[CHUNK];
 };
 
+struct __align__(16) Four {
+  REAL value[4];
+};
+
+// Blocks of 256 threads that the registers of a multiprocessor must suffice for: a Gram's sums alone take 48 registers a
+// thread in float, 64 in double.
+constexpr int RESIDENT = !GRAM ? 4 : sizeof(REAL) == 4 ? 3 : 2;
+
 // Starts the copy of `count` rows into a tile.
-__device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int apart, bool chunks) {
-  const int width = chunks ? CHUNK : 1, a_row = d / width;
+__device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int apart, bool chunked) {
+  const int width = chunked ? CHUNK : 1, a_row = d / width;
   const int step_rows = blockDim.x / a_row, step_columns = blockDim.x % a_row;
   int r = threadIdx.x / a_row, c = threadIdx.x % a_row;
   for (int k = threadIdx.x; k < count * a_row; k += blockDim.x) {
-    if (chunks)
+    if (chunked)
       COPY_ASYNC(tile + r * apart + c * CHUNK, from + k * CHUNK, 16);
     else
       COPY_ASYNC(tile + r * apart + c, from + k, sizeof(REAL));
@@ -34,18 +43,18 @@ __device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, RESIDENT)
 dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const double* w, int intercept, int mode,
              const VECTOR* y, const VECTOR* weight, double* z, VECTOR* curvature, double* partial, int diagonal,
              double* gram, const int* live) {
   if (live && !*live) return;
   const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4;
-  const bool chunks = !GRAM && chunked;
+  const int numbers = GRAM ? 4 * m : d + 1;  // of w, the intercept and zeros
   DYNAMIC_SHARED(double, shared);
-  double *coefficients = shared, *slopes = coefficients + (d + 2) / 2 * 2, *curvatures = slopes + threads;
+  double *coefficients = shared, *slopes = coefficients + (numbers + 1) / 2 * 2, *curvatures = slopes + threads;
   double* scratch = curvatures + threads;
   REAL* tile = reinterpret_cast<REAL*>(scratch + 32);
-  for (int j = me; j <= d; j += threads) coefficients[j] = j < d ? w[j] : (intercept ? w[d] : 0.0);
+  for (int j = me; j < numbers; j += threads) coefficients[j] = j < d ? w[j] : (j == d && intercept ? w[d] : 0.0);
   const int columns = threads / d, column = me % d, share = me / d;  // d <= 63 < threads
   double gradient = 0.0, squares = 0.0, value = 0.0, slope_sum = 0.0, curvature_sum = 0.0;
 
@@ -58,13 +67,13 @@ dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const
     while (at >= m - left) at -= m - left++;
     right = left + at;
     for (int k = 0; k < 16; ++k) entries[k] = 0.0;
-    for (int k = me; k < threads * apart; k += threads) tile[k] = (REAL)0;  // the padding stays zero
+    for (int k = me; k < threads * apart; k += threads) tile[k] = (REAL)(k % apart == d);  // copies end before it
   }
 
   const int64 stride = (int64)gridDim.x * threads;
   int64 first = (int64)blockIdx.x * threads;
   if (GRAM) __syncthreads();
-  if (first < rows) fetch(tile, X + first * d, rows - first < threads ? rows - first : threads, d, apart, chunks);
+  if (first < rows) fetch(tile, X + first * d, rows - first < threads ? rows - first : threads, d, apart, chunked);
   COMMIT_COPIES();
   for (int turn = 0; first < rows; first += stride, ++turn) {
     const int count = (int)(rows - first < threads ? rows - first : threads);
@@ -75,26 +84,26 @@ dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const
 #else
     REAL* other = reinterpret_cast<REAL*>(scratch + 32) + (turn + 1) % 2 * threads * apart;
     tile = reinterpret_cast<REAL*>(scratch + 32) + turn % 2 * threads * apart;
-    if (coming) fetch(other, X + next * d, coming, d, apart, chunks);
+    if (coming) fetch(other, X + next * d, coming, d, apart, chunked);
     COMMIT_COPIES();
     WAIT_FOR_COPIES_BUT(1);
 #endif
     __syncthreads();
     Row row = {0.0, 0.0, 0.0};
     if (me < count) {
-      double u = coefficients[d];
-      if (chunks) {
+      double u = GRAM ? 0.0 : coefficients[d];
+      if (GRAM || chunked) {
         const Chunk* x = reinterpret_cast<const Chunk*>(tile + me * apart);
-        for (int k = 0; k < d / CHUNK; ++k) {
+        for (int k = 0; k < (GRAM ? 4 * m : d) / CHUNK; ++k) {
           const Chunk part = x[k];
 #pragma unroll
-          for (int j = 0; j < CHUNK; ++j) u += coefficients[k * CHUNK + j] * (double)part.value[j];
+          for (int j = 0; j < CHUNK; ++j) u += coefficients[k * CHUNK + j] * widen(part.value[j]);
         }
       } else {
-        for (int j = 0; j < d; ++j) u += coefficients[j] * (double)tile[me * apart + j];
+        for (int j = 0; j < d; ++j) u += coefficients[j] * widen(tile[me * apart + j]);
       }
       row = visit<VECTOR>(mode, y, weight, z, nullptr, curvature, first + me, u);
-      if (GRAM) tile[me * apart + d] = (REAL)1;
+      if (GRAM) tile[me * apart + 4 * m] = (REAL)row.curvature;
     }
     slopes[me] = row.slope;
     curvatures[me] = row.curvature;
@@ -102,27 +111,37 @@ dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const
     slope_sum += row.slope;
     curvature_sum += row.curvature;
     __syncthreads();
-    if (share < columns)
-      for (int t = share; t < count; t += columns) {
-        double x = tile[t * apart + column];
-        gradient += slopes[t] * x;
-        if (diagonal) squares += curvatures[t] * (x * x);
+    // trips are counted first: a loop of a known number can be unrolled with all its loads ahead of the sums
+    const int trips = share < columns ? (count - share + columns - 1) / columns : 0;
+    const REAL* down = tile + share * apart + column;
+    if (diagonal) {
+#pragma unroll 4
+      for (int k = 0; k < trips; ++k) {
+        const double x = widen(down[k * columns * apart]);
+        gradient += slopes[share + k * columns] * x;
+        squares += curvatures[share + k * columns] * (x * x);
       }
+    } else {
+#pragma unroll 8
+      for (int k = 0; k < trips; ++k) gradient += slopes[share + k * columns] * widen(down[k * columns * apart]);
+    }
     if (GRAM && part < shares) {
       REAL sums[16];
       for (int k = 0; k < 16; ++k) sums[k] = (REAL)0;
-      for (int t = part; t < count; t += shares) {
-        const REAL *a = tile + t * apart + 4 * left, *b = tile + t * apart + 4 * right;
-        REAL scaled[4] = {(REAL)curvatures[t] * a[0], (REAL)curvatures[t] * a[1], (REAL)curvatures[t] * a[2],
-                          (REAL)curvatures[t] * a[3]};
+      const int turns = (count - part + shares - 1) / shares;
+      const REAL* x = tile + part * apart;
+#pragma unroll 2
+      for (int t = 0; t < turns; ++t, x += shares * apart) {
+        const Four a = reinterpret_cast<const Four*>(x)[left], b = reinterpret_cast<const Four*>(x)[right];
+        const REAL c = x[4 * m], scaled[4] = {c * a.value[0], c * a.value[1], c * a.value[2], c * a.value[3]};
 #pragma unroll
-        for (int k = 0; k < 16; ++k) sums[k] += scaled[k / 4] * b[k % 4];
+        for (int k = 0; k < 16; ++k) sums[k] += scaled[k / 4] * b.value[k % 4];
       }
-      for (int k = 0; k < 16; ++k) entries[k] += (double)sums[k];
+      for (int k = 0; k < 16; ++k) entries[k] += widen(sums[k]);
     }
     __syncthreads();
 #if GRAM
-    if (coming) fetch(tile, X + next * d, coming, d, apart, chunks);
+    if (coming) fetch(tile, X + next * d, coming, d, apart, chunked);
     COMMIT_COPIES();
 #endif
   }

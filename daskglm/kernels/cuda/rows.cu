@@ -23,7 +23,7 @@ row_losses(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
   __shared__ double scratch[32];
   double slopes = 0.0, value = 0.0, curvatures = 0.0;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    Jet jet = loss_at(code, y[i], z[i], weight ? (double)weight[i] : 1.0);
+    Jet jet = loss_at(code, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
     if (slope) slope[i] = jet.slope;
     if (curvature) curvature[i] = (VECTOR)jet.curvature;
     slopes += jet.slope;
@@ -60,10 +60,10 @@ hull(long long rows, int code, const VECTOR* y, const VECTOR* weight, const doub
     double z = 0.0;
 #pragma unroll
     for (int a = 0; a < MOST_POINTS; ++a)
-      if (a < k) basis[a] = (double)Z[a][i];
+      if (a < k) basis[a] = Z[a][i];
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) z += c[a] * basis[a];
-    Jet jet = loss_at(code, y[i], z, weight ? (double)weight[i] : 1.0);
+    Jet jet = loss_at(code, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
     value += jet.value;
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) {

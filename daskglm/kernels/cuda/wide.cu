@@ -24,7 +24,7 @@ dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept,
     for (int k = 0; k < EACH; ++k) held[k] = lane + 32 * k < d ? x[lane + 32 * k] : (REAL)0;
 #pragma unroll
     for (int k = 0; k < EACH; ++k)
-      if (lane + 32 * k < d) u += (double)held[k] * w[lane + 32 * k];
+      if (lane + 32 * k < d) u += widen(held[k]) * w[lane + 32 * k];
     for (int step = 16; step > 0; step /= 2) u += __shfl_xor_sync(EVERY_LANE, u, step);
     // every lane writes the same numbers to the same places
     Row row = visit<VECTOR>(mode, y, weight, z, nullptr, curvature, i, u + b);
@@ -32,10 +32,10 @@ dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept,
     slope_sum += row.slope;
     curvature_sum += row.curvature;
 #pragma unroll
-    for (int k = 0; k < EACH; ++k) gradient[k] += row.slope * (double)held[k];
+    for (int k = 0; k < EACH; ++k) gradient[k] += row.slope * widen(held[k]);
     if (DIAGONAL)
 #pragma unroll
-      for (int k = 0; k < EACH; ++k) squares[k] += row.curvature * ((double)held[k] * (double)held[k]);
+      for (int k = 0; k < EACH; ++k) squares[k] += row.curvature * (widen(held[k]) * widen(held[k]));
   }
   // the warps of a block add up in shared memory, one after the other
   DYNAMIC_SHARED(double, sums);
