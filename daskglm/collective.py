@@ -75,9 +75,9 @@ class Collective:
         if self.shards is shards:
             return
         order = sorted(shards)
-        if problem := unfit(await self.run(introduce, workers=order)):
+        if problem := unfit(await self.ask(keys, introduce)):
             raise CollectiveLost(problem)
-        name = (await self.run(name_ranks, workers=order[:1])).get(order[0])
+        name = (await self.ask({order[0]: keys[order[0]]}, name_ranks)).get(order[0])
         if not isinstance(name, bytes):
             raise CollectiveLost(f"worker {order[0]} could not begin: {name!r}")
         joined = await self.ask(keys, join, shards, order, name)

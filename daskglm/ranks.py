@@ -11,7 +11,7 @@ from daskglm.respond import Shard
 from daskglm.sessions import Failure, session_of
 
 
-async def introduce() -> tuple[str, str, str] | str:
+async def introduce(session: str = "") -> tuple[str, str, str] | str:
     """The machine, place and kind of this worker's GPU; or why it cannot take part."""
     try:
         found: tuple[str, str, str] = await _aside(lambda: gpu().collective.identity())
@@ -20,7 +20,7 @@ async def introduce() -> tuple[str, str, str] | str:
     return found
 
 
-async def name_ranks() -> bytes | Failure:
+async def name_ranks(session: str) -> bytes | Failure:
     """A name for a new communicator, whose ranks meet at this worker."""
     try:
         name: bytes = await _aside(lambda: gpu().collective.unique_id())

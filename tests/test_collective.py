@@ -399,6 +399,27 @@ def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, ho
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
+def test_ranks_that_are_left_meet_anew_where_a_worker_was_lost_between_systems(gpus, monkeypatch):
+    X, y = make_problem(1500, 8)
+    pids, counts, total = sorted(gpus.run(os.getpid).values()), Counter(), Cluster.total
+
+    def kill_before_a_point(self, problem, request):
+        counts[type(request).__name__] += 1
+        if isinstance(request, Evaluate) and counts["InBall"] == 2 and len(pids) == 2:
+            os.kill(pids.pop(), signal.SIGKILL)
+            counts.clear()
+        return total(self, problem, request)
+
+    monkeypatch.setattr(Cluster, "total", kill_before_a_point)
+    model = collective_fit(X, y, chunks=6, tol=1e-8)
+    assert len(pids) == 1
+    assert model.report_.repairs
+    assert counts["InBall"]
+    assert not counts["HessianVector"]
+    assert_optimal(model, X, y, 1e-8)
+
+
 @pytest.mark.parametrize(
     ("spoiled", "says"),
     [
