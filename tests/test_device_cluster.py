@@ -1,6 +1,6 @@
 """Clusters whose workers compute on a device: LocalCluster and dask-cuda's LocalCUDACluster, on the stand-in for CuPy.
 
-On a machine with GPUs `benchmarks/gpu_report.sh` runs the same on them. What crosses between workers crosses TCP here.
+On a machine with GPUs stage `cluster` of `benchmarks/gpu/first.py` fits on both. What crosses between workers crosses TCP here.
 """
 
 import os

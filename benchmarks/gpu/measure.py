@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -16,29 +17,73 @@ from benchmarks.evaluate import objective
 from daskglm.kernels import gpu
 
 BLOCK_ROWS = 1 << 17
+CALLS = 10  # in a graph
 
 
 class Timed(NamedTuple):
-    """Median seconds of some repeats, and all of them."""
+    """Median seconds of some repeats, all of them, and how they were measured."""
 
     seconds: float
     all: list[float]
+    way: str
 
 
-def by_events(work: Callable[[], Any], quick: bool) -> Timed:
-    """Seconds of enqueued work between two device events, 20 times after three to warm up; `quick`: once after one."""
-    repeats, warm = (1, 1) if quick else (20, 3)
-    for _ in range(warm):
-        work()
-    found = []
+def on_device_clock(work: Callable[[], Any], quick: bool) -> Timed:
+    """Seconds that one call takes on the device, by device events; `quick`: once.
+
+    CALLS calls (`quick`: two) are captured in one CUDA graph, so that the device does not wait for Python between them;
+    what they read and write stays in the caches as far as it fits. What cannot be captured (it allocates, or waits) is
+    enqueued call by call between two events, and then the host's time to enqueue it may be the longer one: `way` is
+    "graph" or "calls".
+    """
+    stream = cp.cuda.Stream(non_blocking=True)
+    with stream:
+        for _ in range(1 if quick else 3):  # compiles, and makes workspaces, which a capture cannot
+            work()
+        stream.synchronize()
+        many = 2 if quick else CALLS
+        graph = _captured(work, many, stream)
+        calls, run = (1, work) if graph is None else (many, functools.partial(graph.launch, stream))
+        found = [_between_events(run, stream) / calls for _ in range(1 if quick else 20)]
+    cp.cuda.Device().synchronize()
+    return Timed(statistics.median(found), found, "calls" if graph is None else "graph")
+
+
+def _captured(work: Callable[[], Any], many: int, stream: Any) -> Any:
+    """So many calls as a graph; None where they cannot be captured."""
+    stream.begin_capture()
+    possible = True
+    try:
+        for _ in range(many):
+            work()
+    except Exception:
+        possible = False
+    try:
+        graph = stream.end_capture()
+    except Exception:  # of a capture that an operation has made invalid
+        possible = False
+    return graph if possible else None
+
+
+def _between_events(work: Callable[[], Any], stream: Any) -> float:
+    begin, end = cp.cuda.Event(), cp.cuda.Event()
+    begin.record(stream)
+    work()
+    end.record(stream)
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(begin, end)) / 1e3
+
+
+def enqueueing(work: Callable[[], Any], repeats: int = 20) -> float:
+    """Seconds that the host takes to enqueue one call, which does not wait for the device."""
+    work()
+    cp.cuda.Device().synchronize()
+    start = time.perf_counter()
     for _ in range(repeats):
-        begin, end = cp.cuda.Event(), cp.cuda.Event()
-        begin.record()
         work()
-        end.record()
-        end.synchronize()
-        found.append(cp.cuda.get_elapsed_time(begin, end) / 1e3)
-    return Timed(statistics.median(found), found)
+    seconds = (time.perf_counter() - start) / repeats
+    cp.cuda.Device().synchronize()
+    return seconds
 
 
 def on_device(X: Any) -> Any:
@@ -62,7 +107,7 @@ def fitted(X: Any, y: np.ndarray, repeats: int, **options: Any) -> tuple[Any, Ti
     """The last of some fits after one to warm up, and the seconds of their solves, the device idle at both ends."""
     models = [daskglm.fit(X, y, progress=False, **options) for _ in range(repeats + 1)]
     seconds = [model.report_.seconds for model in models[1:]]
-    return models[-1], Timed(statistics.median(seconds), seconds)
+    return models[-1], Timed(statistics.median(seconds), seconds, "wall clock")
 
 
 def judged(X: Any, y: np.ndarray, coef: np.ndarray, C: float = 1.0) -> tuple[float, float]:

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from benchmarks.gpu.cases import data
 from benchmarks.gpu.measure import judged, on_device, wall
+from benchmarks.gpu.rows import data
 
 
-def peers(quick: bool) -> list[dict[str, Any]]:
+def peers(quick: bool) -> Iterator[dict[str, Any]]:
     """Seconds and proved suboptimality of each rival at a few of its own tolerances; HIGGS's and RCV1's shapes."""
-    lines: list[dict[str, Any]] = []
     for name in ("higgs", "rcv1"):
         X, y = data(name, quick)
         for rival, fit in (("torch L-BFGS", _torch), ("cuML LogisticRegression", _cuml)):
             package = rival.split()[0].lower()
             if importlib.util.find_spec(package) is None:
-                lines.append({"set": name, "rival": rival, "not run": f"{package} is not installed"})
+                yield {"set": name, "rival": rival, "not run": f"{package} is not installed"}
                 continue
             for tol in (1e-3, 1e-6):
                 try:
                     coef, seconds = fit(X, y, tol)
                 except Exception as error:  # a rival that fails is a line of the report
-                    lines.append({"set": name, "rival": rival, "tol": tol, "not run": repr(error)[:200]})
+                    yield {"set": name, "rival": rival, "tol": tol, "not run": repr(error)[:200]}
                     continue
                 value, bound = judged(X, y, coef)
-                lines.append({
+                yield {
                     "set": name, "rival": rival, "tol": tol, "seconds": seconds, "objective": value,
                     "proved suboptimality": bound,
-                })  # fmt: skip
-    return lines
+                }  # fmt: skip
 
 
 def _torch(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:

@@ -1,0 +1,62 @@
+"""Ways to switch off what hides latency, one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import cupy as cp
+
+from daskglm.kernels import gpu
+
+
+@contextlib.contextmanager
+def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def unfused() -> Iterator[None]:
+    """Losses in a pass over the margins of their own; dense rows are read once for each product."""
+    home = gpu()
+
+    def evaluate(
+        code: int, rows: Any, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, c: Any, sums: Any,
+        diagonal: Any, gram: Any,
+    ) -> None:  # fmt: skip
+        slope = cp.empty(len(z), z.dtype)
+        home.csr.margins(rows, w, b, start, stop, z)
+        home.margins.losses(code, y, weight, z, slope, c, sums[rows.d + 1 :])
+        home.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
+        if diagonal.size:
+            home.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)  # rows read once more, as for the gradient
+
+    with (
+        _patched(home.dense, "NARROW", 0),
+        _patched(home.dense, "WIDE", {4: 0, 8: 0}),
+        _patched(home.csr, "evaluate", evaluate),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def host_cg() -> Iterator[None]:
+    """Conjugate gradients by CuPy operations, their scalars on the host."""
+    from daskglm.respond import Shard
+
+    with _patched(Shard, "solves_balls", False):
+        yield
+
+
+@contextlib.contextmanager
+def no_graph() -> Iterator[None]:
+    """Conjugate gradients on the device, kernel by kernel."""
+    with _patched(gpu(), "Ball", functools.partial(gpu().Ball, capture=False)):
+        yield

@@ -1,0 +1,38 @@
+"""Generated rows with the shapes of HIGGS, RCV1 and epsilon, float32, in host memory."""
+
+from __future__ import annotations
+
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from benchmarks.problems import GRAIN, N_FEATURES, higgs_like_rows
+from benchmarks.sdca.data import epsilon_like, rcv1_like
+
+SIZES = {"higgs": 11_000_000, "rcv1": 20_242, "epsilon": 400_000}
+QUICK = {"higgs": 400, "rcv1": 60, "epsilon": 20}
+
+
+@functools.cache
+def data(name: str, quick: bool) -> tuple[Any, np.ndarray]:
+    """X and y of -1/+1; `quick`: a few rows of the same width."""
+    rows = (QUICK if quick else SIZES)[name]
+    if name == "higgs":
+        return higgs(rows)
+    return (rcv1_like if name == "rcv1" else epsilon_like)(rows, 0)
+
+
+def higgs(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """HIGGS's shape, made by a thread for each core."""
+    X, y = np.empty((rows, N_FEATURES), np.float32), np.empty(rows)
+
+    def make(start: int) -> None:
+        stop = min(start + GRAIN, rows)
+        X[start:stop], y[start:stop] = higgs_like_rows(start, stop)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(make, range(0, rows, GRAIN)))
+    return X, y

@@ -1,0 +1,118 @@
+"""Stage right: every kernel that reads rows beside NumPy in float64, at sizes with many waves of blocks and a tail."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.gpu import reference
+from benchmarks.gpu.lines import Lines
+from daskglm.kernels import gpu, gram_side
+
+ROWS = 1_000_003  # odd, so that no tile divides it
+QUICK_ROWS = 700
+FEWEST_ROWS = 30
+STORED = 74  # values a row of sparse rows, as in RCV1
+DOUBLE = 1e-10  # allowed of what is summed from float64 numbers: rounding of a million terms is far below
+SINGLE = 1e-6  # allowed of what is made of curvatures stored as float32 (6e-8 each)
+
+
+class Shape(NamedTuple):
+    """ROWS / `part` rows, `d` features; kind "dense", "csr", "csc" (columns beside it) or "pattern" (equal values)."""
+
+    kind: str
+    dtype: str
+    d: int
+    part: int
+
+
+DENSE = (
+    ("f4", 28, 1), ("f8", 28, 1), ("f4", 18, 1), ("f4", 63, 2), ("f8", 63, 2), ("f4", 1, 1), ("f4", 64, 4),
+    ("f4", 300, 10), ("f8", 1000, 40), ("f4", 2000, 60), ("f4", 2500, 80),
+)  # fmt: skip
+TEXT = (("csr", "f4"), ("csc", "f4"), ("pattern", "f4"), ("csc", "f8"))  # RCV1's number of features
+SHAPES = (
+    *(Shape("dense", dtype, d, part) for dtype, d, part in DENSE),
+    Shape("csr", "f4", 60, 2),
+    *(Shape(kind, dtype, 47_236, 50) for kind, dtype in TEXT),
+)
+
+
+def right(lines: Lines, quick: bool) -> None:
+    """One line a shape: distances from NumPy's sums, and whether a second run gives the same bits.
+
+    Rows in CSR alone add columns by atomics, in any order: there the bits may differ.
+    """
+    for shape in SHAPES:
+        try:
+            lines.add("right", **shape._asdict(), **one(shape, quick=quick))
+        except Exception:
+            lines.failed("right", **shape._asdict(), ok=False)
+
+
+def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
+    """Distances of a shape from NumPy's sums, whether they are small, and whether a second run gives the same bits."""
+    rng = np.random.default_rng(1)
+    n, d = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS), shape.d
+    X = _rows(shape, n, rng)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    weight = rng.random(n, np.float32).astype(np.float64)  # held by float32 exactly
+    w, v = rng.standard_normal(d + 1), rng.standard_normal(d + 1)
+    wanted = reference.sums(X, y, weight, w, v)
+    rows = _on_device(X, shape)
+    first, second = (_found(rows, y, weight, w, v, wanted.gram is not None) for _ in range(2))
+    errors = {
+        name: reference.distance(first[name], value) for name, value in wanted._asdict().items() if value is not None
+    }
+    exact = SINGLE if shape.dtype == "f4" else DOUBLE
+    allowed = {"value": DOUBLE, "gradient": DOUBLE, "diagonal": exact, "product": exact, "gram": exact}
+    same = all(np.array_equal(first[name], second[name]) for name in errors)
+    ok = all(error <= allowed[name] for name, error in errors.items()) and (same or shape.kind == "csr")
+    return {"rows": n, "ok": ok, "same_bits_twice": same, "errors": errors}
+
+
+def _rows(shape: Shape, n: int, rng: np.random.Generator) -> Any:
+    if shape.kind == "dense":
+        return (rng.standard_normal((n, shape.d), np.float32) / np.float32(np.sqrt(shape.d))).astype(shape.dtype)
+    many = min(STORED, shape.d // 2)
+    indices = rng.integers(0, shape.d, (n, many))
+    values = rng.standard_normal(n * many) / np.sqrt(many)
+    X = sp.csr_matrix((values, indices.ravel(), np.arange(0, n * many + 1, many)), (n, shape.d))
+    X.sum_duplicates()
+    if shape.kind == "pattern":
+        X.data[:] = 0.25
+    return X.astype(shape.dtype)
+
+
+def _on_device(X: Any, shape: Shape) -> Any:
+    home, upload = gpu(), gpu().Upload()
+    sparse = shape.kind != "dense"
+    raw = (X.data[:1] if shape.kind == "pattern" else X.data, X.indices, X.indptr) if sparse else X
+    rows = home.move(raw, X.shape, 1.0, 0, upload)
+    upload.finish()
+    if shape.kind in ("csc", "pattern"):
+        home.add_twin(rows, 1 << 60)
+    return rows
+
+
+def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[str, np.ndarray]:
+    """The sums of `reference.Sums` by the kernels."""
+    home, n, d = gpu(), len(y), len(w) - 1
+    kernels, _ = home.for_rows(rows)
+    labels, weights = (home.vector(part, rows, exact=False) for part in (y, weight))
+    z, c, none = home.vector(None, rows), home.vector(None, rows, exact=False), home.zeros(0)
+    sums, diagonal, product = home.zeros(d + 2), home.zeros(d + 1), home.zeros(d + 1)
+    at = (0, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
+    kernels.evaluate(*at, sums, diagonal, home.zeros(0, 0))
+    kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
+    found = {"value": sums.get()[d + 1 :], "gradient": sums.get()[: d + 1], "diagonal": diagonal.get()}
+    found["product"] = product.get()
+    if grams:
+        side = gram_side(d)
+        gram = home.zeros(side, side)
+        kernels.evaluate(*at, home.zeros(d + 2), none, gram)
+        found["gram"] = np.triu(gram.get()[: d + 1, : d + 1])
+    return found

@@ -1,0 +1,111 @@
+"""Stages times and ball: what a pass and a step of TRON cost the device, and what they cost the host."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from benchmarks.gpu.lines import Lines
+from benchmarks.gpu.means import no_graph
+from benchmarks.gpu.measure import enqueueing, on_device, on_device_clock, rows_of, wall
+from benchmarks.gpu.rows import QUICK, SIZES, higgs
+from benchmarks.sdca.data import epsilon_like, rcv1_like
+from daskglm.blocks import Place, to_block
+from daskglm.engine import Local
+from daskglm.kernels import gpu, gram_side
+from daskglm.losses import LOSSES
+from daskglm.messages import Problem
+from daskglm.objective import Objective
+from daskglm.placing import Where
+from daskglm.solvers.linear import Diagonal, ball_step
+
+TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
+EPSILON_PART = 4  # of epsilon's rows
+MATCH = 1e-3  # of steps: conjugate gradients carry differences of rounding on (6e-5 on 1,000 rows of HIGGS's shape)
+WIDEST_GRAM = 64  # columns up to which a Gram is made beside the gradient in one kernel
+
+
+def times(lines: Lines, quick: bool) -> None:
+    """Every pass over rows of four shapes: device, bytes of the rows a second, host's time to enqueue it."""
+    for name, rows, make in (
+        ("higgs", SIZES["higgs"], higgs),
+        ("rcv1", SIZES["rcv1"], rcv1_like),
+        ("rcv1 x 10", TEN_TIMES_RCV1, rcv1_like),
+        ("epsilon / 4", SIZES["epsilon"] // EPSILON_PART, epsilon_like),
+    ):
+        X, y = make(QUICK[name.split()[0]] if quick else rows)
+        kernels, on = rows_of(X)
+        nbytes = X.nbytes if isinstance(X, np.ndarray) else on.nbytes
+        for kind, work in _passes(kernels, on, y, X.shape[1]).items():
+            try:
+                timed = on_device_clock(work, quick)
+                lines.add(
+                    "times", set=name, rows=len(y), columns=X.shape[1], kind=kind, device_us=1e6 * timed.seconds,
+                    clock=timed.way, GBps=nbytes / timed.seconds / 1e9,
+                    host_us=1e6 * enqueueing(work, 2 if quick else 20),
+                )  # fmt: skip
+            except Exception:
+                lines.failed("times", set=name, kind=kind)
+
+
+def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callable[[], None]]:
+    """What reads the rows once, by name."""
+    home, n, rng = gpu(), len(y), np.random.default_rng(2)
+    labels, z, c = home.vector(y, rows, exact=False), home.vector(None, rows), home.vector(None, rows, exact=False)
+    w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
+    none, out = np.empty(0), cp.zeros(d + 1)
+    evaluate = functools.partial(kernels.evaluate, 0, rows, labels, none, w, 0, 0, n, z, c, cp.zeros(d + 2))
+    found = {
+        "margins": functools.partial(kernels.margins, rows, w, 0, 0, n, z),
+        "gradient": functools.partial(evaluate, none, none),
+        "with diagonal": functools.partial(evaluate, cp.zeros(d + 1), none),
+        "Hessian-vector": functools.partial(kernels.hessian_vector, rows, c, v, 0, 0, n, out),
+    }
+    if d <= WIDEST_GRAM:
+        found["with Gram"] = functools.partial(evaluate, none, cp.zeros((gram_side(d), gram_side(d))))
+    return found
+
+
+def ball(lines: Lines, quick: bool) -> None:
+    """A step of TRON by three ways, inside a large ball and on the border of a small one.
+
+    "off" is the distance of the step from that by CuPy's operations with scalars on the host.
+    """
+    sets = {
+        "rcv1": rcv1_like(QUICK["rcv1"] if quick else SIZES["rcv1"]),
+        "higgs / 4": higgs(QUICK["higgs"] if quick else SIZES["higgs"] // 4),
+    }
+    for name, (X, y) in sets.items():
+        for share in (1e9, 0.1):
+            wanted = None
+            for way in ("operations of CuPy", "kernels", "graph"):
+                with no_graph() if way == "kernels" else contextlib.nullcontext():
+                    found, first, usual = _step(X, y, share, by_host=wanted is None, repeats=1 if quick else 10)
+                wanted = found if wanted is None else wanted
+                off = float(cp.linalg.norm(found.step - wanted.step) / cp.linalg.norm(wanted.step))
+                lines.add(
+                    "ball", set=name, radius_share=share, way=way, off=off, on_border=found.on_border,
+                    as_the_host=found.on_border == wanted.on_border and off < MATCH, first_ms=1e3 * first,
+                    ms=1e3 * usual,
+                )  # fmt: skip
+
+
+def _step(X: Any, y: np.ndarray, share: float, *, by_host: bool, repeats: int) -> tuple[Any, float, float]:
+    """The step from zero in a ball of `share` times the gradient's norm; seconds of the first solve, and usual ones."""
+    loss = LOSSES["logistic"]
+    engine = Local([to_block(on_device(X), y, place=Place(), classify=True)], where=Where("cuda"))
+    if by_host:
+        engine.solves_balls = False
+    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=False)
+    point = problem.at(engine.xp.zeros(problem.size), diagonal=True, curved=True)
+    M = Diagonal(0.5 + 0.5 * point.diagonal)
+    radius = share * float(cp.sqrt(point.gradient @ M.times(point.gradient)))
+    solve = functools.partial(ball_step, point, M, radius)
+    found, first = wall(solve)
+    return found, first, statistics.median(wall(solve)[1] for _ in range(repeats))
