@@ -354,7 +354,7 @@ def test_rows_beyond_the_memory_allowed_go_by_rounds(gpus, monkeypatch, caplog):
 @pytest.mark.parametrize("how", ["killed", "raises"])
 def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, how):
     def spoil():
-        """Die, or fail, at the third sum: the first of a captured chunk, after one to join and one before the solve."""
+        """Die, or fail, at the third sum: the first of a system, after one to join and one before the solve."""
         import cupy.cuda.nccl as nccl
 
         from daskglm.kernels import gpu

@@ -282,7 +282,7 @@ sys.modules["daskglm.kernels.cuda"] = package
 from daskglm.kernels.cuda import collective
 from daskglm.messages import CollectiveLost
 nccl = collective.library()
-collective.cp.cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=16)  # the real one asks for the driver
+collective.cp.cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=16, is_capturing=lambda: True)  # the real one asks for the driver
 ranks = object.__new__(collective.Communicator)
 ranks._nccl, ranks.left = nccl, threading.Event()
 ranks._ranks = nccl.NcclCommunicator(2, collective.unique_id(), 1)  # as `join` does

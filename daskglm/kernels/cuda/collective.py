@@ -122,11 +122,13 @@ class Communicator:
         assert array.flags.c_contiguous
         if self._ranks is None:
             raise CollectiveLost("the communicator is closed")
-        at, stream = array.data.ptr, cp.cuda.get_current_stream().ptr
+        at, stream = array.data.ptr, cp.cuda.get_current_stream()
         try:
-            self._ranks.allReduce(at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream)
+            self._ranks.allReduce(at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream.ptr)
         except RuntimeError as error:
-            self.close()
+            if not stream.is_capturing():
+                self._lose(f"NCCL: {error}")
+            self.close()  # a stream that captures does nothing that could be waited for
             raise CollectiveLost(f"NCCL: {error}") from error
 
     def any(self, flag: bool) -> bool:

@@ -103,6 +103,9 @@ class Stream:
         graph, self.captured = Graph(self.captured), None
         return graph
 
+    def is_capturing(self):
+        return self.captured is not None
+
     @property
     def done(self):
         if self.queue:
