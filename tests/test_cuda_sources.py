@@ -237,6 +237,16 @@ def test_arguments_by_name_are_cupys(real_cupy):
     assert "non_blocking" in real_cupy.cuda.Stream.__doc__
 
 
+def test_syrk_is_cupys(real_cupy):
+    """By its text: it cannot be imported where cuBLAS is missing."""
+    text = [(Path(folder) / "cublas.py").read_text() for folder in (real_cupy.__path__[0], TWIN / "cupy")]
+    real, stand_in = (
+        next(node.args for node in ast.parse(part).body if isinstance(node, ast.FunctionDef) and node.name == "syrk")
+        for part in text
+    )
+    assert ast.dump(real) == ast.dump(stand_in)
+
+
 def test_cupys_kernels_tell_what_a_grid_is_made_of(real_cupy):
     for name in ("kernel", "name", "num_regs", "max_dynamic_shared_size_bytes"):
         assert hasattr(real_cupy.RawKernel, name)

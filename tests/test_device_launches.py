@@ -5,7 +5,7 @@ import pytest
 
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gpu, gram_side
-from tests.test_device_kernels import close, problem
+from tests.test_device_kernels import both, close, problem
 
 SOURCE = """
 #ifndef SCALED
@@ -184,6 +184,30 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         found = home.zeros(d + 1)
         home.dense.hessian_vector(rows, D, cupy.asarray(v), 1, 0, n, found)
         close(found, product, 10 * tolerance)
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
+    """Rows padded to a side that is a multiple of four, several runs of them, and the upper triangle only."""
+    n, d = 50, 66
+    X, y, weight, w, _ = problem(n, d, np.float64, storage)
+    _, _, device, rows = both(X, storage, False)
+    home, side = gpu(), gram_side(d)
+    monkeypatch.setattr(home.dense, "GRAM_BYTES", 8 * side * 20)
+    z, curvature, gram = home.vector(None, rows), home.vector(None, rows), home.zeros(side, side)
+    evaluate = device.evaluate_exactly if exact else device.evaluate
+    for _ in range(2):  # the second finds the workspace used
+        gram.fill(0)
+        evaluate(
+            0, rows, cupy.asarray(y), cupy.asarray(weight), cupy.asarray(w), 1, 0, n, z, curvature, home.zeros(d + 2),
+            np.empty(0), gram,
+        )  # fmt: skip
+    whole = np.column_stack([X, np.ones(n)])
+    found, wanted = gram.get(), whole.T @ (curvature.get()[:, None] * whole)
+    np.testing.assert_allclose(found[: d + 1, : d + 1], np.triu(wanted), rtol=1e-11, atol=1e-12 * wanted.max())
+    assert not found[d + 1 :].any()
+    assert not found[:, d + 1 :].any()
 
 
 def test_the_stand_in_sees_a_write_past_shared_memory(cupy):

@@ -141,17 +141,17 @@ csr_scatter(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
   }
 }
 
-// sqrt(D) [X 1] as dense rows, into zeros, a warp a row.
+// sqrt(D) [X 1] as dense rows of `side` columns, into zeros, a warp a row.
 extern "C" __global__ void __launch_bounds__(256)
 csr_scaled(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int d,
-           const VECTOR* curvature, SCALED* out) {
+           int side, const VECTOR* curvature, SCALED* out) {
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
     const SCALED root = (SCALED)sqrt(widen(curvature[i]));
     for (int64 p = indptr[i] + lane; p < indptr[i + 1]; p += 32)
-      out[i * (d + 1) + indices[p]] = scaled(root, data[pattern ? 0 : p]);
-    if (lane == 0) out[i * (d + 1) + d] = root;
+      out[i * side + indices[p]] = scaled(root, data[pattern ? 0 : p]);
+    if (lane == 0) out[i * side + d] = root;
   }
 }
 

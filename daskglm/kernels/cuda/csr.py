@@ -12,7 +12,7 @@ import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import FORWARD, GRAM_BYTES, PRODUCT, add_gram, scaled_as
+from daskglm.kernels.cuda.dense import FORWARD, PRODUCT, add_gram, scaled_as, scaled_runs
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
@@ -191,15 +191,12 @@ def _columns(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any 
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
-    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))
-    for lo in range(0, part.n, many):
-        run = part.part(lo, min(lo + many, part.n))
-        scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
+    function, side = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype)), gram.shape[0]
+    for lo, run, scaled in scaled_runs(part, side, dtype):
         scaled.fill(0)
-        args = (*run.arrays, np.int32(part.d), curvature[lo : lo + run.n], scaled)
+        args = (*run.arrays, np.int32(part.d), np.int32(side), curvature[lo : lo + run.n], scaled)
         function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
-        add_gram(scaled, gram)
+        add_gram(scaled, gram, part.workspace)
 
 
 def _lanes(each: float) -> int:

@@ -55,14 +55,15 @@ dense_backward(const REAL* X, long long rows, int d, const double* r, const VECT
   if (curvature) out[d + 1 + j] = square;
 }
 
-// sqrt(D) [X 1], a warp a row.
+// sqrt(D) [X 1] and zeros up to `side` columns, a warp a row.
 extern "C" __global__ void __launch_bounds__(256)
-dense_scaled(const REAL* X, long long rows, int d, const VECTOR* curvature, SCALED* out) {
+dense_scaled(const REAL* X, long long rows, int d, int side, const VECTOR* curvature, SCALED* out) {
   const int lane = threadIdx.x % 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
   for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
     const SCALED root = (SCALED)sqrt(widen(curvature[i]));
-    for (int j = lane; j <= d; j += 32) out[i * (d + 1) + j] = j < d ? scaled(root, X[i * d + j]) : root;
+    for (int j = lane; j < side; j += 32)
+      out[i * side + j] = j < d ? scaled(root, X[i * d + j]) : (j == d ? root : (SCALED)0);
   }
 }
 

@@ -8,10 +8,11 @@ float64; nothing is returned, since that would wait.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
-import cupy as cp
 import numpy as np
+from cupy import cublas
 
 from daskglm.kernels.cuda.launch import (
     NULL,
@@ -116,10 +117,24 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
     return float(found[:, 0].max()), float(found[:, 1].sum())
 
 
-def add_gram(scaled: Any, gram: Any) -> None:
-    """Add A'A of scaled rows A (n, d + 1) to `gram`: products summed in A's dtype, runs of rows in float64."""
+def scaled_runs(part: Any, side: int, dtype: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Some rows at a time, as (first, rows, room for them scaled (n, side)): GRAM_BYTES of it at most, or one row."""
+    many = max(1, GRAM_BYTES // (side * dtype.itemsize))
+    for lo in range(0, part.n, many):
+        run = part.part(lo, min(lo + many, part.n))
+        yield lo, run, part.workspace.get("scaled", run.n * side, dtype).reshape(run.n, side)
+
+
+def add_gram(scaled: Any, gram: Any, workspace: Workspace) -> None:
+    """Add the upper triangle of A'A of scaled rows A (n, side) to `gram` (side, side).
+
+    Products are summed in A's dtype, runs of rows in float64. By cuBLAS's syrk, which makes one triangle only; the
+    side is a multiple of four, so that its rows begin at multiples of 16 bytes.
+    """
     side = scaled.shape[1]
-    gram[:side, :side] += cp.matmul(scaled.T, scaled)
+    product = workspace.get("product", side * side, scaled.dtype, zeroed=True).reshape(side, side)
+    cublas.syrk("T", scaled, out=product)  # leaves the lower triangle, which is zero
+    gram += product
 
 
 # ---------------------------------------------------------------------------- one read for both products
@@ -240,15 +255,12 @@ def _backward(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    """Add [X 1]' D [X 1] to `gram`: some rows at a time, whose products are summed in this dtype."""
-    many = max(1, GRAM_BYTES // ((part.d + 1) * dtype.itemsize))
-    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))
-    for lo in range(0, part.n, many):
-        run = part.part(lo, min(lo + many, part.n))
-        scaled = part.workspace.get("scaled", run.n * (part.d + 1), dtype).reshape(run.n, part.d + 1)
-        args = (run.X, np.int64(run.n), np.int32(part.d), curvature[lo : lo + run.n], scaled)
+    """Add the upper triangle of [X 1]' D [X 1] to `gram`, whose products are summed in this dtype."""
+    function, side = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype)), gram.shape[0]
+    for lo, run, scaled in scaled_runs(part, side, dtype):
+        args = (run.X, np.int64(run.n), np.int32(part.d), np.int32(side), curvature[lo : lo + run.n], scaled)
         function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
-        add_gram(scaled, gram)
+        add_gram(scaled, gram, part.workspace)
 
 
 def scaled_as(dtype: Any) -> str:
