@@ -105,6 +105,8 @@ def test_a_grid_is_one_wave(cupy):
     assert kernel.grid(1, 256) == 1
     assert kernel.grid(257, 256) == 2
     assert kernel.grid(1 << 40, 256) == most
+    assert kernel.grid(1 << 40, 256, beside=3) == most // 3
+    assert kernel.grid(1 << 40, 256, beside=most + 1) == 1
     assert kernel.most_blocks(256, 100 << 10) < most
 
 

@@ -244,7 +244,7 @@ def _backward(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any
     d, both = part.d, curvature is not None
     function = _dense("dense_backward", part, numbers(curvature))
     columns = -(-(d + 1) // THREADS)
-    grid = max(1, min(-(-part.n // ROWS_A_BLOCK), function.most_blocks() // columns))
+    grid = function.grid(part.n, ROWS_A_BLOCK, beside=columns)
     length = 2 * (d + 1) if both else d + 1
     partial = part.workspace.get("partial", grid * length)
     args = (part.X, np.int64(part.n), np.int32(d), r, curvature if both else NULL, partial, pointer(live))

@@ -22,9 +22,9 @@ from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
     THREADS,
+    Kernel,
     Workspace,
     add_up,
-    blocks,
     kernel,
     numbers,
     pointer,
@@ -104,7 +104,8 @@ class OnDevice:
         n = len(memo.y)
         if memo.problem.code != 2:  # the conjugate of the squared loss is finite everywhere
             args = (np.int64(n), np.int32(code), memo.y, memo.dual.alpha)
-            _on_vectors("dual_clip", memo)((blocks(n, THREADS, 8),), (THREADS,), args)
+            function = _on_vectors("dual_clip", memo)
+            function((function.grid(n, THREADS),), (THREADS,), args)
 
     # ------------------------------------------------------------------ sums
     def totals(self, state: Committed, memos: Sequence[Any], v: Any, side: bool | None, out: Any, anew: bool) -> Totals:
@@ -202,11 +203,11 @@ class OnDevice:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
         out = cp.zeros(4)
         for m in memos:
-            n, dual = len(m.y), m.dual
-            grid = blocks(n, THREADS, 4)
+            n, dual, function = len(m.y), m.dual, _on_vectors("dual_estimates", m)
+            grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", 4 * grid)
             args = (np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, dual.seen, partial)
-            _on_vectors("dual_estimates", m)((grid,), (THREADS,), args)
+            function((grid,), (THREADS,), args)
             add_up(partial, grid, 4, out)
         return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
 
@@ -216,14 +217,14 @@ class OnDevice:
         coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
         out = cp.zeros(many * ALONG)
         for m in memos:
-            n, dual = len(m.y), m.dual
-            grid = blocks(n, THREADS, 4)
+            n, dual, function = len(m.y), m.dual, _on_vectors("dual_along", m)
+            grid = function.grid(n, THREADS, beside=many)
             partial = self.workspace.get("partial", grid * many * ALONG)
             args = (
                 np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, pointer(dual.previous),
                 coefficients, partial,
             )  # fmt: skip
-            _on_vectors("dual_along", m)((grid, many), (THREADS,), args)
+            function((grid, many), (THREADS,), args)
             add_up(partial, grid, many * ALONG, out)
         found = out.get().reshape(many, ALONG)
         return {
@@ -236,14 +237,14 @@ class OnDevice:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
         out = cp.zeros(1)
         for m in memos:
-            n = len(m.y)
-            grid = blocks(n, THREADS, 4)
+            n, function = len(m.y), _on_vectors("dual_value", m)
+            grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", grid)
             args = (
                 np.int64(n), np.int32(code), m.y, pointer(m.weight), m.dual.alpha, np.float64(request.positive),
                 np.float64(request.negative), np.float64(request.shift), partial,
             )  # fmt: skip
-            _on_vectors("dual_value", m)((grid,), (THREADS,), args)
+            function((grid,), (THREADS,), args)
             add_up(partial, grid, 1, out)
         return {"value": float(out[0])}
 
@@ -267,5 +268,5 @@ def _overlap(many: Sequence[Any], d: int) -> float:
     return float((squares * squares).sum() / max(squares.sum(), 1.0))
 
 
-def _on_vectors(name: str, memo: Any) -> Any:
+def _on_vectors(name: str, memo: Any) -> Kernel:
     return kernel(("dual",), name, real(np.float64), "-DINDEX=int", numbers(memo.y))

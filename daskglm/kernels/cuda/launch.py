@@ -62,9 +62,12 @@ class Kernel:
             self.resident[key] = each
         return self.resident[key] * processors()
 
-    def grid(self, items: int, a_block: int, threads: int = THREADS, shared: int = 0) -> int:
-        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds at once."""
-        return max(1, min(-(-items // a_block), self.most_blocks(threads, shared)))
+    def grid(self, items: int, a_block: int, threads: int = THREADS, shared: int = 0, *, beside: int = 1) -> int:
+        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds at once.
+
+        `beside` of them stand side by side in the grid's other dimension.
+        """
+        return max(1, min(-(-items // a_block), self.most_blocks(threads, shared) // beside))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda.launch import NULL, THREADS, add_up, blocks, kernel, numbers, pointer
+from daskglm.kernels.cuda.launch import NULL, THREADS, add_up, kernel, numbers, pointer
 
 MOST_POINTS = 3
 SIDE = MOST_POINTS + 1
@@ -16,10 +16,11 @@ LENGTH = 1 + SIDE + SIDE * SIDE
 
 def losses(code: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None) -> None:
     """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to `value` (1,)."""
-    grid = blocks(len(y), THREADS, 4)
+    function = kernel(("rows",), "row_losses", numbers(y))
+    grid = function.grid(len(y), THREADS)
     partial = cp.empty(3 * grid)
     args = (np.int64(len(y)), np.int32(code), y, pointer(weight), z, pointer(slope), pointer(curvature), partial)
-    kernel(("rows",), "row_losses", numbers(y))((grid,), (THREADS,), args)
+    function((grid,), (THREADS,), args)
     if value is not None:
         add_up(partial[1:], grid, 3, value[:1])
 
@@ -40,12 +41,13 @@ def hull(
     """
     run, many, k = slice(start, stop), len(coefficients), len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
-    grid = blocks(stop - start, THREADS, 4)
+    function = kernel(("rows",), "hull", numbers(y))
+    grid = function.grid(stop - start, THREADS, beside=many)
     partial, sums = cp.empty(grid * many * LENGTH), cp.zeros(many * LENGTH)
     weight = weight[run] if weight.size else NULL
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
     args = (np.int64(stop - start), np.int32(code), y[run], weight, *z, np.int32(k), wanted, partial)
-    kernel(("rows",), "hull", numbers(y))((grid, many), (THREADS,), args)
+    function((grid, many), (THREADS,), args)
     add_up(partial, grid, many * LENGTH, sums)
     found = sums.get().reshape(many, LENGTH)
     values += found[:, 0]
