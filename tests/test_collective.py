@@ -95,7 +95,7 @@ def test_sums_in_and_out_of_graphs_have_the_same_bits_on_all_ranks(cupy, ranks_o
             graph.launch(stream)
             graph.launch(stream)  # of what the first has left: 3 times as much
             ranks.sum(array)
-            ranks.wait(stream.record())
+            ranks.wait(stream.record(), stream)
         return array.get()
 
     found = at_once(*(lambda r=r, m=m: work(r, m) for r, m in zip((a, b, c), given, strict=True)))
@@ -170,7 +170,7 @@ def test_only_the_first_rank_sends_vectors(cupy, ranks_of):
         shard.ranks = ranks
         shard.answer_host(problem, evaluate)
     first, second = at_once(*(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts))
-    assert set(first) == {"step", "residual", "on_border", "rows"}
+    assert set(first) >= {"step", "residual", "on_border", "rows"}
     assert set(second) == {"rows"}
     for shard in parts:
         shard.retire()
@@ -239,13 +239,13 @@ def test_ranks_that_differ_in_what_they_call_are_found_out(cupy, ranks_of):
             stream.begin_capture()
             a.sum(array)
             stream.end_capture().launch(stream)
-            a.wait(stream.record())
+            a.wait(stream.record(), stream)
 
     def plain():
         array, stream = cupy.zeros(3), cupy.cuda.Stream(non_blocking=True)
         with stream:
             b.sum(array)
-            b.wait(stream.record())
+            b.wait(stream.record(), stream)
 
     errors = at_once(captured, plain)
     assert all("ranks call different things" in str(error) for error in errors)

@@ -83,7 +83,7 @@ class Ball:
             event.synchronize()
             return
         try:
-            self.ranks.wait(event)
+            self.ranks.wait(event, self.stream)
         except Exception:  # other devices do not come
             self.graph = None  # which NCCL waits for when it ends a communicator
             raise

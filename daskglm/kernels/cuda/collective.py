@@ -110,11 +110,11 @@ class Communicator:
 
         # in a thread of its own, since NCCL would wait for ever for a rank that does not come
         threading.Thread(target=make, name="daskglm-nccl", daemon=True).start()
-        self._until(made.is_set)
+        self._until(made.is_set, self.stream)
         if failed:
             raise CollectiveLost(f"NCCL could not connect the GPUs: {failed[0]!r}") from failed[0]
         if (found := self._exchange(1.0, 0.0)[0]) != self.size:
-            self._lose(f"NCCL added {self.size} ones up to {found}")
+            self._lose(f"NCCL added {self.size} ones up to {found}", self.stream)
 
     def sum(self, array: Any) -> None:
         """Put the sum over all ranks into a float64 array, as work of the current stream, which may be capturing."""
@@ -127,7 +127,7 @@ class Communicator:
             self._ranks.allReduce(at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream.ptr)
         except RuntimeError as error:
             if not stream.is_capturing():
-                self._lose(f"NCCL: {error}")
+                self._lose(f"NCCL: {error}", stream)
             self.close()  # a stream that captures does nothing that could be waited for
             raise CollectiveLost(f"NCCL: {error}") from error
 
@@ -135,7 +135,7 @@ class Communicator:
         """Whether the flag is set on any rank, after all have come here; raises CollectiveLost where one has failed."""
         flags, failed = self._exchange(float(flag), 0.0)
         if failed:
-            self._lose("another GPU could not go on")
+            self._lose("another GPU could not go on", self.stream)
         return flags > 0.0
 
     def fail(self) -> None:
@@ -143,8 +143,8 @@ class Communicator:
         with contextlib.suppress(CollectiveLost):
             self._exchange(0.0, 1.0)
 
-    def wait(self, event: Any) -> None:
-        """Wait for an event of the current stream.
+    def wait(self, event: Any, stream: Any) -> None:
+        """Wait for an event of a stream.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class Communicator:
         RuntimeError
             Where the device does not end its work even so.
         """
-        self._until(lambda: bool(event.done))
+        self._until(lambda: bool(event.done), stream)
 
     def leave(self) -> None:
         """Let the thread that waits here, or will, give up. From any thread."""
@@ -177,10 +177,10 @@ class Communicator:
             self.flags.set(self.status, stream=self.stream)
             self.sum(self.flags)
             self.flags.get(stream=self.stream, out=self.status, blocking=False)
-            self.wait(self.stream.record())
+            self.wait(self.stream.record(), self.stream)
         return tuple(map(float, self.status))
 
-    def _until(self, done: Callable[[], bool]) -> None:
+    def _until(self, done: Callable[[], bool], stream: Any) -> None:
         began = time.monotonic()
         while not done():
             waited = time.monotonic() - began
@@ -188,18 +188,18 @@ class Communicator:
                 continue
             time.sleep(LOOK)
             if self.left.is_set():
-                self._lose("the fit has given up the sums over GPUs")
+                self._lose("the fit has given up the sums over GPUs", stream)
             if waited > self.patience:
-                self._lose(f"another GPU did not come to a sum within {self.patience:.0f} s")
+                self._lose(f"another GPU did not come to a sum within {self.patience:.0f} s", stream)
             if self._ranks is not None:
                 try:
                     self._ranks.check_async_error()
                 except RuntimeError as error:
-                    self._lose(f"NCCL: {error}")
+                    self._lose(f"NCCL: {error}", stream)
 
-    def _lose(self, why: str) -> None:
-        """Abort, and wait until nothing on the device writes any more."""
-        stream, began = cp.cuda.get_current_stream(), time.monotonic()
+    def _lose(self, why: str, stream: Any) -> None:
+        """Abort, and wait until nothing on the stream writes any more."""
+        began = time.monotonic()
         self.close()
         while not stream.done:
             if time.monotonic() - began > DRAIN:
