@@ -20,6 +20,13 @@ needs_compiler = pytest.mark.skipif(
     not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")),
     reason="no C++ compiler to compile the CUDA kernels for the CPU with",
 )
+
+
+def on_the_stand_in(test):
+    """Mark a test that computes what a device should: tens of seconds, and minutes where the machine is busy."""
+    return pytest.mark.slow(pytest.mark.timeout(900)(needs_compiler(test)))
+
+
 ONE_CASE = """
 import json, sys
 from benchmarks.gpu import cases, peers
@@ -55,15 +62,13 @@ def optimum(name):
 
 
 # ---------------------------------------------------------------------------- the six cases
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_bandwidth_copies():
     (line,) = lines_of("bandwidth")
     assert line["right"]
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_passes_give_what_numpy_gives():
     lines = lines_of("passes")
     kinds = {name: {line["kind"] for line in lines if line["set"] == name} for name in ("higgs", "rcv1", "epsilon")}
@@ -75,8 +80,7 @@ def test_passes_give_what_numpy_gives():
         assert line["clock"] == ("calls" if line["set"] == "epsilon" and line["kind"] == "with Gram" else "graph"), line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_solves_reach_the_objective_of_the_host():
     lines = lines_of("solves")
     assert len(lines) == 9
@@ -88,8 +92,7 @@ def test_solves_reach_the_objective_of_the_host():
         assert line.get("most bytes in use", math.inf) > line.get("bytes in use before", 0) >= 0, line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_every_means_of_hiding_solves_the_same_problem():
     lines = lines_of("hiding")
     assert [line["means"] for line in lines] == 2 * ["baseline", "+ fused kernels", "+ CG on the device", "+ graph"]
@@ -119,8 +122,7 @@ print(len(Compiled.names))
 """
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_what_the_sanitizers_watch_compiles_next_to_nothing_for_the_cpu(tmp_path):
     env = {**environment(), "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", SANITIZED], capture_output=True, text=True, cwd=ROOT, env=env)
@@ -130,8 +132,7 @@ def test_what_the_sanitizers_watch_compiles_next_to_nothing_for_the_cpu(tmp_path
     assert int(compiled) < 10  # losses and what they call; fits on the CPU compile over a hundred
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_streamed_fits_agree():
     (line,) = lines_of("streaming")
     assert line["relative difference of objectives"] < 1e-6
@@ -139,8 +140,7 @@ def test_streamed_fits_agree():
     assert line["clock of the kernels"] == "graph"
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_rivals_that_are_not_installed_are_told():
     for line in lines_of("peers"):
         if "not run" in line:
@@ -179,8 +179,7 @@ def interrupted(command, file, is_time):
             process.kill()
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_an_interruption_leaves_all_finished_lines(tmp_path):
     command = [sys.executable, "-m", "benchmarks.gpu", "--quick", "--out", str(tmp_path)]
     status = interrupted(
@@ -208,8 +207,7 @@ def first(folder, stages):
     return lines[1:-1]
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_the_environment_is_told(tmp_path):
     lines = first(tmp_path, "env")
     assert {"numpy", "numba", "cupy", "dask-cuda"} <= {line.get("package") for line in lines}
@@ -240,8 +238,7 @@ def test_a_package_that_cannot_be_imported_is_told_with_what_to_do(monkeypatch, 
     assert "take a newer numba" in found["do"]
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_every_kernel_is_right_and_gives_the_same_bits_twice(tmp_path):
     lines = first(tmp_path, "right")
     assert len(lines) == 16
@@ -251,8 +248,7 @@ def test_every_kernel_is_right_and_gives_the_same_bits_twice(tmp_path):
         assert set(line["errors"]) >= {"value", "gradient", "diagonal", "product"}, line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_steps_in_the_ball_are_those_of_the_host(tmp_path):
     lines = first(tmp_path, "ball")
     assert len(lines) == 12
@@ -262,8 +258,7 @@ def test_steps_in_the_ball_are_those_of_the_host(tmp_path):
         assert line["as_the_host"], line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_passes_are_timed_in_a_graph(tmp_path):
     lines = first(tmp_path, "times")
     assert {line["set"] for line in lines} == {"higgs", "rcv1", "rcv1 x 10", "epsilon / 4"}
@@ -272,8 +267,7 @@ def test_passes_are_timed_in_a_graph(tmp_path):
         assert min(line["device_us"], line["host_us"], line["GBps"]) > 0, line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 @pytest.mark.parametrize("stage", ["solves", "stream"])
 def test_fits_of_the_first_minutes_reach_the_optimum(tmp_path, stage):
     from benchmarks import evaluate
@@ -290,8 +284,7 @@ def test_fits_of_the_first_minutes_reach_the_optimum(tmp_path, stage):
         assert line["passes"] > 0
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_clusters_of_the_first_minutes_reach_the_optimum(tmp_path):
     """The workers find the stand-in through the path that they inherit; dask-cuda's want a driver, or are missing."""
     lines = first(tmp_path, "cluster")
@@ -304,8 +297,7 @@ def test_clusters_of_the_first_minutes_reach_the_optimum(tmp_path):
         assert line in plain or "not_run" in line or "NVML" in line["error"], line
 
 
-@pytest.mark.slow
-@needs_compiler
+@on_the_stand_in
 def test_an_interrupted_stage_is_named(tmp_path):
     file = tmp_path / "first.jsonl"
     command = [sys.executable, str(ROOT / "benchmarks/gpu/first.py"), str(tmp_path), "--stages=right", "--quick"]

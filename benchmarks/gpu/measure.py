@@ -31,7 +31,7 @@ class Timed(NamedTuple):
 def on_device_clock(work: Callable[[], Any], quick: bool) -> Timed:
     """Seconds that one call takes on the device, by device events; `quick`: once.
 
-    CALLS calls (`quick`: two) are captured in one CUDA graph, so that the device does not wait for Python between them;
+    CALLS calls (`quick`: one) are captured in one CUDA graph, so that the device does not wait for Python between them;
     what they read and write stays in the caches as far as it fits. What cannot be captured (it allocates, or waits) is
     enqueued call by call between two events, and then the host's time to enqueue it may be the longer one: `way` is
     "graph" or "calls".
@@ -41,7 +41,7 @@ def on_device_clock(work: Callable[[], Any], quick: bool) -> Timed:
         for _ in range(1 if quick else 3):  # compiles, and makes workspaces, which a capture cannot
             work()
         stream.synchronize()
-        many = 2 if quick else CALLS
+        many = 1 if quick else CALLS
         graph = _captured(work, many, stream)
         calls, run = (1, work) if graph is None else (many, functools.partial(graph.launch, stream))
         found = [_between_events(run, stream) / calls for _ in range(1 if quick else 20)]

@@ -48,7 +48,7 @@ def times(lines: Lines, quick: bool) -> None:
                 lines.add(
                     "times", set=name, rows=len(y), columns=X.shape[1], kind=kind, device_us=1e6 * timed.seconds,
                     clock=timed.way, GBps=nbytes / timed.seconds / 1e9,
-                    host_us=1e6 * enqueueing(work, 2 if quick else 20),
+                    host_us=1e6 * enqueueing(work, 1 if quick else 20),
                 )  # fmt: skip
             except Exception:
                 lines.failed("times", set=name, kind=kind)
