@@ -30,7 +30,8 @@ class Block(NamedTuple):
     """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y).
 
     `spans` tell which rows of the user's data these are: see `chunks`. A sample has those of the block that it was
-    `drawn` from, and here that block and which of its rows they are.
+    `drawn` from, and here that block and which of its rows they are. `moved` has y and weight on the device that X was
+    moved to.
     """
 
     X: Any
@@ -40,6 +41,7 @@ class Block(NamedTuple):
     facts: Facts
     spans: tuple[Span, ...]
     drawn: tuple[Any, np.ndarray] | None = None
+    moved: tuple[Any, Any] | None = None
 
 
 def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool) -> Block:

@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.checkpoints import Keeper
 from daskglm.coefficients import coefficient_error
+from daskglm.kernels import on_device
 from daskglm.objective import SAME_VALUE, Objective, Point
 from daskglm.report import Iteration, Reason
 
@@ -91,7 +92,9 @@ class Record:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Norm of a - b, which may be as long as w is: it is not made."""
+    """Norm of a - b. In host memory the difference, which may be as long as w is, is not made; a device waits once."""
+    if on_device(a):
+        return float(np.linalg.norm(a - b))
     runs = (slice(k, k + AT_ONCE) for k in range(0, len(a), AT_ONCE))
     return float(np.linalg.norm([float(np.linalg.norm(a[run] - b[run])) for run in runs]))
 

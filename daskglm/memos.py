@@ -80,21 +80,24 @@ class Memo:
 
 
 def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem."""
+    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem, beside its rows."""
     y, weight = _targets(block, problem)
     if problem.folds is not None and problem.fold is not None:
-        trained = trained_on(block, problem.folds, problem.fold)
+        trained = home_of(block.X).xp.asarray(trained_on(block, problem.folds, problem.fold))
         weight = trained * weight if len(weight) else trained
     return y, weight
 
 
-def _targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    if block.labels is None:
-        return block.y, NOTHING if block.weight is None else block.weight
+def _targets(block: Block, problem: Problem) -> tuple[Any, Any]:
+    y, weight = (block.y, block.weight) if block.moved is None else block.moved
+    if weight is None:
+        weight = NOTHING
+    if block.labels is None or not len(y):
+        return y, weight
+    xp = home_of(block.X).xp
     signs = np.array([1 if label == problem.positive else -1 for label in block.labels], np.int8)
-    y = signs[block.y] if len(block.y) else np.empty(0, np.int8)
     factors = dict(problem.class_weight)
     by_label = np.array([factors.get(label, 1.0) for label in block.labels])
-    if (by_label == 1.0).all():
-        return y, NOTHING if block.weight is None else block.weight
-    return y, by_label[block.y] * (1.0 if block.weight is None else block.weight)
+    if not (by_label == 1.0).all():
+        weight = xp.asarray(by_label)[y] * (weight if len(weight) else 1.0)
+    return xp.asarray(signs)[y], weight

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from daskglm.blocks import Block, kind, merge
 from daskglm.kernels import for_rows, gpu, on_device, to_host
 
@@ -41,8 +43,11 @@ class Where:
 WHERE_THEY_ARE = Where()
 
 
-def place(named: list[tuple[Any, Block]], where: Where, placed: dict[Any, Block]) -> tuple[list[Any], list[Block]]:
-    """Join tiny neighbours and move rows; names of joined blocks become tuples.
+def place(
+    named: list[tuple[Any, Block]], where: Where, placed: dict[Any, Block], *, rows_only: bool = False
+) -> tuple[list[Any], list[Block]]:
+    """Join tiny neighbours and move rows, with their y and weights unless `rows_only`; names of joined blocks become
+    tuples.
 
     `placed` knows blocks that have been moved already, by name, and takes up those that are now.
     """
@@ -53,7 +58,7 @@ def place(named: list[tuple[Any, Block]], where: Where, placed: dict[Any, Block]
     names, blocks = _without_tiny(named, TINY_ON_DEVICE)
     new = [(name, block) for name, block in zip(names, blocks, strict=True) if name not in placed]
     there = sum(_needed(block) for block in placed.values())
-    moved = _to_device([block for _, block in new], where.limit, there)
+    moved = _to_device([block for _, block in new], where.limit, there, rows_only=rows_only)
     placed.update(zip([name for name, _ in new], moved, strict=True))
     return names, [placed[name] for name in names]
 
@@ -77,6 +82,12 @@ def _vectors(block: Block) -> int:
     return (EXACT_VECTORS if block.labels is None else VECTORS) * block.facts.n_rows
 
 
+def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any]:
+    """Y and weight of a block on the device, weights in the dtype that vectors beside its rows have."""
+    exact = np.dtype(np.float64) if block.labels is None else dtype
+    return upload.copy(block.y), None if block.weight is None else upload.copy(block.weight, exact)
+
+
 def _needed(block: Block) -> int:
     return _vectors(block) + block.facts.nbytes
 
@@ -96,9 +107,10 @@ def _budget(home: Any, limit: int | None, to_move: int, there: int) -> int:
     return (budget or 0) - (there if limit is not None else 0)
 
 
-def _to_device(blocks: list[Block], limit: int | None, there: int) -> list[Block]:
+def _to_device(blocks: list[Block], limit: int | None, there: int, *, rows_only: bool) -> list[Block]:
     """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond.
 
+    Their y and weights follow unless `rows_only`, so that targets are made there: codes of classes are a byte a row.
     `there` is what this fit has there already; with a limit that counts too.
     """
     home = gpu()
@@ -126,7 +138,8 @@ def _to_device(blocks: list[Block], limit: int | None, there: int) -> list[Block
             share = 1.0 if block.facts.nbytes <= room else max(room, 0) / block.facts.nbytes
             rows = home.move(raw, block.X.shape, share, buffer, upload)
             room -= int(share * block.facts.nbytes)
-        placed.append(block._replace(X=rows))
+        moved = None if rows_only else _vectors_there(block, home.vector_dtype(rows), upload)
+        placed.append(block._replace(X=rows, moved=moved))
     upload.finish()
     for block in placed:  # column copies of sparse rows, as long as there is memory for them
         room -= home.add_twin(block.X, room)

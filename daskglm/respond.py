@@ -140,7 +140,7 @@ class Shard:
     def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
         """Take the same rows again."""
         named = [(name, block) for name, block in zip(names, blocks, strict=True) if len(block.y)]
-        _, again = place(named, self.where, {})
+        _, again = place(named, self.where, {}, rows_only=True)
         self.blocks = [old._replace(X=new.X) for old, new in zip(self.blocks, again, strict=True)]
 
     @property

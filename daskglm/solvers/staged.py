@@ -57,7 +57,7 @@ def sdca_then_newton(
     """
     smooth = math.isfinite(objective.loss.smoothness)
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
-    if not smooth and objective.xp is not np:  # proximal targets differ by less than a device's float32 rows hold
+    if not smooth and objective.engine.device != "cpu":  # proximal targets differ by less than float32 tells apart
         allowed = False
     patience = 1.0 if tol < EXACT or not smooth or polish else RELUCTANT
     gaps: list[float] = []

@@ -20,8 +20,8 @@ from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 
 __all__ = [
     "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "collective", "for_rows",
-    "gram_without_curvature", "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host", "vector",
-    "wait", "xp", "zeros",
+    "gram_without_curvature", "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host",
+    "vector", "vector_dtype", "wait", "xp", "zeros",
 ]  # fmt: skip
 VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
 adopt_rmm()
@@ -87,7 +87,7 @@ def kept_margins(rows: Any) -> int:
 
     One will do: a point's margins that are wanted again are computed again, at the cost of a pass.
     """
-    row = VECTORS_SHARE * rows.nbytes / max(rows.n, 1) - 2 * np.dtype(dtype_of(rows)).itemsize
+    row = VECTORS_SHARE * rows.nbytes / max(rows.n, 1) - 2 * np.dtype(vector_dtype(rows)).itemsize
     return int(min(max(row // 8, 1), 3))
 
 
@@ -104,12 +104,14 @@ def is_resident(rows: Any) -> bool:
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> Any:
     """One number a row, float64 where `exact`, else in the dtype of the rows; `values` None: undefined ones."""
-    dtype = np.dtype(np.float64) if exact else dtype_of(rows)
-    return xp.empty(rows.n, dtype) if values is None else xp.asarray(np.asarray(values, dtype=dtype))
+    dtype = np.dtype(np.float64) if exact else vector_dtype(rows)
+    if values is None:
+        return xp.empty(rows.n, dtype)
+    return xp.asarray(values if isinstance(values, xp.ndarray) else np.asarray(values, dtype=dtype), dtype=dtype)
 
 
-def dtype_of(rows: Any) -> Any:
-    """Dtype of the values of rows."""
+def vector_dtype(rows: Any) -> Any:
+    """Dtype of the values of rows, and of vectors beside them that need not be exact."""
     if isinstance(rows, dense.Rows):
         return rows.X.dtype
     return rows.dtype if isinstance(rows, streamed.Rows) else rows.data.dtype
