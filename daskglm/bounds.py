@@ -56,6 +56,16 @@ class GradientError(NamedTuple):
 EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
 
 
+class Norms(NamedTuple):
+    """What bounds want of a vector on a device, where rows are not surveyed."""
+
+    features: float  # Euclidean norm of the part by features
+    intercept: float  # zero where there is none
+
+
+Vector = np.ndarray | Norms
+
+
 class Ball(NamedTuple):
     """A ball that holds all rows: |x - centre| <= radius."""
 
@@ -126,27 +136,38 @@ class Rounding:
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
 
-    def size(self, w: np.ndarray) -> float:
+    def size(self, w: Vector) -> float:
         """Bound on the sum of the sizes of the terms of any row's margin at w."""
-        d = self.n_features
-        features = math.sqrt(float(w[:d] @ w[:d])) * self.radius
+        features = self.norm(w) * self.radius
         if np.ndim(self.columns):
-            features = min(features, float(np.abs(w[:d]) @ self.columns))
-        return features + (abs(float(w[d])) if len(w) > d else 0.0)
+            features = min(features, float(np.abs(w[: self.n_features]) @ self.columns))
+        has_intercept = isinstance(w, Norms) or len(w) > self.n_features
+        return features + (abs(self._intercept(w)) if has_intercept else 0.0)
 
-    def gradient(self, w: np.ndarray, value: float, *, scale: float, weight: float) -> GradientError:
+    def norm(self, v: Vector) -> float:
+        """Norm of the part of a vector by features."""
+        if isinstance(v, Norms):
+            return v.features
+        part = v[: self.n_features]
+        return math.sqrt(float(part @ part))
+
+    @staticmethod
+    def _intercept(v: Vector) -> float:
+        return v.intercept if isinstance(v, Norms) else float(v[-1])
+
+    def gradient(self, w: Vector, value: float, *, scale: float, weight: float) -> GradientError:
         """Bound the error of the gradient at w.
 
         Parameters
         ----------
-        w : (d,) or (d + 1,) array
+        w : (d,) or (d + 1,) array, or its norms
         value : float
             The objective there.
         scale, weight : float
             C, and the sum of the rows' weights.
         """
-        d, L = self.n_features, self.loss.smoothness
-        norm = math.sqrt(float(w[:d] @ w[:d]))
+        L = self.loss.smoothness
+        norm = self.norm(w)
         margin = self.row * UNIT * self.size(w)
         slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
         constant = self.terms * UNIT * slopes
@@ -201,29 +222,32 @@ class Rounding:
         return self.roundoff <= UNIT
 
     # ------------------------------------------------------------------ bounds
-    def features(self, gradient: np.ndarray, error: GradientError) -> float:
+    def features(self, gradient: Vector, error: GradientError) -> float:
         """Bound on the norm of the exact gradient by the coefficients of features, with the intercept as it is.
 
         With an intercept that is for rows less the ball's centre.
         """
-        g, d, (centre, radius) = gradient[: self.n_features], self.n_features, self.ball
+        centre, radius = self.ball
         adding = error.adding * self.radius + error.penalty
-        if centre is not None:
-            g = g - float(gradient[d]) * centre
+        if centre is None:
+            norm = self.norm(gradient)
+        else:
+            assert not isinstance(gradient, Norms)
+            norm = self.norm(gradient[: self.n_features] - float(gradient[-1]) * centre)
             adding += error.adding * float(np.linalg.norm(centre))
-        return math.sqrt(float(g @ g)) + adding + error.slopes * radius
+        return norm + adding + error.slopes * radius
 
-    def steepest(self, gradient: np.ndarray, error: GradientError) -> float:
+    def steepest(self, gradient: Vector, error: GradientError) -> float:
         """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see `convex`."""
         bound = self.features(gradient, error)
         if self.fit_intercept:
-            bound += self.ball.radius * (abs(float(gradient[-1])) + error.slopes + error.adding)
+            bound += self.ball.radius * (abs(self._intercept(gradient)) + error.slopes + error.adding)
         return bound
 
     def convex(
         self,
-        w: np.ndarray,
-        gradient: np.ndarray,
+        w: Vector,
+        gradient: Vector,
         value: float,
         error: GradientError,
         span: float,
@@ -240,10 +264,14 @@ class Rounding:
         features, steepest = self.features(gradient, error), self.steepest(gradient, error)
         if not self.fit_intercept:
             return 0.5 * features * features
-        (centre, radius), b, d = self.ball, float(w[-1]), self.n_features
-        g = abs(float(gradient[-1])) + error.slopes + error.adding
-        norm = math.sqrt(float(w[:d] @ w[:d]))
-        here = abs(b + (0.0 if centre is None else float(centre @ w[:d]))) + radius * norm + span
+        (centre, radius), b = self.ball, self._intercept(w)
+        g = abs(self._intercept(gradient)) + error.slopes + error.adding
+        if centre is None:
+            middle = 0.0
+        else:
+            assert not isinstance(w, Norms)
+            middle = float(centre @ w[: self.n_features])
+        here = abs(b + middle) + radius * self.norm(w) + span
         bound = 0.5 * steepest * steepest + g * min(here, near)
         if centre is None:
             best = abs(b) + radius * math.sqrt(2.0 * max(value, 0.0)) + span

@@ -171,6 +171,11 @@ class Cluster:
         """Whether parts of the rows can be asked: where workers hold them in host memory."""
         return self.whereabouts.resident and self.device == "cpu"
 
+    @property
+    def answers_samples(self) -> bool:
+        """Whether parts of the rows can be asked: only where they cost their part."""
+        return self.samples
+
     @classmethod
     def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
         """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""

@@ -18,11 +18,11 @@ def coefficient_error(objective: Objective, point: Point) -> float:
     """
     if not objective.penalty:
         return math.nan
-    features = point.w[: objective.n_features]
-    norm = math.sqrt(float(features @ features))
+    norm = objective.rounding.norm(point.vectors[0])
     if point.gap is None:
         bound = min(
-            objective.rounding.steepest(point.gradient, point.error), math.sqrt(2.0 * max(objective.bound(point), 0.0))
+            objective.rounding.steepest(point.vectors[1], point.error),
+            math.sqrt(2.0 * max(objective.bound(point), 0.0)),
         )
     else:
         bound = math.sqrt(2.0 * max(point.gap, 0.0))

@@ -11,13 +11,11 @@ import numpy as np
 
 from daskglm.checkpoints import Keeper
 from daskglm.coefficients import coefficient_error
-from daskglm.kernels import on_device
 from daskglm.objective import SAME_VALUE, Objective, Point
 from daskglm.report import Iteration, Reason
 
 STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
 ROUNDING = 16 * np.finfo(float).eps
-AT_ONCE = 1 << 16  # entries of long vectors
 
 Callback = Callable[[Iteration], bool | None]
 
@@ -71,14 +69,14 @@ class Record:
 
     def add(self, point: Point, gap: float) -> Iteration:
         """Write down one accepted point."""
-        step = 0.0 if self.last is None else _distance(point.w, self.last.w)
+        step = 0.0 if self.last is None else point.distance(self.last)
         self.last = point
         passes, rounds, size, seconds = self.spent()
         record = Iteration(
             iteration=len(self.history),
             objective=point.value,
             relative_gap=gap,
-            gradient_norm=float(np.linalg.norm(point.gradient)),
+            gradient_norm=point.gradient_norm,
             step=step,
             estimated=point.certify is not None,
             solver=point.by,
@@ -89,14 +87,6 @@ class Record:
         )
         self.history.append(record)
         return record
-
-
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Norm of a - b. In host memory the difference, which may be as long as w is, is not made; a device waits once."""
-    if on_device(a):
-        return float(np.linalg.norm(a - b))
-    runs = (slice(k, k + AT_ONCE) for k in range(0, len(a), AT_ONCE))
-    return float(np.linalg.norm([float(np.linalg.norm(a[run] - b[run])) for run in runs]))
 
 
 class _Certificate:
@@ -227,7 +217,7 @@ def solve(
     """
     record, stall, certificate = record or Record(objective), _Stall(), _Certificate(objective, tol)
     best, point = _Best(objective, zero), zero
-    start_gradient_norm = math.nan if zero is None else float(np.linalg.norm(zero.gradient))
+    start_gradient_norm = math.nan if zero is None else zero.gradient_norm
     met: Point | None = None  # as its solver made it, without a settled intercept
     reason: Reason | None = None
     while reason is None:
@@ -239,7 +229,7 @@ def solve(
             break
         met = point
         point, gap = certificate.of(point)
-        norm = float(np.linalg.norm(point.gradient))
+        norm = point.gradient_norm
         if math.isnan(start_gradient_norm):
             start_gradient_norm = norm
         iteration = record.add(point, gap)
@@ -267,7 +257,7 @@ def solve(
         found,
         reason,
         gap,
-        float(np.linalg.norm(found.gradient)) / (start_gradient_norm or 1.0),
+        found.gradient_norm / (start_gradient_norm or 1.0),
         coefficient_error(objective, found),
         record.history,
         *record.spent(),

@@ -15,6 +15,8 @@ from daskglm.placing import WHERE_THEY_ARE, Where
 from daskglm.respond import Shard
 from daskglm.streaming import StreamedShard
 
+HOST_FEATURES = 256  # features up to which a Hessian's factorisation on the host takes less than the device's latency
+
 
 class Engine(Protocol):
     """All rows of a data set, wherever they are, as one verb.
@@ -34,7 +36,11 @@ class Engine(Protocol):
 
     @property
     def samples(self) -> bool:
-        """Whether `Sampled` is answered, for its part of the cost of a pass."""
+        """Whether `Sampled` is answered for its part of the cost of a pass."""
+
+    @property
+    def answers_samples(self) -> bool:
+        """Whether `Sampled` is answered, at whatever cost."""
 
     @property
     def shares_memory(self) -> bool:
@@ -54,6 +60,9 @@ class Engine(Protocol):
 class Local:
     """Answers in this process, on threads.
 
+    Vectors of a solver are where the rows are; but of few features in host memory, where its arithmetic takes less
+    time than a launch, and a reply comes in one copy.
+
     Parameters
     ----------
     blocks : sequence of Block
@@ -65,7 +74,8 @@ class Local:
 
     def __init__(self, blocks: Sequence[Block], threads: int | None = None, where: Where = WHERE_THEY_ARE) -> None:
         shard = Shard(blocks, threads or available_threads(), where=where)
-        self._answers(shard, shard.home.xp)
+        few = (shard.facts.n_features or 0) <= HOST_FEATURES
+        self._answers(shard, np if few else shard.home.xp)
 
     @classmethod
     def reading(
@@ -87,8 +97,13 @@ class Local:
 
     @property
     def samples(self) -> bool:
-        """Whether parts of the rows can be asked: where all are in host memory."""
+        """Whether parts of the rows cost their part of a pass: where all are in host memory, not on a device."""
         return isinstance(self.shard, Shard) and self.device == "cpu"
+
+    @property
+    def answers_samples(self) -> bool:
+        """Whether parts of the rows can be asked: where all are in host memory, or in that of one device."""
+        return self.samples or self.solves_balls
 
     @property
     def shares_memory(self) -> bool:

@@ -120,14 +120,15 @@ class Spread:
 class InBall:
     """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the rows' device.
 
-    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. Reply: step and residual,
-    on_border (see `linear.BallStep`), of several devices by the first. 1 pass per product. Only for engines with
-    `solves_balls`; raises CollectiveLost where devices that solve it together do not end.
+    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric` is the diagonal of
+    M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields of `linear.BallStep`, of several
+    devices by the first. 1 pass per product. Only for engines with `solves_balls`; raises CollectiveLost where devices
+    that solve it together do not end.
     """
 
     at: tuple[int, np.ndarray]
     gradient: np.ndarray
-    M: np.ndarray
+    metric: np.ndarray
     radius: float
     scale: float
     penalised: np.ndarray

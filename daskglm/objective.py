@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.bounds import EXACT, GradientError, HessianFactor, Rounding, excess
+from daskglm.bounds import EXACT, GradientError, HessianFactor, Norms, Rounding, Vector, excess
 from daskglm.convex import Seen, least_point
 from daskglm.engine import Engine
-from daskglm.kernels import to_host
+from daskglm.kernels import gpu, on_device, to_host
 from daskglm.kernels.dense import SUMMED_ROWS
 from daskglm.losses import Loss
 from daskglm.messages import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Sampled, Totals
 
 SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 BRACKETS = 4.0 ** np.arange(4)  # widths tried around an intercept, in steps of Newton's method for it alone
+AT_ONCE = 1 << 16  # entries of long vectors
 tokens = itertools.count()
 
 
@@ -36,6 +37,8 @@ class Point:
     `exact` says that the Hessian was summed in float64, whatever the dtype of the rows.
     A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`, where there is one,
     says that both are estimates and gives the point with the true ones. `by` names the solver where two took turns.
+    `norms`, where they are known, are those of w and of the gradient, and `beside` names the point that was evaluated
+    before this one, with the distance from it.
     `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on from here; `save_rows`,
     where there is one, writes what the solve keeps beside the rows to a folder.
     """
@@ -54,6 +57,29 @@ class Point:
     by: str = ""
     resume: Callable[[], dict[str, Any]] = dict
     save_rows: Callable[[str], None] | None = None
+    norms: tuple[Norms, Norms] | None = None
+    beside: tuple[int, float] | None = None
+
+    @property
+    def vectors(self) -> tuple[Vector, Vector]:
+        """W and the gradient, as bounds want them: their norms where they are known."""
+        return self.norms or (self.w, self.gradient)
+
+    @property
+    def gradient_norm(self) -> float:
+        """Norm of the gradient. Cost: nothing."""
+        if self.norms is None:
+            return float(np.linalg.norm(self.gradient))
+        return math.hypot(*self.norms[1])
+
+    def distance(self, other: Point) -> float:
+        """Norm of the difference of the coefficients. Cost: nothing."""
+        if self.beside is not None and self.beside[0] == other.token:
+            return self.beside[1]
+        if on_device(self.w):
+            return float(np.linalg.norm(self.w - other.w))
+        runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))  # as long as w is: not made whole
+        return float(np.linalg.norm([float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]))
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
@@ -63,7 +89,9 @@ class Point:
     def error(self) -> GradientError:
         """Bounds on the rounding errors of the gradient. Cost: nothing."""
         objective = self.objective
-        return objective.rounding.gradient(self.w, self.value, scale=objective.scale, weight=objective.total_weight)
+        return objective.rounding.gradient(
+            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
+        )
 
     @cached_property
     def factor(self) -> HessianFactor:
@@ -173,11 +201,13 @@ class Objective:
         token = next(tokens)
         exact = gram and (exact or self.rounding.is_exact)
         totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, beside.token if beside else None, exact))
-        pw = self._penalised(w)
         hessian = None
         if gram:
             upper = self.xp.triu(totals["gram"])
             hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(self._penalised())
+        if self.xp is not np:
+            return self._point_there(w, token, totals, hessian, beside, exact=exact)
+        pw = self._penalised(w)
         return Point(
             self,
             w,
@@ -189,14 +219,35 @@ class Objective:
             exact,
         )
 
+    def _point_there(
+        self, w: Any, token: int, totals: Totals, hessian: Any, beside: Point | None, *, exact: bool
+    ) -> Point:
+        """A point whose vectors stay on the device: one wait for all its scalars."""
+        found = gpu().finish(
+            totals["value"], totals["gradient"], totals.get("diagonal"), w, None if beside is None else beside.w,
+            self.n_features, self.scale, self.penalty,
+        )  # fmt: skip
+        return Point(
+            self,
+            w,
+            found.value,
+            found.gradient,
+            token,
+            hessian,
+            found.diagonal,
+            exact,
+            norms=(Norms(found.norm, found.intercept), Norms(found.gradient_norm, found.slope)),
+            beside=None if beside is None else (beside.token, found.moved),
+        )
+
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self._penalised(v)
 
-    def in_ball(self, point: Point, M: Any, radius: float) -> Totals:
+    def in_ball(self, point: Point, metric: Any, radius: float) -> Totals:
         """See `messages.InBall`. Cost: 1 pass per product, 1 round."""
-        return self.ask(InBall((point.token, point.w), point.gradient, M, radius, self.scale, self._penalised()))
+        return self.ask(InBall((point.token, point.w), point.gradient, metric, radius, self.scale, self._penalised()))
 
     def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
@@ -229,16 +280,16 @@ class Objective:
         """
         if not self.penalty:
             return math.nan
-        convex = self.rounding.convex(point.w, point.gradient, point.value, point.error, self.span, point.near)
+        convex = self.rounding.convex(*point.vectors, point.value, point.error, self.span, point.near)
         return min(convex, point.value, point.excess)
 
     def nominal_bound(self, point: Point) -> float:
         """What the bound by strong convexity would be in exact arithmetic: to steer by, not a proof. Cost: nothing."""
-        return self.rounding.convex(point.w, point.gradient, point.value, EXACT, self.span, point.near)
+        return self.rounding.convex(*point.vectors, point.value, EXACT, self.span, point.near)
 
     def feature_bound(self, point: Point) -> float:
         """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
-        norm = self.rounding.features(point.gradient, point.error)
+        norm = self.rounding.features(point.vectors[1], point.error)
         return norm * norm / (2.0 * self.penalty) if self.penalty else math.nan
 
     def survey(self) -> None:

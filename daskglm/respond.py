@@ -109,6 +109,7 @@ class Shard:
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         self._let_sample_go()
         memos = [self._memo(name, block, problem) for name, block in zip(self.names, self.blocks, strict=True)]
+        self._let_codes_go()
         if isinstance(request, Evaluate):
             return self._evaluate(problem.code, request, memos)
         if isinstance(request, HessianVector):
@@ -185,6 +186,12 @@ class Shard:
             memo.rows = for_rows(block.X)[1]
         return memo
 
+    def _let_codes_go(self) -> None:
+        """Release codes of two classes on a device, of which targets are made; another problem sends them again."""
+        for i, block in enumerate(self.blocks):
+            if block.moved is not None and block.labels is not None and len(block.labels) <= 2:
+                self.blocks[i] = block._replace(moved=None)
+
     def _each(self, work: Callable[[list[Piece]], Totals], threads: int | None = None) -> Totals:
         pieces = self.pieces if threads is None or threads >= self.threads else _deal(self.blocks, threads)
         if self.pool is None or len(pieces) == 1:
@@ -250,30 +257,30 @@ class Shard:
         return {**self._each(work), "rows": self.facts.n_rows}
 
     def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
-        ranks, asarray = self.ranks, self.home.xp.asarray
+        ranks = self.ranks
         try:
             read = self._bring_curvature(code, request.at, memos)
-            new = self._workspace(len(request.gradient), memos)
+            new = self._workspace(request, memos)
         except Exception:
             if ranks is not None:
                 ranks.fail()  # the others would wait
             raise
         if ranks is not None and ranks.any(new) and not new:  # all capture their chunks, or none
             self.ball = None
-            self._workspace(len(request.gradient), memos)
-        step, residual, on_border, products = self.ball.solve(
-            asarray(request.gradient), asarray(request.M), request.radius, request.scale, asarray(request.penalised)
-        )
-        rows = products * self.facts.n_rows + read
+            self._workspace(request, memos)
+        found = self.ball.solve(request.gradient, request.metric, request.radius, request.scale, request.penalised)
+        rows = found.products * self.facts.n_rows + read
         if ranks is not None and ranks.rank:
             return {"rows": rows}  # the rest is the same on all devices, and the first tells it
-        return {"step": step.copy(), "residual": residual.copy(), "on_border": on_border, "rows": rows}
+        reply = {**found._asdict(), "step": found.step.copy(), "residual": found.residual.copy(), "rows": rows}
+        return {key: value for key, value in reply.items() if key != "products"}
 
-    def _workspace(self, size: int, memos: list[Memo]) -> bool:
+    def _workspace(self, request: InBall, memos: list[Memo]) -> bool:
         """Make sure of a workspace for these memos; tell whether it is a new one."""
-        if self.ball is not None and self.ball.ranks is self.ranks and self.ball.serves(size, memos):
+        size, metric = len(request.gradient), request.metric
+        if self.ball is not None and self.ball.ranks is self.ranks and self.ball.serves(size, memos, metric):
             return False
-        self.ball = self.home.Ball(size, self.facts.n_features or 0, memos, ranks=self.ranks)
+        self.ball = self.home.Ball(size, self.facts.n_features or 0, memos, metric, ranks=self.ranks)
         return True
 
     def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.blocks import Block
-from daskglm.kernels import Pattern
+from daskglm.kernels import Pattern, gpu, on_device
 
 
 def draw(block: Block, fraction: float, seed: int) -> Block:
@@ -31,11 +31,13 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
         nonzeros=round(share * block.facts.nonzeros),
         nbytes=round(share * block.facts.nbytes),
     )
-    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows))
+    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows), moved=None)
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a block's X, copied: of the same kind."""
+    if on_device(X):
+        return gpu().take(X, rows)
     if not isinstance(X, Pattern):
         return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else X[rows]
     counts = np.diff(X.indptr)[rows]

@@ -18,6 +18,7 @@ import numpy as np
 
 from daskglm.blocks import Block, with_order
 from daskglm.facts import Facts
+from daskglm.kernels import to_host
 from daskglm.memos import Memo
 from daskglm.messages import (
     DualLine,
@@ -153,7 +154,7 @@ class StreamedShard:
             parts.append(shard.answer(problem, request))
             shard.detach()
             if isinstance(request, DualRound):  # each run goes on from where the one before it left the vector
-                request = replace(request, v=request.v + request.outer * parts[-1]["change"])
+                request = replace(request, v=request.v + request.outer * to_host(parts[-1]["change"]))
         return parts
 
     def _read(self, runs: list[list[Any]]) -> Iterator[list[Block]]:

@@ -23,6 +23,7 @@ TYPES = [(f"-DREAL={real}", f"-DVECTOR={vector}") for real, vector in itertools.
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}",) for vector in REALS],
     ("ball",): [()],
+    ("point",): [()],
     ("dense",): [*TYPES, *((*types, "-DSCALED=double") for types in TYPES)],
     ("narrow",): [(*types, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)],
     ("wide",): [

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm import engine
 from daskglm.blocks import Place, to_block
 from daskglm.dual import Dual
 from daskglm.engine import Local
@@ -52,7 +53,9 @@ def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
-def test_the_very_steps_of_the_host(cupy, solver, sparse):
+@pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
+def test_the_very_steps_of_the_host(cupy, monkeypatch, few, solver, sparse):
+    monkeypatch.setattr(engine, "HOST_FEATURES", few)
     X, y = make_problem(400, 12, sparse=sparse)
     host, device = (daskglm.fit(X, y, solver=solver, tol=1e-9, device=d) for d in ("cpu", "cuda"))
     assert device.report_.passes == host.report_.passes
@@ -227,9 +230,7 @@ def test_a_constant_and_a_repeated_column_without_penalty(cupy):
 
 
 def test_a_hessian_factorised_on_the_device(cupy, monkeypatch):
-    from daskglm.solvers import linear
-
-    monkeypatch.setattr(linear, "DEVICE_SIDE", 5)
+    monkeypatch.setattr(engine, "HOST_FEATURES", 5)
     X, y = make_problem(400, 9)
     host, device = (daskglm.fit(X, y, solver="newton", tol=1e-10, device=d) for d in ("cpu", "cuda"))
     np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-8)

@@ -33,6 +33,7 @@ FLOORS = {
     "kernels.cuda.streamed": 1,
     "kernels.cuda.ball": 1,
     "kernels.cuda.collective": 1,
+    "kernels.cuda.points": 1,
     "kernels.cuda.dual": 1,
     "kernels.dense": 1,
     "kernels.gram": 1,
@@ -142,10 +143,10 @@ WITHIN = {  # edges between modules of one floor
     ("kernels.columns", "kernels.vectors"), ("kernels.many", "kernels.columns"), ("kernels.many", "kernels.vectors"),
     ("kernels.host", "kernels"), ("kernels.host", "kernels.dense"), ("kernels.host", "kernels.csr"), ("kernels.host", "kernels.margins"),
     *((f"kernels.cuda{a}", f"kernels.cuda{b}") for a, b in (
-        ("", ".ball"), ("", ".collective"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"),
+        ("", ".ball"), ("", ".collective"), ("", ".csr"), ("", ".dense"), ("", ".margins"), ("", ".memory"), ("", ".streamed"), ("", ".launch"), ("", ".points"), (".points", ".launch"),
         (".collective", ".memory"), (".ball", ".launch"), (".ball", ".memory"), (".csr", ".dense"), (".csr", ".launch"), (".dense", ".launch"),
         (".margins", ".launch"), (".streamed", ".csr"), (".streamed", ".dense"),
-        (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "collective", "csr", "dense", "dual", "margins", "memory", "streamed")),
+        (".streamed", ".launch"), ("", ".dual"), (".dual", ".csr"), (".dual", ".dense"), (".dual", ".streamed"), (".dual", ".margins"), (".dual", ".launch"), *((f".{name}", "") for name in ("ball", "collective", "csr", "dense", "dual", "margins", "memory", "points", "streamed")),
     )),
     ("held_out_rows", "blocks"), ("held_out_rows", "folds"), ("held_out_rows", "kernels"), ("held_out_rows", "messages"), ("held_out_rows", "samples"), ("respond", "held_out_rows"), ("folds", "blocks"), ("folds", "messages"), ("joint_rows", "blocks"),
     ("kernels.many_csr", "kernels.vectors"), ("kernels.dual", "kernels.vectors"), ("joint_rows", "folds"), ("joint_rows", "kernels"), ("joint_rows", "kernels.columns"), ("joint_rows", "kernels.host"),
@@ -153,7 +154,7 @@ WITHIN = {  # edges between modules of one floor
     ("placing", "blocks"), ("placing", "kernels"), ("respond", "placing"), ("respond", "samples"), ("respond", "memos"), ("memos", "ascent"), ("memos", "blocks"), ("memos", "folds"), ("memos", "joint_rows"), ("memos", "kernels"), ("memos", "messages"), ("sessions", "memos"), ("streaming", "memos"), ("samples", "blocks"), ("samples", "kernels"), ("respond", "kernels.host"), ("sessions", "placing"),
     ("validation", "logistic"), ("problems", "settings"), ("names", "settings"), ("training", "problems"), ("training", "settings"),
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
-    ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "placing"), ("sessions", "streaming"),
+    ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "kernels"), ("streaming", "placing"), ("sessions", "streaming"),
     ("sending", "inputs"), ("sending", "waiting"), ("cluster", "sending"), ("cluster", "spreading"), ("dealt", "waiting"), ("whereabouts", "waiting"), ("cluster", "waiting"), ("cluster", "versions"), ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
     ("driver", "coefficients"), ("training", "unpenalised"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("kernels.cuda.collective", "messages"), ("ranks", "kernels"), ("ranks", "messages"), ("ranks", "respond"), ("ranks", "sessions"), ("cluster", "collective"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("dual", "bounds"), ("objective", "bounds"),
@@ -187,7 +188,18 @@ ONLY_IN = {
         "kernels.cuda",
         *(
             f"kernels.cuda.{name}"
-            for name in ("ball", "collective", "csr", "dense", "dual", "launch", "margins", "memory", "streamed")
+            for name in (
+                "ball",
+                "collective",
+                "csr",
+                "dense",
+                "dual",
+                "launch",
+                "margins",
+                "memory",
+                "points",
+                "streamed",
+            )
         ),
     },
     "click": {"cli", "launch.commands"},

@@ -63,10 +63,11 @@ def lbfgs(
     while True:
         yield replace(point, resume=state)
         step = -inverse_times(pairs, inverse, point.gradient)
-        if not float(point.gradient @ step) < 0.0:
+        slope = float(point.gradient @ step)
+        if not slope < 0.0:
             return Reason.NO_PROGRESS
         trial = objective.at(point.w + step, diagonal=taken + 1 >= renewal, beside=point)
-        accepted = backtrack(objective, point, trial)
+        accepted = backtrack(objective, point, trial, slope=slope)
         if accepted is None:
             if not pairs:
                 return Reason.NO_PROGRESS

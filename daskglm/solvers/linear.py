@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +16,8 @@ from daskglm.kernels import gpu, on_device, to_host
 from daskglm.messages import CollectiveLost
 from daskglm.objective import Objective, Point
 
+FLAT = 1e-16  # curvature along a direction, relative to its square, that counts as none
 ARMIJO = 1e-4  # share of the predicted decrease that must be real
-DEVICE_SIDE = 256  # features from which a factorisation is worth the device's latency
 TRIALS = 4  # steps per request when backtracking: each costs n losses
 SHORTEST = 1e-30  # part of a step: where few rows have a curvature, Newton's step may be 1e16 times too long
 ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this mean nothing
@@ -25,15 +27,13 @@ def newton_step(hessian: Any, gradient: Any) -> Any:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
     Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm solution from an
-    eigendecomposition, leaving out directions along which the objective is flat. On a device where H is there and
-    large enough to be worth it.
+    eigendecomposition, leaving out directions along which the objective is flat. On a device where H is there.
     """
     if not on_device(hessian):
         return _newton_step(hessian, gradient)
-    if len(gradient) > DEVICE_SIDE:
-        step = gpu().solve_positive(hessian, -gradient)
-        if step is not None:
-            return step
+    step = gpu().solve_positive(hessian, -gradient)
+    if step is not None:
+        return step
     return gpu().xp.asarray(_newton_step(to_host(hessian), to_host(gradient)))
 
 
@@ -58,7 +58,10 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:
-    """Multiply by the inverse of a positive definite matrix in host memory, factorised once; else see `newton_step`."""
+    """Multiply by the inverse of a positive definite matrix, factorised once; of another as `newton_step` does."""
+    if on_device(hessian):
+        inverse = gpu().inverse(hessian)
+        return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__
     try:
         factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
     except scipy.linalg.LinAlgError:
@@ -77,8 +80,9 @@ class Pair(NamedTuple):
 
 def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> Pair:
     """The pair of a step, for `inverse_times` with this inverse."""
-    curvature = float(step @ change)
-    return Pair(step, change, curvature, curvature / float(change @ inverse(change)) if curvature > 0.0 else 0.0)
+    products = step @ change, change @ inverse(change)
+    curvature, square = gpu().fetch(*products) if on_device(step) else map(float, products)
+    return Pair(step, change, curvature, curvature / square if curvature > 0.0 else 0.0)
 
 
 def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient: Any) -> Any:
@@ -90,14 +94,14 @@ def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient
     q = gradient.copy()
     alphas = []
     for s, change, curvature, _ in reversed(pairs):
-        alpha = float(s @ q) / curvature
+        alpha = (s @ q) / curvature  # a number on the device, where vectors are there: nobody waits for it
         q -= alpha * change
         alphas.append(alpha)
     if pairs:
         q *= min(max(pair.scale for pair in pairs), 1.0)
     q = inverse(q)
     for (s, change, curvature, _), alpha in zip(pairs, reversed(alphas), strict=True):
-        q += (alpha - float(change @ q) / curvature) * s
+        q += (alpha - (change @ q) / curvature) * s
     return q
 
 
@@ -116,42 +120,59 @@ class Diagonal(NamedTuple):
 
 
 class Full:
-    """The same of a positive definite matrix in host memory, factorised once."""
+    """The same of a positive definite matrix, factorised once, where the matrix is."""
 
-    def __init__(self, matrix: np.ndarray) -> None:
+    def __init__(self, matrix: Any) -> None:
         self.matrix, self.solve = matrix, inverse_of(matrix)
 
-    def times(self, v: np.ndarray) -> np.ndarray:
+    def times(self, v: Any) -> Any:
         """The matrix times v."""
-        return np.asarray(self.matrix @ v)
+        return self.matrix @ v
+
+    @functools.cached_property
+    def inverse(self) -> Any:
+        """Its inverse, (n, n) and symmetric; None where the matrix is (nearly) singular."""
+        if on_device(self.matrix):
+            return gpu().inverse(self.matrix)
+        factor, failed = scipy.linalg.lapack.dpotrf(self.matrix, lower=1)
+        if failed:
+            return None
+        lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
+        return lower + np.tril(lower, -1).T
 
 
 Metric = Diagonal | Full
 
 
 class BallStep(NamedTuple):
-    """A step within a trust region, what is left of the residual, and whether the step ends on the border."""
+    """A step s within a trust region, what is left of the residual r, and whether the step ends on the border.
 
-    step: np.ndarray
-    residual: np.ndarray
+    `length` is the root of s'Ms, `slope` the product of step and gradient and `left` that of step and residual.
+    """
+
+    step: Any
+    residual: Any
     on_border: bool
+    length: float
+    slope: float
+    left: float
 
 
 def ball_step(point: Point, M: Metric, radius: float) -> BallStep:
     """`cg_in_ball` for the model of the objective around a point, beside the rows where their devices can do that."""
     if point.objective.engine.solves_balls:
-        assert isinstance(M, Diagonal)
         with contextlib.suppress(CollectiveLost):  # the engine has said why, and no longer offers it
-            found = point.objective.in_ball(point, M.values, radius)
-            return BallStep(found["step"], found["residual"], bool(found["on_border"]))
+            found = point.objective.in_ball(point, M.values if isinstance(M, Diagonal) else M.inverse, radius)
+            return BallStep(*(found[name] for name in BallStep._fields))
     return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
 
 
-def cg_in_ball(product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, M: Metric, radius: float) -> BallStep:
+def cg_in_ball(product: Callable[[Any], Any], gradient: Any, M: Metric, radius: float) -> BallStep:
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
     Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5) products, as
-    LIBLINEAR 2.30 does (Steihaug's rule at the border). Cost: 1 pass per product.
+    LIBLINEAR 2.30 does (Steihaug's rule at the border). Products of steps and directions with M follow from what the
+    method has (Conn, Gould & Toint 2000, section 7.5.1). Cost: 1 pass per product.
     """
     step = np.zeros_like(gradient)
     residual = -gradient
@@ -159,36 +180,35 @@ def cg_in_ball(product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray
     direction = z
     zr = float(z @ residual)
     goal = 0.1 * np.sqrt(zr)
+    square, along, length = zr, 0.0, 0.0  # p'Mp, s'Mp and s'Ms of direction p and step s
+    on_border = False
     for _ in range(max(len(gradient), 5)):
         if np.sqrt(zr) <= goal:
             break
         hd = product(direction)
         curvature = float(direction @ hd)
-        if curvature <= 1e-16 * float(direction @ M.times(direction)):  # flat along the direction: go to the border
-            step, residual = _to_border(step, direction, M, radius, residual, hd)
-            return BallStep(step, residual, True)
-        alpha = zr / curvature
-        longer = step + alpha * direction
-        if np.sqrt(float(longer @ M.times(longer))) > radius:
-            step, residual = _to_border(step, direction, M, radius, residual, hd)
-            return BallStep(step, residual, True)
-        step, residual = longer, residual - alpha * hd
+        flat = curvature <= FLAT * square
+        alpha = math.inf if flat else zr / curvature
+        longer = length + alpha * (2.0 * along + alpha * square)
+        on_border = flat or not longer <= radius * radius
+        if on_border:
+            alpha, longer = _to_border(along, square, radius * radius - length), radius * radius
+        step, residual, length = step + alpha * direction, residual - alpha * hd, longer
+        if on_border:
+            break
         z = M.solve(residual)
         zr, old = float(z @ residual), zr
-        direction = z + (zr / old) * direction
-    return BallStep(step, residual, False)
+        beta = zr / old
+        along, square = beta * (along + alpha * square), zr + beta * beta * square
+        direction = z + beta * direction
+    slope, left = float(gradient @ step), float(step @ residual)
+    return BallStep(step, residual, on_border, math.sqrt(length), slope, left)
 
 
-def _to_border(
-    step: np.ndarray, direction: np.ndarray, M: Metric, radius: float, residual: np.ndarray, hd: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Go on along a direction until |s|_M = radius (the positive root, written without cancellation)."""
-    Md = M.times(direction)
-    sMd, dMd, sMs = float(step @ Md), float(direction @ Md), float(step @ M.times(step))
-    room = radius * radius - sMs
-    root = np.sqrt(max(sMd * sMd + dMd * room, 0.0))
-    alpha = room / (sMd + root) if sMd >= 0 else (root - sMd) / dMd
-    return step + alpha * direction, residual - alpha * hd
+def _to_border(along: float, square: float, room: float) -> float:
+    """How far to go along a direction until |s|_M = radius: the positive root, written without cancellation."""
+    root = math.sqrt(max(along * along + square * room, 0.0))
+    return room / (along + root) if along >= 0 else (root - along) / square
 
 
 def backtrack(
@@ -197,6 +217,7 @@ def backtrack(
     trial: Point,
     reference: float | None = None,
     *,
+    slope: float | None = None,
     gram: bool = False,
     keep: bool = True,
     exact: bool = False,
@@ -204,12 +225,13 @@ def backtrack(
     """The trial point if it decreases the objective enough, else the lowest of the first points between that do.
 
     Search between the two points uses their cached margins, so it makes no pass over X; only the accepted point is
-    evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches). None where no
+    evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches), and `slope` is the
+    gradient there times the step, where that is known. None where no
     step helps. A trial that is level in floating point is taken: gradients can shrink where values no longer tell,
     and whether they do is for the driver to see.
     """
     reference = point.value if reference is None else reference
-    slope = float(point.gradient @ (trial.w - point.w))
+    slope = float(point.gradient @ (trial.w - point.w)) if slope is None else slope
     if trial.value <= reference + ARMIJO * slope:
         return trial
     if abs(trial.value - point.value) <= ROUNDING * abs(point.value):

@@ -11,7 +11,7 @@ import numpy as np
 
 from daskglm.objective import Objective, Point
 from daskglm.report import Reason
-from daskglm.solvers.linear import Diagonal, Full, Metric, ball_step, cg_in_ball
+from daskglm.solvers.linear import BallStep, Diagonal, Full, Metric, ball_step, cg_in_ball
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
@@ -25,6 +25,7 @@ MATRIX_FEATURES = 1000.0  # and with so many features twice as much: matrices to
 REVIEW = 20.0  # products after which the preconditioner is chosen anew, and twice as many each time it stays
 STEPS, LEFT = 5, 3  # systems that are foreseen at the start and later,
 FEWEST = 3  # and products that a good preconditioner leaves of each
+AT_ONCE = 1.0  # passes up to which such a Hessian is taken where there is no trial: each of its products would wait
 DEARER = 0.75  # of a product saved is the rest of one that such a preconditioner makes dearer
 TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
 
@@ -51,20 +52,18 @@ def tron(
         before = objective.passes
         ball = ball_step(point, M, radius)
         choice.spent += objective.passes - before
-        slope = float(point.gradient @ ball.step)
-        predicted = -0.5 * (slope - float(ball.step @ ball.residual))
+        predicted = -0.5 * (ball.slope - ball.left)
         trial = objective.at(point.w + ball.step, diagonal=True, curved=True, beside=point)
         value = trial.value if math.isfinite(trial.value) else math.inf
         actual = point.value - value
-        length = math.sqrt(float(ball.step @ M.times(ball.step)))
-        radius = min(radius, length) if first else radius
+        radius = min(radius, ball.length) if first else radius
         first = False
-        radius = _next_radius(radius, length, slope, actual, predicted, on_border=ball.on_border)
+        radius = _next_radius(radius, ball, actual, predicted)
         level = max(abs(actual), abs(predicted)) <= TINY * abs(point.value)
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
             if choice.reviewed(point):  # another norm
-                radius *= math.sqrt(float(ball.step @ choice.metric(point).times(ball.step))) / length
+                radius *= math.sqrt(float(ball.step @ choice.metric(point).times(ball.step))) / ball.length
             M = choice.metric(point)
             yield _resumable(point, radius, choice)
         elif predicted <= 0 or radius == 0.0:
@@ -96,14 +95,18 @@ class Choice:
     ) -> None:
         self.objective, self.mixture, self.share, self.center = objective, mixture, share, center
         self.spent, self.due = spent, due
-        facts, d = objective.engine.facts, objective.size
-        self.tries = objective.engine.samples and facts.nonzeros >= TRIAL_VALUES
+        engine, facts, d = objective.engine, objective.engine.facts, objective.size
+        large = facts.nonzeros >= TRIAL_VALUES
+        self.tries = engine.samples and large
         self.wide = GRAM_ROWS * d / max(facts.n_rows, 1)
-        self.factors = bool(objective.penalty) and self.wide <= LAST_SHARE and d <= LARGEST_GRAM
+        few = self.wide <= LAST_SHARE and d <= LARGEST_GRAM
+        self.factors = engine.answers_samples and large and bool(objective.penalty) and few
         self.cost = self.wide * facts.per_row / GRAM_FEATURES * (1.0 + d / MATRIX_FEATURES)
-        self.full = None if center is None else self._hessian(center)
+        self.full = None if center is None else self._hessian(objective.xp.asarray(center))
         if w is not None and self.tries:
             self._choose(w, STEPS)
+        elif w is not None and self.factors and self.cost <= AT_ONCE:
+            self._adopt(w)
 
     def metric(self, point: Point) -> Metric:
         """The preconditioner at a point that knows its Hessian's diagonal."""
@@ -116,10 +119,13 @@ class Choice:
 
     def reviewed(self, point: Point) -> bool:
         """Choose anew if it is time; true if the preconditioner is another."""
-        if not (self.tries and self.factors and self.spent >= max(self.due, self.cost / DEARER)):
+        if not (self.factors and self.spent >= max(self.due, self.cost / DEARER)):
             return False
         had = self.full
-        self._choose(point.w, LEFT)
+        if self.tries:
+            self._choose(point.w, LEFT)
+        else:
+            self._adopt(point.w)
         self.due, self.spent = (2.0 * self.due if self.full is had else REVIEW), 0.0
         return self.full is not had
 
@@ -137,7 +143,13 @@ class Choice:
         if steps * DEARER * (least - _products(point, full)) > self.cost:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
-    def _hessian(self, center: np.ndarray) -> Full:
+    def _adopt(self, w: Any) -> None:
+        """Take the Hessian of a sample at w, unless that is singular."""
+        full = self._hessian(w)
+        if full.inverse is not None:
+            self.full, self.share, self.center = full, self.wide, w.copy()
+
+    def _hessian(self, center: Any) -> Full:
         gram = self.objective.sample(self.wide, GRAM_SEED).at(center, gram=True).gram
         assert gram is not None
         return Full(gram)
@@ -162,16 +174,15 @@ def _products(point: Point, M: Metric) -> int:
 
 
 # ---------------------------------------------------------------------------- the trust region
-def _next_radius(
-    radius: float, length: float, slope: float, actual: float, predicted: float, *, on_border: bool
-) -> float:
+def _next_radius(radius: float, ball: BallStep, actual: float, predicted: float) -> float:
     """Radius for the next step, from how well the quadratic model foresaw this one."""
-    beyond = -actual - slope  # f(w + s) - f(w) - g's: what the linear model missed
-    alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * slope / beyond)
+    length = ball.length
+    beyond = -actual - ball.slope  # f(w + s) - f(w) - g's: what the linear model missed
+    alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * ball.slope / beyond)
     if actual < ACCEPT * predicted:
         return min(alpha * length, HALVE * radius)
     if actual < POOR * predicted:
         return max(SHRINK * radius, min(alpha * length, HALVE * radius))
     if actual < GOOD * predicted:
         return max(SHRINK * radius, min(alpha * length, GROW * radius))
-    return GROW * radius if on_border else max(radius, min(alpha * length, GROW * radius))
+    return GROW * radius if ball.on_border else max(radius, min(alpha * length, GROW * radius))

@@ -11,17 +11,19 @@ from typing import Any
 import cupy as xp
 import cupyx.scipy.sparse as cusparse
 import numpy as np
+from cupyx import errstate
 from cupyx.scipy.linalg import solve_triangular
 
 from daskglm.kernels.cuda import collective, csr, dense, margins, streamed
 from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
 from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
+from daskglm.kernels.cuda.points import finish
 
 __all__ = [
-    "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "collective", "for_rows",
-    "gram_without_curvature", "is_resident", "kept_margins", "margins", "move", "solve_positive", "to_host",
-    "vector", "vector_dtype", "wait", "xp", "zeros",
+    "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "collective", "fetch", "finish",
+    "for_rows", "gram_without_curvature", "inverse", "is_resident", "kept_margins", "margins", "move",
+    "solve_positive", "take", "to_host", "vector", "vector_dtype", "wait", "xp", "zeros",
 ]  # fmt: skip
 VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
 adopt_rmm()
@@ -82,6 +84,17 @@ def add_twin(rows: Any, room: int) -> int:
     return int(rows.nbytes)
 
 
+def take(rows: Any, numbers: np.ndarray) -> Any:
+    """A copy of some rows that are wholly on the device, by their numbers."""
+    chosen = xp.asarray(numbers)
+    if isinstance(rows, dense.Rows):
+        return dense.Rows(rows.X[chosen])
+    data = xp.ones(rows.indices.size, rows.data.dtype) if rows.pattern else rows.data
+    some = cusparse.csr_matrix((data, rows.indices, rows.indptr), shape=(rows.n, rows.d))[chosen]
+    values = rows.data if rows.pattern else some.data
+    return csr.Rows(values, some.indices, some.indptr, some.shape, pattern=bool(rows.pattern))
+
+
 def kept_margins(rows: Any) -> int:
     """Vectors of margins (8 bytes a row) that a block may hold, targets and curvatures having their place.
 
@@ -124,13 +137,32 @@ def zeros(*shape: int) -> Any:
 
 def solve_positive(matrix: Any, rhs: Any) -> Any:
     """Solve a positive definite system on the device, scaled to a unit diagonal; None where it is (nearly) singular."""
-    scale = xp.sqrt(xp.maximum(xp.diag(matrix), 0.0))
-    scale = xp.where(scale == 0.0, 1.0, scale)
-    factor = xp.linalg.cholesky(matrix / scale[:, None] / scale[None, :])
-    if not float(xp.diag(factor).min()) > SINGULAR:  # NaN where the factorisation failed
+    factor, scale = _factor(matrix)
+    if factor is None:
         return None
     half = solve_triangular(factor, rhs / scale, lower=True)
     return solve_triangular(factor, half, lower=True, trans="T") / scale
+
+
+def inverse(matrix: Any) -> Any:
+    """Inverse of a positive definite matrix on the device; None where it is (nearly) singular."""
+    factor, scale = _factor(matrix)
+    if factor is None:
+        return None
+    root = solve_triangular(factor, xp.diag(1.0 / scale), lower=True)
+    return root.T @ root
+
+
+def _factor(matrix: Any) -> tuple[Any, Any]:
+    """Cholesky factor of a matrix scaled to a unit diagonal, or None; and the scale."""
+    scale = xp.sqrt(xp.maximum(xp.diag(matrix), 0.0))
+    scale = xp.where(scale == 0.0, 1.0, scale)
+    try:
+        with errstate(linalg="raise"):  # else a factorisation that fails leaves what is not specified
+            factor = xp.linalg.cholesky(matrix / scale[:, None] / scale[None, :])
+    except np.linalg.LinAlgError:
+        return None, scale
+    return (factor if float(xp.diag(factor).min()) > SINGULAR else None), scale
 
 
 def coefficients(w: Any, d: int) -> tuple[Any, int]:
@@ -143,6 +175,19 @@ def wait() -> None:
     xp.cuda.get_current_stream().synchronize()
 
 
+def fetch(*numbers: Any) -> list[float]:
+    """Numbers on the device as floats: one copy and one wait."""
+    found: list[float] = xp.stack(numbers).get().tolist()
+    return found
+
+
 def to_host(totals: dict[str, Any]) -> dict[str, Any]:
-    """Sums as NumPy arrays."""
+    """Sums as NumPy arrays: one copy and one wait for all that are float64."""
+    there = {key: value for key, value in totals.items() if isinstance(value, xp.ndarray)}
+    packed = {key: value for key, value in there.items() if value.dtype == np.float64 and value.size}
+    if len(packed) > 1:
+        flat = xp.concatenate([value.reshape(-1) for value in packed.values()]).get()
+        cuts = np.cumsum([value.size for value in packed.values()])[:-1]
+        parts = zip(packed.items(), np.split(flat, cuts), strict=True)
+        totals = totals | {key: part.reshape(value.shape) for (key, value), part in parts}
     return {key: value.get() if isinstance(value, xp.ndarray) else value for key, value in totals.items()}

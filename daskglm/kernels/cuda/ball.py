@@ -2,12 +2,13 @@
 
 How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer latency):
 
-- (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS iterations, captured
-  once as a CUDA graph and launched as one;
-- (b) the transfer follows them on that stream: eight integers, into pinned memory, nothing of length d or n;
+- (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS iterations, where
+  there are many captured as a CUDA graph and launched as one;
+- (b) the transfer follows them on that stream: one row of scalars and flags, into pinned memory, nothing of length d
+  or n;
 - (c) independent work comes before waiting: the next chunk is enqueued; if it proves one too many its kernels see the
-  flag LIVE and return at once;
-- (d) the stream is synchronised, by an event, just before the host reads the flags;
+  flag LIVE and return at once, and nobody on the host waits for them;
+- (d) the stream is synchronised, by an event, just before the host reads the row;
 - (e) scalars, v'Hv among them, are not even returned: they are used where they are made (`ball.cu`).
 
 The other way, host to device, `memory.Upload` and `streamed` launch a copy as soon as its data are packed, and what
@@ -17,20 +18,39 @@ needs them waits for an event on the device. Margins, losses, slopes and D come 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda.launch import THREADS, blocks, kernel
+from daskglm.kernels.cuda.launch import NULL, THREADS, blocks, kernel
 from daskglm.kernels.cuda.memory import pinned
 
-STEPS = 5  # iterations of a chunk
-LIVE, BORDER, PRODUCTS = range(3)
+STEPS = 2  # iterations of a chunk: as many products, at most, are enqueued in vain at the end of a solve
+# chunks of one workspace that are launched kernel by kernel: by forecast a capture takes 1 to 2 ms and saves some
+# 0.1 ms of launches a chunk (not measured on a device yet)
+CAPTURE_AFTER = 16
+LENGTH, SLOPE, LEFT, SCALARS = 8, 9, 10, 12  # of `state` in ball.cu, and its size
+LIVE, BORDER, PRODUCTS, FLAGS = 0, 1, 2, 8  # of `flags`, and its size
+
+
+class Solved(NamedTuple):
+    """A step s and its residual r, both (size,) and overwritten by the next solve, and what the host wants to know.
+
+    `length` is the root of s'Ms, `slope` g's and `left` s'r.
+    """
+
+    step: Any
+    residual: Any
+    on_border: bool
+    products: int
+    length: float
+    slope: float
+    left: float
 
 
 class Ball:
-    """Workspace for coefficients of one size and the memos of some blocks, and the captured chunk.
+    """Workspace for coefficients of one size, the memos of some blocks and a kind of metric, and the captured chunk.
 
     Parameters
     ----------
@@ -39,25 +59,41 @@ class Ball:
     n_features : int
     memos : sequence of respond.Memo
         Their rows and curvatures are what the Hessian is made of; they must stay where they are.
+    metric : array
+        See `solve`. A full one is good for all solves; of a diagonal one only that it is one.
     capture : bool
-        Whether chunks are launched as graphs.
+        Whether chunks are launched as graphs once there have been many.
     ranks : collective.Communicator, optional
         Over devices that solve the same system, each with rows of its own: they add up each product.
     """
 
     def __init__(
-        self, size: int, n_features: int, memos: Sequence[Any], *, capture: bool = True, ranks: Any = None
+        self,
+        size: int,
+        n_features: int,
+        memos: Sequence[Any],
+        metric: Any,
+        *,
+        capture: bool = True,
+        ranks: Any = None,
     ) -> None:
         self.size, self.memos, self.capture, self.ranks = size, list(memos), capture, ranks
         self.reads = self._reads(memos)
         self.intercept = int(size > n_features)
-        self.penalised, self.M, self.step, self.residual, self.direction = (cp.empty(size) for _ in range(5))
+        self.gradient, self.penalised = cp.empty(size), cp.empty(size)
+        self.step, self.residual, self.direction = (cp.empty(size) for _ in range(3))
+        self.full = metric if metric.ndim == 2 else None
+        self.inverse = None if self.full is None else cp.ascontiguousarray(cp.asarray(metric))
+        self.metric = cp.empty(size)  # of a diagonal one its entries, of a full one its inverse times the residual
         self.hd = cp.empty(n_features + 1)
-        self.state, self.flags = cp.empty(8), cp.zeros(8, np.int32)
+        self.row = cp.zeros(SCALARS + FLAGS // 2)  # scalars and flags in one piece, so that one copy brings both
+        self.state, self.flags = self.row[:SCALARS], self.row[SCALARS:].view(np.int32)
         self.grid = blocks(size, 4 * THREADS, 1)
-        self.partial = cp.empty(4 * self.grid)
-        self.status = [pinned(8, np.int32), pinned(8, np.int32)]
+        self.solve_grid = blocks(size, THREADS // 32, 2)
+        self.partial = cp.empty(4 * max(self.grid, self.solve_grid))
+        self.rows = [pinned(self.row.shape, np.float64) for _ in range(2)]
         self.stream = cp.cuda.Stream(non_blocking=True)
+        self.chunks = 0
         self.graph: Any = None
 
     @staticmethod
@@ -65,14 +101,14 @@ class Ball:
         """What a captured chunk has the addresses of: it is of no use once one of them has moved."""
         return [(m.curvature, m.rows, m.rows.workspace.moves) for m in memos]
 
-    def serves(self, size: int, memos: Sequence[Any]) -> bool:
-        """Whether this workspace, and the chunk it may have captured, is good for these memos."""
+    def serves(self, size: int, memos: Sequence[Any], metric: Any) -> bool:
+        """Whether this workspace, and the chunk it may have captured, is good for these memos and this metric."""
         now = self._reads(memos)
         same = len(now) == len(self.reads) and all(
             a is b and rows is others and moves == before
             for (a, rows, moves), (b, others, before) in zip(now, self.reads, strict=True)
         )
-        return size == self.size and same
+        return size == self.size and same and (self.full is None if metric.ndim == 1 else self.full is metric)
 
     def _product(self, live: Any) -> None:
         for m in self.memos:
@@ -88,16 +124,30 @@ class Ball:
             self.graph = None  # which NCCL waits for when it ends a communicator
             raise
 
-    def solve(self, gradient: Any, M: Any, radius: float, scale: float, penalised: Any) -> tuple[Any, Any, bool, int]:
-        """Step and residual (both (size,), overwritten by the next solve), whether on the border, products made."""
+    def solve(self, gradient: Any, metric: Any, radius: float, scale: float, penalised: Any) -> Solved:
+        """Minimise the model within the radius.
+
+        Parameters
+        ----------
+        gradient, penalised : (size,) float64 arrays
+            Here or on the host, as `metric` may be.
+        metric : (size,) or (size, size) array
+            The diagonal of a diagonal M, or the inverse of a full one.
+        """
         outer = cp.cuda.get_current_stream()
-        self.M[:], self.penalised[:] = M, penalised
+        self.gradient[:], self.penalised[:] = cp.asarray(gradient), cp.asarray(penalised)
+        if self.full is None:
+            self.metric[:] = cp.asarray(metric)
         most = max(self.size, 5)
         args = (
-            np.int32(self.size), np.float64(radius), np.float64(scale), np.int32(most), gradient, self.M, self.step,
-            self.residual, self.direction, self.state, self.flags, self.partial,
+            np.int32(self.size), np.int32(len(self.hd)), np.float64(radius), np.float64(scale), np.int32(most),
+            self.gradient, self._diagonal, self.step, self.residual, self.direction, self.hd, self.state, self.flags,
+            self.partial,
         )  # fmt: skip
         _ball("ball_start")((self.grid,), (THREADS,), args)
+        if self.full is not None:
+            self._solve()
+            self._turn()
         ready = outer.record()
         with self.stream:
             self.stream.wait_event(ready)
@@ -105,44 +155,72 @@ class Ball:
             for turn in range(1, most // STEPS + 3):
                 done.append(self._chunk(turn))
                 self._wait(done[turn - 1])
-                flags = self.status[(turn - 1) % 2]
+                row = self.rows[(turn - 1) % 2]
+                flags = row[SCALARS:].view(np.int32)
                 if not flags[LIVE]:
                     break
-            self._wait(done[-1])  # the chunk too many, before anyone writes to what it reads
-        return self.step, self.residual, bool(flags[BORDER]), int(flags[PRODUCTS])
+        if self.ranks is not None:
+            self._wait(done[-1])
+        outer.wait_event(done[-1])  # nobody writes to what the chunk too many reads before it is through
+        self.reads = self._reads(self.memos)
+        return Solved(
+            self.step,
+            self.residual,
+            bool(flags[BORDER]),
+            int(flags[PRODUCTS]),
+            float(np.sqrt(row[LENGTH])),
+            float(row[SLOPE]),
+            float(row[LEFT]),
+        )
 
     def _chunk(self, turn: int) -> Any:
-        """Enqueue a chunk and the copy of its flags; the event tells when they are there."""
-        if not self.capture:
+        """Enqueue a chunk and the copy of its row; the event tells when that is there."""
+        self.chunks += 1
+        if not self.capture or self.chunks <= CAPTURE_AFTER:
             self._steps()
         else:
-            if self.graph is None:
-                self._product(self.flags[:1])  # makes workspaces and compiles, which a capture cannot
+            if self.graph is None:  # all kernels have been compiled and all workspaces made by now
                 self.reads = self._reads(self.memos)
                 self.stream.begin_capture()
                 self._steps()
                 self.graph = self.stream.end_capture()
             self.graph.launch(self.stream)
-        self.flags.get(stream=self.stream, out=self.status[turn % 2], blocking=False)
+        self.row.get(stream=self.stream, out=self.rows[turn % 2], blocking=False)
         return self.stream.record()
 
     def _steps(self) -> None:
-        size, live = np.int32(self.size), self.flags[:1]
+        size = np.int32(self.size)
         for _ in range(STEPS):
-            _ball("ball_clear")((self.grid,), (THREADS,), (np.int32(len(self.hd)), self.hd))
-            self._product(live)
+            self._product(self.flags[:1])
             if self.ranks is not None:
                 self.ranks.sum(self.hd)  # also where LIVE is zero: the others wait for it
-            length = (
-                size, self.penalised, self.M, self.step, self.direction, self.hd, self.state, self.flags, self.partial,
-            )  # fmt: skip
+            length = (size, self.penalised, self.direction, self.hd, self.state, self.flags, self.partial)
             _ball("ball_length")((self.grid,), (THREADS,), length)
             move = (
-                size, self.M, self.direction, self.hd, self.step, self.residual, self.state, self.flags, self.partial,
+                size, self.gradient, self._diagonal, self.direction, self.hd, self.step, self.residual, self.state,
+                self.flags, self.partial,
             )  # fmt: skip
             _ball("ball_move")((self.grid,), (THREADS,), move)
-            turn = (size, self.M, self.residual, self.direction, self.state, self.flags)
-            _ball("ball_turn")((self.grid,), (THREADS,), turn)
+            if self.full is not None:
+                self._solve()
+            self._turn()
+
+    @property
+    def _diagonal(self) -> Any:
+        return NULL if self.full is not None else self.metric
+
+    def _solve(self) -> None:
+        args = (
+            np.int32(self.size), self.inverse, self.residual, self.metric, self.state, self.flags, self.partial,
+        )  # fmt: skip
+        _ball("ball_solve")((self.solve_grid,), (THREADS,), args)
+
+    def _turn(self) -> None:
+        args = (
+            np.int32(self.size), np.int32(len(self.hd)), self._diagonal, self.metric, self.residual, self.direction,
+            self.hd, self.state, self.flags,
+        )  # fmt: skip
+        _ball("ball_turn")((self.grid,), (THREADS,), args)
 
 
 def _ball(name: str) -> Any:

@@ -154,3 +154,27 @@ __device__ inline double block_largest(double x, double* scratch) {
   }
   return x;
 }
+
+// Adds up to four sums over the grid; true for thread 0 of the block that is last, which then has the totals in `sum`.
+// `ticket` is zero before and after; a row of partial holds four numbers.
+__device__ inline bool grid_sums(double* sum, int count, double* partial, unsigned* ticket) {
+  __shared__ double scratch[32];
+  __shared__ int last;
+  for (int k = 0; k < count; ++k) {
+    double total = block_sum(sum[k], scratch);
+    if (threadIdx.x == 0) partial[blockIdx.x * 4 + k] = total;
+  }
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return false;
+  __threadfence();
+  for (int k = 0; k < count; ++k) {
+    double total = 0.0;
+    for (int b = threadIdx.x; b < (int)gridDim.x; b += blockDim.x) total += ((volatile double*)partial)[b * 4 + k];
+    sum[k] = block_sum(total, scratch);
+  }
+  return threadIdx.x == 0;
+}

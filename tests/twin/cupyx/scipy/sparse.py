@@ -50,7 +50,9 @@ class csr_matrix:
         self.__init__(host)
 
     def __getitem__(self, rows):
-        return csr_matrix(self.get()[rows])
+        if not isinstance(rows, (slice, cupy.ndarray)):
+            raise TypeError("rows of the stand-in are a slice or a device array of numbers")
+        return csr_matrix(self.get()[rows.get() if isinstance(rows, cupy.ndarray) else rows])
 
 
 def issparse(x):
