@@ -2,9 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-# numba's disk cache does not notice edits in modules that a kernel imports, so it is keyed by their checksum
-export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba-cache/$(shell cat daskglm/losses.py daskglm/duals.py daskglm/kernels/*.py | cksum | cut -d' ' -f1)
-
 .PHONY: setup demo test test-all test-lowest compatibility lint audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock

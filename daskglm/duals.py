@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
+from daskglm.compiled import compiled
 from daskglm.losses import HINGE, LOGISTIC, SMOOTHED_HINGE, SQUARED, SQUARED_HINGE, as_bits, as_float, exp, log1p
 
 _LN2 = 0.6931471805599453
@@ -110,7 +111,7 @@ def into_domain(code, y, a):  # type: ignore[no-untyped-def]
 
 
 # ---------------------------------------------------------------------------- runs of rows
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def conjugates(code, y, a, weight):  # type: ignore[no-untyped-def]
     """Weighted sum of loss*(-a) over a run of rows within the domain; an empty `weight` means ones."""
     total = 0.0
@@ -128,7 +129,7 @@ def conjugates(code, y, a, weight):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def losses(code, y, z, weight):  # type: ignore[no-untyped-def]
     """Weighted sum of the losses over a run of rows."""
     total = 0.0
@@ -151,7 +152,7 @@ def losses(code, y, z, weight):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def products(z, a, weight):  # type: ignore[no-untyped-def]
     """Weighted sum of a z over a run of rows; with `losses` and `conjugates` the Fenchel-Young gap."""
     total = 0.0
@@ -161,7 +162,7 @@ def products(z, a, weight):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def along(code, y, weight, a, pending, previous, c1, c2, slope, hessian):  # type: ignore[no-untyped-def]
     """Sum of loss*(-(a + c1 pending + c2 previous)); adds its derivatives in c1 and c2. Infinite outside the domain."""
     total = 0.0

@@ -168,8 +168,17 @@ def test_results_are_on_disk_after_every_line(tmp_path):
 
 
 def interrupted(command, file, is_time):
-    """Run a program, send it SIGINT once `is_time` says so of the text of a file, and return its exit status."""
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL) as process:
+    """Run a program, send it SIGINT once `is_time` says so of the text of a file, and return its exit status.
+
+    Children of a job in the background ignore SIGINT unless they are told otherwise.
+    """
+
+    def listens():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, preexec_fn=listens
+    ) as process:  # fmt: skip
         try:
             while process.poll() is None and not (file.exists() and is_time(file.read_text())):
                 time.sleep(0.1)

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "daskglm"
 FILE_LINES, FUNCTION_LINES = 400, 60
 
 FLOORS = {
+    "compiled": 0,
     "losses": 0,
     "arguments": 0,
     "duals": 0,
@@ -156,7 +157,7 @@ WITHIN = {  # edges between modules of one floor
     ("launch.ready", "launch"), ("launch.ready", "launch.tls"), ("duals", "losses"), ("dealing", "messages"), ("epochs", "dealing"), ("epochs", "kernels"), ("epochs", "messages"),
     ("epochs", "kernels.dual"), ("streaming", "respond"), ("streaming", "blocks"), ("streaming", "messages"), ("streaming", "kernels"), ("streaming", "placing"), ("sessions", "streaming"),
     ("sending", "inputs"), ("sending", "waiting"), ("cluster", "sending"), ("cluster", "spreading"), ("dealt", "waiting"), ("whereabouts", "waiting"), ("cluster", "waiting"), ("cluster", "versions"), ("dealt", "whereabouts"), ("cluster", "whereabouts"), ("whereabouts", "room"), ("room", "inputs"), ("ascent", "messages"), ("ascent", "kernels"), ("chunks", "npz"), ("driver", "checkpoints"), ("dual_rows", "dealing"), ("dual_rows", "epochs"), ("dual_rows", "kernels"), ("dual_rows", "messages"),
-    ("driver", "coefficients"), ("training", "unpenalised"),
+    ("driver", "coefficients"), ("training", "unpenalised"), ("duals", "compiled"),
     ("dual_rows", "kernels.dual"), ("respond", "dual_rows"), ("kernels.cuda.dual", "messages"), ("kernels.cuda.collective", "messages"), ("ranks", "kernels"), ("ranks", "messages"), ("ranks", "respond"), ("ranks", "sessions"), ("cluster", "collective"), ("respond", "ascent"), ("dual", "objective"), ("joint", "bounds"), ("dual", "bounds"), ("objective", "bounds"),
     ("respond", "kernels.margins"), ("cluster", "inputs"), ("inputs", "aligned"), ("scores", "predict"), ("progress", "driver"), ("cli", ""),
     ("solvers", "solvers.gradient_descent"), ("solvers.staged", "solvers.lbfgs"), ("solvers", "solvers.newton"),

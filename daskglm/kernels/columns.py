@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from daskglm.compiled import compiled
 from daskglm.kernels.vectors import (
     LANES,
     LINE_BYTES,
@@ -219,7 +220,7 @@ def _column_products(right: int) -> Any:
 column_products, products_by_one = _column_products(RIGHT), _column_products(1)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def room_for(count, rows, like):  # type: ignore[no-untyped-def]
     """An array of zeros for `count` columns of so many rows, (count, rows and more), of the dtype of `like`."""
     line = numbers(like, LINE_BYTES)
@@ -229,7 +230,7 @@ def room_for(count, rows, like):  # type: ignore[no-untyped-def]
     return room[lead : lead + count * gap].reshape(count, gap)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def add_triangle(columns, d, first, vectors, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += columns columns' for d + 1 of them, over so many vectors of rows from `first` on.
 

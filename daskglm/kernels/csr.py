@@ -11,8 +11,8 @@ over places are not reassociated: LLVM would make vector gathers of them, which 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from daskglm.compiled import compiled
 from daskglm.losses import tile
 
 TILE_ROWS = 128
@@ -20,7 +20,7 @@ CANCELS = 4.0 * 2.0**-53  # what each entry of a row may be off by in a distance
 NEAR = 1 << 16  # entries up to which the vector gathered from and the one scattered to share a second-level cache
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _tile_rows(d, count):  # type: ignore[no-untyped-def]
     """Rows between a gather and a scatter: a few that stay in the first-level cache, or all where vectors are long.
 
@@ -30,7 +30,7 @@ def _tile_rows(d, count):  # type: ignore[no-untyped-def]
     return TILE_ROWS if d <= NEAR else max(count, 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     for i in range(start, stop):
@@ -47,7 +47,7 @@ def _forward(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
         z[i - start] = total + b
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     for t in range(count):
@@ -65,7 +65,7 @@ def _backward(X, slope, start, count, out):  # type: ignore[no-untyped-def]
                 out[np.uint64(places[p])] += s * values[p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     for t in range(count):
@@ -81,7 +81,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
                 out[np.uint64(places[p])] += c * (np.float64(values[p]) * np.float64(values[p]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += [X 1]' D [X 1] over one tile; column indices ascend within a row."""
     data, indices, indptr = X
@@ -107,13 +107,13 @@ def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untype
         gram[d, d] += c
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
     _forward(X, w, b, start, stop, z[start:stop])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop); see `dense`."""
     d = len(sums) - 2
@@ -142,7 +142,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
 evaluate_exactly = evaluate  # whose Gram is summed in float64
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
     rows = _tile_rows(len(v), stop - start)
@@ -161,7 +161,7 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
     data, _, indptr = X
@@ -179,7 +179,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     return largest, total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
     """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
     data, indices, indptr = X

@@ -10,8 +10,8 @@ exact.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from daskglm.compiled import compiled
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
 from daskglm.kernels.vectors import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
 from daskglm.losses import tile
@@ -25,18 +25,18 @@ EXACT_BYTES = 1 << 20  # of rows made float64 at a time for an exact Gram, which
 LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _tile_rows(X):  # type: ignore[no-untyped-def]
     rows = min(max(TILE_BYTES // max(X.shape[1] * X.itemsize, 1), LANES), MOST_ROWS)
     return rows // LANES * LANES
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _vectors(d):  # type: ignore[no-untyped-def]
     return (d + LANES - 1) // LANES
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _padded(w):  # type: ignore[no-untyped-def]
     """W with zeros up to whole vectors."""
     wide = np.zeros(_vectors(len(w)) * LANES)
@@ -44,14 +44,14 @@ def _padded(w):  # type: ignore[no-untyped-def]
     return wide
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
     """Fetch `count` numbers, in turns of the work on a tile: the processor's own prefetching rests meanwhile."""
     for p in range(first, min(first + count, len(flat)), numbers(flat, LINE_BYTES)):
         fetch(flat, p)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
     """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead` on are fetched."""
     d = X.shape[1]
@@ -70,7 +70,7 @@ def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
         z[i - start] = total + b
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
     """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from `ahead` on is fetched."""
     d = X.shape[1]
@@ -87,7 +87,7 @@ def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-de
             out[j] += s * x[j]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
     for t in range(count):
         x, c = X[start + t], curvature[t]
@@ -96,7 +96,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 
 
 # ---------------------------------------------------------------------------- what is called
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
     rows = _tile_rows(X)
@@ -106,7 +106,7 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
         _forward(X, wide, b, lo, hi, z[lo:hi], X.shape[0])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop), reading X once.
 
@@ -161,7 +161,7 @@ def evaluate_exactly(code, X, y, weight, w, b, start, stop, z, curvature, sums, 
         evaluate(code, part, *vectors[:2], w, b, 0, len(part), *vectors[2:], sums, diagonal, gram)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
     """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
     d = X.shape[1]
@@ -184,7 +184,7 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
     largest, total = 0.0, 0.0
@@ -198,7 +198,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
     return largest, total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
     """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
     d = X.shape[1]

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from daskglm.compiled import compiled
 from daskglm.duals import into_domain, step
 from daskglm.kernels.vectors import fetch
 from daskglm.losses import SQUARED_HINGE
@@ -206,7 +207,7 @@ def _bits(count):  # type: ignore[no-untyped-def]
 
 
 # ---------------------------------------------------------------------------- the sweep
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def sweep(  # type: ignore[no-untyped-def]
     code, X, y, weight, C, norms, bias, offset, alpha, v, seen, asleep, limits,
     first, stop, bucket, key, begin, end, sigma,
@@ -268,7 +269,7 @@ def sweep(  # type: ignore[no-untyped-def]
     return low, high
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=REASSOCIATE)
+@compiled(nogil=True, error_model="numpy", fastmath=REASSOCIATE)
 def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
     """Sum of the replicas' changes from u into the first of them, over the entries [start, stop).
 
@@ -287,7 +288,7 @@ def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
     return joint, apart
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
     """Put where u gets by a multiple of a direction into the direction, over the entries [start, stop)."""
     for j in range(start, stop):
@@ -295,14 +296,14 @@ def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
 
 
 # ---------------------------------------------------------------------------- whole runs of rows
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
     """Squared norms of the rows [start, stop) into out[start:stop]."""
     for i in range(start, stop):
         out[i] = _norm(X, i)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # type: ignore[no-untyped-def]
     """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry C s a.
 
@@ -329,7 +330,7 @@ def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # 
             side[d] += cost
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def clip(code, y, alpha, start, stop):  # type: ignore[no-untyped-def]
     """Bring dual variables into the domain of the conjugate."""
     for i in range(start, stop):

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from daskglm.compiled import compiled
 from daskglm.kernels.columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
 from daskglm.kernels.vectors import (
     VECTOR_BYTES,
@@ -36,7 +37,7 @@ BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in r
 
 
 # ---------------------------------------------------------------------------- short rows
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignore[no-untyped-def]
     """Columns = [X 1] of one tile, times the roots of its curvatures; gram += products of every two of them."""
     d, gap = X.shape[1], columns.shape[1]
@@ -122,7 +123,7 @@ def _products(panels: int) -> Any:
 products_1, products_2 = _products(1), _products(2)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped-def]
     """Plain = [X 1] of one tile cut into panels of columns (panel, row, column), scaled = the same times curvatures.
 
@@ -145,7 +146,7 @@ def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped
         scaled[d // width, t, d % width] = curvature[t]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-def]
     """Gram += products of one tile, block by block, on as much of each as lies within d + 1."""
     width = numbers(panels, VECTOR_BYTES)
@@ -166,7 +167,7 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
                     _add_edge(edge, columns, gram, j, q * width, d)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
     """Add the part within d + 1 of a block that reaches past the end of gram, and clear it."""
     for i in range(min(BLOCK_ROWS, d + 1 - j)):
@@ -176,12 +177,12 @@ def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
 
 
 # ---------------------------------------------------------------------------- what is called
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _is_short(X):  # type: ignore[no-untyped-def]
     return X.shape[1] * X.itemsize <= SHORT_BYTES
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def gram_rows(X):  # type: ignore[no-untyped-def]
     """Rows that `add_gram` takes at once, whole vectors of them."""
     if not _is_short(X):
@@ -190,7 +191,7 @@ def gram_rows(X):  # type: ignore[no-untyped-def]
     return min(SHORT_TILE // max(X.shape[1] * X.itemsize, 1), MOST_ROWS) // lanes * lanes
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def scratch(X, rows):  # type: ignore[no-untyped-def]
     """What `add_gram` works in; for no rows nothing."""
     d = X.shape[1]
@@ -204,7 +205,7 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
     return panels, np.empty_like(panels), np.zeros(2 * BLOCK_ROWS * width)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most `gram_rows`.
 

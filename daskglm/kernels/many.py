@@ -8,9 +8,10 @@ between them are filled with rows whose slopes and curvatures are zero. Losses a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from daskglm.compiled import compiled
 from daskglm.kernels.columns import (
     LEFT,
     PIECE_BYTES,
@@ -37,7 +38,7 @@ def slots(rows: int, groups: int, run: int) -> int:
     return -(-(rows + groups * (run - 1)) // TURN) * TURN + TURN
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
     """Put rows in the order of their groups within tiles of so many `rows`.
 
@@ -62,7 +63,7 @@ def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
             bounds[number, group[i], 1] = end + 1
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _up(n, to):  # type: ignore[no-untyped-def]
     """N rounded up to a multiple."""
     return (n + to - 1) // to * to
@@ -86,7 +87,7 @@ def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
     return dense
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore[no-untyped-def]
     """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like `columns`.
 
@@ -100,7 +101,7 @@ def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore
             combine(of, t, count, gap, w, p * width, width, to, p * gap + t)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
     """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the width-th on."""
     gap, width = columns.shape[1], out.shape[1]
@@ -111,7 +112,7 @@ def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-d
             column_products(of, at, beside, (stop - start) // LANES, gap, to, p * width + k, width)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
     """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the precision of `scaled`."""
     factor, c = roots[start:stop], curvature[start:stop]
@@ -124,7 +125,7 @@ def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ign
     add_triangle(scaled, d, start, (stop - start) // numbers(scaled, VECTOR_BYTES), gram)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
     """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -, all -]."""
     total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
@@ -143,7 +144,7 @@ def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
     out[3] += total - positive
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _moment(z, other):  # type: ignore[no-untyped-def]
     """Sum of (z - other) ** MOMENT."""
     total = 0.0
@@ -156,7 +157,7 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
     """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained on), hits held out.
 
@@ -212,7 +213,7 @@ def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     return sparse
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-untyped-def]
     """Targets (classes, n) and both kinds of weights of a tile, in its order."""
     for t in range(len(rows)):
@@ -228,7 +229,7 @@ def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: igno
             R[t] = raw[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def score(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
 ):
@@ -259,7 +260,7 @@ def score(  # type: ignore[no-untyped-def]
                 _count(Y[of[p], a:b], margins, r, counts[p])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, like,
     tiles, sums, values, counts, moments, gram,

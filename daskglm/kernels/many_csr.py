@@ -7,8 +7,8 @@ what one stored value needs is contiguous.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from daskglm.compiled import compiled
 from daskglm.kernels.many import losses_of_tile, targets_of_tile
 from daskglm.kernels.vectors import fetch
 
@@ -16,7 +16,7 @@ LINE_VALUES = 8  # float64 values in a cache line of 64 bytes
 FAST = {"contract", "reassoc", "nsz"}
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     last = len(data) - 1
@@ -27,7 +27,7 @@ def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
             z[p] += value * w[p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=FAST)
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     last = len(data) - 1
@@ -39,7 +39,7 @@ def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
         out[d, p] += slope[p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _ask(X, i, W):  # type: ignore[no-untyped-def]
     """Ask for what row i will want of W before its turn: that halved an epoch over 50 problems and more."""
     _, indices, indptr = X
@@ -50,7 +50,7 @@ def _ask(X, i, W):  # type: ignore[no-untyped-def]
             fetch(flat, start + at)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, tiles, sums, values, counts
 ):

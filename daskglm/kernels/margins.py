@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from daskglm.compiled import compiled
 from daskglm.losses import tile
 
 TILE_ROWS = 512
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def curvatures(code, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted curvatures of the rows [start, stop) at the margins z."""
     slope = np.empty(TILE_ROWS)
@@ -19,7 +19,7 @@ def curvatures(code, y, weight, z, start, stop, out):  # type: ignore[no-untyped
         tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for t in range(len(a)):
@@ -27,7 +27,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def hull(code, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
     """The loss at margins combined from cached ones, with derivatives in the coefficients, over [start, stop).
 

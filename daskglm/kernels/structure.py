@@ -5,12 +5,12 @@ Takes the place of SciPy's `has_canonical_format`, which follows the indices of 
 
 from __future__ import annotations
 
-from numba import njit
+from daskglm.compiled import compiled
 
 FAULTY, IN_RANGE, CANONICAL = 0, 1, 2
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def fault(indices, indptr, stored, width):  # type: ignore[no-untyped-def]
     """State of the rows, and for faulty ones the first such row and the place of its index out of range.
 

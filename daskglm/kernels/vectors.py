@@ -13,8 +13,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic, overload
+
+from daskglm.compiled import compiled
 
 _FEATURES = config.CPU_FEATURES if config.CPU_FEATURES is not None else llvm.get_host_cpu_features().flatten()
 WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")  # of the processor that numba compiles for
@@ -198,7 +200,7 @@ def _numbers_of(X, size):  # type: ignore[no-untyped-def]
     return lambda X, size: size // itemsize
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
     """How many rows from `start` can be taken LANES at a time, each read as if it had `width` columns."""
     d = X.shape[1]
