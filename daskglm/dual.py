@@ -93,6 +93,7 @@ class Dual:
         self.change: Any = None  # of the last round, until it is committed
         self.sure = True  # v is the sum over the rows of what they have
         self.previous: Any = None  # the step before, where it is kept
+        self.lost = False  # see `has_lost`
         if saved is not None:
             state, folder = saved
             self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
@@ -124,8 +125,13 @@ class Dual:
         """Pass on a request about the state. Where blocks had to begin anew, none has a step behind it any more."""
         totals = self.objective.ask(request)
         if totals["rebuilt"]:
-            self.previous, self.sure = None, False
+            self.previous, self.sure, self.lost = None, False, True
         return totals
+
+    def has_lost(self) -> bool:
+        """Whether rows have lost their dual variables since this was asked last, in whatever request that showed."""
+        lost, self.lost = self.lost, False
+        return lost
 
     def _is_near(self) -> bool:
         """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.

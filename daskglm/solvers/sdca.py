@@ -99,7 +99,7 @@ def sdca(
             workers = objective.engine.workers
             sigma.among(*dual.shape())
         totals = dual.round(sigma.outer, sigma.inner)
-        if totals["rebuilt"]:
+        if dual.has_lost():
             watch.start_again()
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
         value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
