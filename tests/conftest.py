@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def real_set():
         return known[name]
 
     return load
+
+
+def listen_to_sigint():
+    """For `preexec_fn`: the children of a job in the background ignore SIGINT unless they are told otherwise."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.results import Results
-from tests.conftest import TWIN
+from tests.conftest import TWIN, listen_to_sigint
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_compiler = pytest.mark.skipif(
@@ -168,16 +168,9 @@ def test_results_are_on_disk_after_every_line(tmp_path):
 
 
 def interrupted(command, file, is_time):
-    """Run a program, send it SIGINT once `is_time` says so of the text of a file, and return its exit status.
-
-    Children of a job in the background ignore SIGINT unless they are told otherwise.
-    """
-
-    def listens():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
+    """Run a program, send it SIGINT once `is_time` says so of the text of a file, and return its exit status."""
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, preexec_fn=listens
+        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, preexec_fn=listen_to_sigint
     ) as process:  # fmt: skip
         try:
             while process.poll() is None and not (file.exists() and is_time(file.read_text())):

@@ -18,6 +18,7 @@ from daskglm.cli import main
 from daskglm.launch import machine, ssh, tls
 from daskglm.launch.processes import Ended, Processes
 from daskglm.topology import Node, Topology
+from tests.conftest import listen_to_sigint
 
 ROOT = Path(__file__).resolve().parents[1]
 TWO = Topology((Node(0, ((0, 8), (1, 9), (2, 10), (3, 11))), Node(1, ((4, 12), (5, 13), (6, 14), (7, 15)))))
@@ -214,7 +215,7 @@ def launched(*arguments, **options):
     command = [str(ROOT / "deploy" / "local"), "--port", "0", "--workers", "2", *map(str, arguments)]
     environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **pipes, **options)
+    return subprocess.Popen(command, env=environment, preexec_fn=listen_to_sigint, **pipes, **options)
 
 
 @pytest.mark.slow
