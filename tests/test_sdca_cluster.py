@@ -115,7 +115,8 @@ def test_forgotten_dual_variables_are_rebuilt(forget, monkeypatch):
     lazy, labels = rows(X, y)
     model = daskglm.fit(lazy, labels, solver_options=options, **params)
     assert calls["n"] >= (1 if forget == "certificate" else 7)
-    assert again, "what was reached before is no measure of progress any more"
+    if forget != "certificate":  # which may prove enough even so
+        assert again, "what was reached before is no measure of progress any more"
     assert (model.report_.objective - best) / best <= 1e-8
     assert model.report_.relative_gap <= 1e-8
 

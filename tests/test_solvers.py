@@ -11,7 +11,7 @@ from daskglm.blocks import Place, to_block
 from daskglm.engine import Local
 from daskglm.losses import LOSSES
 from daskglm.messages import Evaluate, HessianVector, OnHull, Problem
-from daskglm.objective import Objective
+from daskglm.objective import Objective, Point
 from daskglm.solvers import SOLVERS
 from daskglm.solvers.linear import Diagonal, Full, cg_in_ball, newton_step
 from tests.conftest import make_problem, objective
@@ -253,9 +253,12 @@ def test_messages_name_what_is_asked():
 
 
 def test_the_length_of_a_step_is_that_of_the_difference():
-    from daskglm import driver
+    from daskglm import objective as module
 
-    a, b = np.random.default_rng(0).standard_normal((2, 2 * driver.AT_ONCE + 5))
-    assert driver._distance(a, b) == pytest.approx(np.linalg.norm(a - b), rel=1e-12)
+    def point(w):
+        return Point(None, w, 0.0, w, 0)
+
+    a, b = np.random.default_rng(0).standard_normal((2, 2 * module.AT_ONCE + 5))
+    assert point(a).distance(point(b)) == pytest.approx(np.linalg.norm(a - b), rel=1e-12)
     with np.errstate(over="ignore"):
-        assert driver._distance(1e200 * a, b) == np.inf, "a diverging solver is told by its values"
+        assert point(1e200 * a).distance(point(b)) == np.inf, "a diverging solver is told by its values"
