@@ -12,7 +12,7 @@ import numpy as np
 
 import daskglm
 from benchmarks.gpu import reference
-from benchmarks.gpu.means import host_cg, no_graph, unfused
+from benchmarks.gpu.means import diagonal_metric, graph_at_once, host_cg, no_graph, unfused
 from benchmarks.gpu.measure import fitted, judged, on_device, on_device_clock, rows_of, wall
 from benchmarks.gpu.rows import SIZES, data
 from daskglm.kernels import gpu, gram_side
@@ -160,13 +160,17 @@ def _liblinear_tolerance(quick: bool) -> Line:
 
 # ---------------------------------------------------------------------------- what hiding latency gains
 def hiding(quick: bool) -> Iterator[Line]:
-    """TRON with one means after the other: two products a pass, fused kernels, CG on the device, CG as a graph."""
+    """TRON with one means after the other: two products a pass, fused kernels, CG on the device, CG as a graph.
+
+    And TRON as it is, preconditioned by the Hessian of a sample where there are so many values.
+    """
     for name in ("rcv1", "higgs"):
         X, y = data(name, quick)
         Xd = on_device(X)
         for label, means in (
-            ("baseline", (unfused, host_cg)), ("+ fused kernels", (host_cg,)), ("+ CG on the device", (no_graph,)),
-            ("+ graph", ()),
+            ("baseline", (unfused, host_cg, diagonal_metric)), ("+ fused kernels", (host_cg, diagonal_metric)),
+            ("+ CG on the device", (no_graph, diagonal_metric)), ("+ graph", (graph_at_once, diagonal_metric)),
+            ("+ preconditioner", ()),
         ):  # fmt: skip
             with contextlib.ExitStack() as stack:
                 for change in means:

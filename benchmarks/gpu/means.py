@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,4 +60,20 @@ def host_cg() -> Iterator[None]:
 def no_graph() -> Iterator[None]:
     """Conjugate gradients on the device, kernel by kernel."""
     with _patched(gpu(), "Ball", functools.partial(gpu().Ball, capture=False)):
+        yield
+
+
+@contextlib.contextmanager
+def graph_at_once() -> Iterator[None]:
+    """Conjugate gradients as a graph from the first chunk, which by default is captured after some chunks."""
+    from daskglm.kernels.cuda import ball
+
+    with _patched(ball, "CAPTURE_AFTER", 0):
+        yield
+
+
+@contextlib.contextmanager
+def diagonal_metric() -> Iterator[None]:
+    """No preconditioner from a sample of the rows, which conjugate gradients from the host do not have."""
+    with _patched(importlib.import_module("daskglm.solvers.tron"), "LARGEST_GRAM", 0):
         yield
