@@ -29,10 +29,11 @@ test-all: setup  ## the slow ones too
 compatibility: setup  ## scikit-learn's own tests with our estimators, and dask-ml's (DASK_ML=checkout); a quarter of an hour
 	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML))
 
-lint: setup  ## ruff and mypy; import floors and size budgets are tests
+lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size budgets are tests
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
 
 # -S: a release that the database does not know, or no database, is a failure and not a pass
 audit: setup  ## offline checks of the locks, then pip-audit on them (wants a network)

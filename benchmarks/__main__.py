@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
-from benchmarks.rivals import LOSSES, select
-from benchmarks.suites import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
+from benchmarks.contestants import LOSSES, select
+from benchmarks.suites.definitions import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MEASURED_APART = {"papers": "benchmarks.papers", "scaling": "benchmarks.strong"}
+MEASURED_APART = {"papers": "benchmarks.papers.suite", "scaling": "benchmarks.scaling.strong"}
 
 
 @click.group()
@@ -67,7 +67,7 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     if name in MEASURED_APART:
         _run_apart(name, quick, out, given)
         return
-    from benchmarks.runner import Conditions, run_suite
+    from benchmarks.suites.runner import Conditions, run_suite
 
     plan = _plan(SUITES[name], given)
     if quick and name != "quick":
@@ -120,7 +120,7 @@ def _run_apart(name: str, quick: bool, out: Path | None, given: dict[str, Any]) 
 @click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results")
 def report(files: tuple[Path, ...], out: Path | None) -> None:
     """Write tables (report.md) and plots of JSON lines; default: all in benchmarks/results."""
-    from benchmarks.report import write
+    from benchmarks.reports.page import write
 
     files = files or tuple(sorted(RESULTS.glob("*.jsonl")))
     if not files:
@@ -134,7 +134,7 @@ def report(files: tuple[Path, ...], out: Path | None) -> None:
 @click.option("--size", type=int, multiple=True, help="Doubles each way; repeatable.")
 def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> None:
     """Compare a bare exchange with all workers, in several ways, with a round of daskglm."""
-    from benchmarks.rounds import SIZES, measure
+    from benchmarks.scaling.rounds import SIZES, measure
 
     for count in workers or (2,):
         click.echo(measure(count, size or SIZES, repeats))
@@ -146,7 +146,7 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
 @click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md")
 def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
     """Time importing daskglm and first fits in fresh processes; write a Markdown page."""
-    from benchmarks.startup import measure, page
+    from benchmarks.machine.startup import measure, page
 
     out = out or RESULTS / "startup.md"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import daskglm
-from benchmarks.evaluate import objective
-from benchmarks.problems import higgs_like_dask
+from benchmarks.datasets.problems import higgs_like_dask
+from benchmarks.suites.evaluate import objective
 
 PARTITIONS, HELD_OUT = 10, 2  # the last two tenths of the rows are not trained on
 

@@ -1,13 +1,13 @@
 """daskglm: generalised linear models on Dask, in process or on a cluster, with a bound on how good the answer is."""
 
-from daskglm.crossvalidated import LogisticRegressionCV
-from daskglm.fit import fit
-from daskglm.logistic import LogisticRegression
-from daskglm.report import Report
-from daskglm.ridge import Ridge
-from daskglm.saving import load, save
-from daskglm.svm import LinearSVC
-from daskglm.svmlight import read_svmlight
+from daskglm.data.svmlight import read_svmlight
+from daskglm.estimators.cross_validation import LogisticRegressionCV
+from daskglm.estimators.functional import fit
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.persistence import load, save
+from daskglm.estimators.ridge import Ridge
+from daskglm.estimators.svm import LinearSVC
+from daskglm.fitting.report import Report
 
 __version__ = "0.1.0"
 __all__ = [

@@ -16,12 +16,12 @@ import click
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from daskglm import datafiles
-from daskglm.fit import ESTIMATORS
+from daskglm.estimators import datafiles
+from daskglm.estimators.feature_names import SOLVER_NAMES
+from daskglm.estimators.functional import ESTIMATORS
+from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
-from daskglm.names import SOLVER_NAMES
 from daskglm.solvers import SOLVERS
-from daskglm.svm import LinearSVC
 
 _HERE = "127.0.0.1:0"
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
@@ -87,7 +87,7 @@ def _not_blank(context: click.Context, parameter: click.Parameter, value: str | 
 
 def _check_out(out: str, *inputs: str) -> None:
     """Before the work: whether a file can be put there, and is none of those that are read."""
-    from daskglm.saving import writable
+    from daskglm.estimators.persistence import writable
 
     path = writable(out)
     folder = path.absolute().parent
@@ -138,7 +138,7 @@ def _check_out(out: str, *inputs: str) -> None:
 @click.option("--out", required=True, type=click.Path(), callback=_not_blank, help="File to save the model to.")
 def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
     """Fit a model to TRAIN (svmlight, CSV or Parquet; a file, glob or folder) and save it."""
-    from daskglm.saving import save
+    from daskglm.estimators.persistence import save
 
     if options["scheduler"] and options["workers"]:
         raise click.UsageError("--scheduler and --workers exclude each other.")
@@ -169,7 +169,7 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
     ):
         warnings.simplefilter("always", ConvergenceWarning)
         if kind == "svmlight":
-            from daskglm.svmlight import read_svmlight
+            from daskglm.data.svmlight import read_svmlight
 
             base = datafiles.base(options["zero_based"])
             X, y = read_svmlight(train, n_features=options["n_features"], dtype=options["dtype"], zero_based=base)
@@ -199,7 +199,7 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
 @click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
     """Predict with MODEL for each row of DATA, one line a row, holding one partition at a time."""
-    from daskglm.saving import load
+    from daskglm.estimators.persistence import load
 
     if proba and decision:
         raise click.UsageError("--proba and --decision exclude each other.")
@@ -230,7 +230,7 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
 @click.argument("model", type=click.Path(), callback=_not_blank)
 def info(model: str) -> None:
     """Show what MODEL is and how its fit went."""
-    from daskglm.saving import load
+    from daskglm.estimators.persistence import load
 
     fitted = load(model)
     coef = fitted.coef_

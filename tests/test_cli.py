@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
 from daskglm.cli import main
-from daskglm.saving import load
+from daskglm.estimators.persistence import load
 from tests.conftest import SHARED, make_problem
 
 
@@ -145,7 +145,8 @@ def test_parquet_folder_with_named_label(frame, tmp_path):
 
 
 def test_partitions_are_read_one_by_one(svm, tmp_path, monkeypatch):
-    from daskglm import cli, svmlight
+    from daskglm import cli
+    from daskglm.data import svmlight
 
     run("fit", svm, "--out", tmp_path / "m.json")
     events = []

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
 from daskglm.cli import main
-from daskglm.logistic import LogisticRegression
-from daskglm.saving import load, save
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.persistence import load, save
 from tests.conftest import make_problem
 
 ROOT = Path(__file__).resolve().parents[1]

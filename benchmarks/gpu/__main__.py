@@ -23,7 +23,7 @@ def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
 
     SIGINT ends it: the files then name the case that it was in.
     """
-    from daskglm.kernels import gpu
+    from daskglm.core.device import gpu
 
     try:
         gpu()

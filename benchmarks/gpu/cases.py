@@ -15,7 +15,8 @@ from benchmarks.gpu import reference
 from benchmarks.gpu.means import diagonal_metric, graph_at_once, host_cg, no_graph, unfused
 from benchmarks.gpu.measure import fitted, judged, on_device, on_device_clock, rows_of, wall
 from benchmarks.gpu.rows import SIZES, data
-from daskglm.kernels import gpu, gram_side
+from daskglm.core.device import gpu
+from daskglm.kernels import gram_side
 
 Line = dict[str, Any]
 LIBLINEAR_EPS = 0.01  # of -s 0

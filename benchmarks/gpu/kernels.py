@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 import daskglm
-from benchmarks import evaluate
 from benchmarks.gpu import reference
 from benchmarks.gpu.measure import on_device
 from benchmarks.gpu.stages.right import SHAPES, one
-from daskglm.kernels import gpu
+from benchmarks.suites import evaluate
+from daskglm.core.device import gpu
 
 ROWS = 200
 FEATURES = 5  # of fits, whose kernels for wider rows were looked at before

@@ -10,7 +10,7 @@ from typing import Any
 
 import cupy as cp
 
-from daskglm.kernels import gpu
+from daskglm.core.device import gpu
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def unfused() -> Iterator[None]:
 @contextlib.contextmanager
 def host_cg() -> Iterator[None]:
     """Conjugate gradients by CuPy operations, their scalars on the host."""
-    from daskglm.respond import Shard
+    from daskglm.worker.shard import Shard
 
     with _patched(Shard, "solves_balls", False):
         yield

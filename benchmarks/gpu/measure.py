@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import daskglm
-from benchmarks.evaluate import objective
-from daskglm.kernels import gpu
+from benchmarks.suites.evaluate import objective
+from daskglm.core.device import gpu
 
 BLOCK_ROWS = 1 << 17
 CALLS = 10  # in a graph

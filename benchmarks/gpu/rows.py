@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.problems import GRAIN, N_FEATURES, higgs_like_rows
-from benchmarks.sdca.data import epsilon_like, rcv1_like
+from benchmarks.datasets.problems import GRAIN, N_FEATURES, higgs_like_rows
+from benchmarks.datasets.snap_ml import epsilon_like, rcv1_like
 
 SIZES = {"higgs": 11_000_000, "rcv1": 20_242, "epsilon": 400_000}
 QUICK = {"higgs": 400, "rcv1": 60, "epsilon": 20}

@@ -29,9 +29,9 @@ import daskglm
 from benchmarks.soak.fits import LOSSES, SOLVERS, draw, fit
 from benchmarks.soak.processes import FAULTS, Processes
 from benchmarks.soak.record import Recorder, flatness, plot
-from daskglm.engine import Local
-from daskglm.inputs import partitions
-from daskglm.messages import HessianVector, Problem
+from daskglm.core.requests import HessianVector, Problem
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
 
 HANGING_SECONDS = 900.0  # after which a fit is held to hang: the stacks are written and the process ends
 GIVEN_BACK_SECONDS = 60.0  # within which what a killed client left has to be gone
@@ -46,8 +46,8 @@ OUT = Path(__file__).resolve().parents[1] / "results" / "soak"
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, show_default="benchmarks/results/soak")
 def main(minutes: float, seed: int, sample: float, out: Path) -> None:
     """Run."""
-    from benchmarks.one import surroundings
-    from benchmarks.runner import commit
+    from benchmarks.suites.runner import commit
+    from benchmarks.suites.single_run import surroundings
 
     out.mkdir(parents=True, exist_ok=True)
     file = out / "soak.jsonl"
@@ -174,7 +174,7 @@ def _sessions(dask_worker: Any = None) -> list[str]:
     """On a worker: the sessions that it has."""
     import sys
 
-    module = sys.modules.get("daskglm.sessions")
+    module = sys.modules.get("daskglm.engines.worker_session")
     return [] if module is None else list(module._sessions.get(dask_worker, {}))
 
 

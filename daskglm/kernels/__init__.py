@@ -6,59 +6,19 @@ needed, since it needs CuPy.
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 from typing import Any
 
-from daskglm.kernels import host
-from daskglm.kernels.host import Pattern
+from daskglm.core.device import gpu, on_device
+from daskglm.kernels import cpu as host
+from daskglm.kernels.cpu import Pattern
 
-__all__ = ["Pattern", "for_rows", "gpu", "gram_side", "home_of", "on_device", "to_host"]
-
-DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
-
-
-def on_device(X: Any) -> bool:
-    """Whether X is an array, matrix or frame in the memory of a GPU."""
-    return type(X).__module__.split(".")[0] in DEVICE_PACKAGES or type(X).__module__.startswith("daskglm.kernels.cuda.")
-
-
-def gpu() -> Any:
-    """The home of rows on a GPU.
-
-    Raises
-    ------
-    RuntimeError
-        Where CuPy is not installed, or finds no driver or device: says which, and what to do. Errors of importing the
-        kernels themselves are raised as they are.
-    """
-    try:
-        count = importlib.import_module("cupy").cuda.runtime.getDeviceCount()
-    except ImportError as error:
-        raise RuntimeError(
-            f"device='cuda' needs CuPy and the CUDA libraries ({error}): install daskglm[cuda13] or daskglm[cuda12], "
-            "after your driver's CUDA version"
-        ) from error
-    except Exception as error:  # CuPy raises its own kinds for a missing driver and for a missing device
-        raise RuntimeError(
-            f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); check nvidia-smi, or use "
-            "device='cpu'"
-        ) from error
-    if not count:
-        raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
-    return importlib.import_module("daskglm.kernels.cuda")
+__all__ = ["Pattern", "for_rows", "gram_side", "home_of"]
 
 
 def home_of(X: Any) -> Any:
     """The home of rows: `host` or `cuda`."""
     return gpu() if on_device(X) else host
-
-
-def to_host(array: Any) -> Any:
-    """An array in this process's memory: itself, or a copy of what is on a device."""
-    if not on_device(array):
-        return array
-    return array.to_numpy() if hasattr(array, "to_numpy") else array.get()
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:

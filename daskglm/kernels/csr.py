@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.compiled import compiled
-from daskglm.losses import tile
+from daskglm.losses.base import tile
+from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
 CANCELS = 4.0 * 2.0**-53  # what each entry of a row may be off by in a distance that is put together from its entries
@@ -181,7 +181,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
+    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns, moment."""
     data, indices, indptr = X
     d, last, whole = len(centre), len(data) - 1, 0.0
     for c in centre:

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.compiled import compiled
+from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
-from daskglm.kernels.vectors import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
-from daskglm.losses import tile
+from daskglm.kernels.simd import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
+from daskglm.losses.base import tile
+from daskglm.system.compiled import compiled
 
 TILE_BYTES = 64 * 1024
 MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
 NARROW_BYTES = 256  # rows up to which several are taken at once, and the next tile fetched while this one is worked on;
 # longer ones are read faster one by one, in order
-SUMMED_ROWS = 1024  # whose gradients are added up before they are added to all others; see `bounds`
 EXACT_BYTES = 1 << 20  # of rows made float64 at a time for an exact Gram, which stay in the second-level cache
 LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
 
@@ -200,7 +200,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `messages.Spread` asks for over [start, stop): sums, columns, moment."""
+    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns, moment."""
     d = X.shape[1]
     for i in range(start, stop):
         square = 0.0

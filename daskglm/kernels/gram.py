@@ -15,9 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from daskglm.compiled import compiled
-from daskglm.kernels.columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
-from daskglm.kernels.vectors import (
+from daskglm.kernels.simd import (
     VECTOR_BYTES,
     WIDE_REGISTERS,
     address,
@@ -29,6 +27,8 @@ from daskglm.kernels.vectors import (
     numbers,
     whole,
 )
+from daskglm.kernels.simd_columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
+from daskglm.system.compiled import compiled
 
 SHORT_BYTES = 256  # of a row, up to which rows become columns
 SHORT_TILE, MOST_ROWS = 32 * 1024, 512  # bytes and rows of a tile of them, which stays in the first-level cache

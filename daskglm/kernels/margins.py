@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.compiled import compiled
-from daskglm.losses import tile
+from daskglm.losses.base import tile
+from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
 

@@ -5,7 +5,7 @@ Takes the place of SciPy's `has_canonical_format`, which follows the indices of 
 
 from __future__ import annotations
 
-from daskglm.compiled import compiled
+from daskglm.system.compiled import compiled
 
 FAULTY, IN_RANGE, CANONICAL = 0, 1, 2
 

@@ -21,7 +21,7 @@ import dask
 from daskglm.launch import addresses, machine, ssh, tls
 from daskglm.launch.processes import Processes, address_in, ending_in_order, scheduler_file
 from daskglm.launch.ready import wait_until_ready
-from daskglm.topology import read_topology
+from daskglm.system.topology import read_topology
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 STAY = 0.5

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daskglm.topology import Node, Topology
+from daskglm.system.topology import Node, Topology
 
 MEMORY_SHARE = 0.9  # of the machine's memory that workers may take; the rest is the system's and the scheduler's
 MOST_A_PROCESSOR = 16  # workers, or threads of one: more only wait for each other; a typing error may be 1000000

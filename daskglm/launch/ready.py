@@ -9,9 +9,9 @@ from pathlib import Path
 import dask
 import numpy as np
 
+from daskglm.fitting.config import Settings
+from daskglm.fitting.runner import train
 from daskglm.launch import tls
-from daskglm.settings import Settings
-from daskglm.training import train
 
 POLL_SECONDS = 0.2
 ROWS = 64  # of each partition of the fit that tries the cluster, two partitions a thread

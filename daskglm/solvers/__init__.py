@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from daskglm.arguments import check_choice
-from daskglm.objective import Point
-from daskglm.report import Reason
+from daskglm.core.arguments import check_choice
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Point
 from daskglm.solvers.gradient_descent import check as check_gd
 from daskglm.solvers.gradient_descent import gradient_descent
+from daskglm.solvers.hybrid import lbfgs_then_tron, sdca_then_newton
 from daskglm.solvers.newton import newton
 from daskglm.solvers.sdca import check as check_sdca
-from daskglm.solvers.staged import lbfgs_then_tron, sdca_then_newton
 from daskglm.solvers.tron import tron
 
 Solver = Callable[..., Generator[Point, None, Reason]]

@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 import numpy as np
 
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Objective, Point
 
 LARGEST_LOG_ODDS = -math.log(np.finfo(float).eps)  # 36: a row's logistic loss is then the rounding of 1
 

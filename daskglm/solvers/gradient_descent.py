@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.arguments import is_number, shown
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.arguments import is_number, shown
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.linear import backtrack
 
 WINDOW = 10  # values a non-monotone step may rise above: the last so many

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.linear import Pair, backtrack, inverse_times, pair_of
 
 MEMORY = 10  # pairs

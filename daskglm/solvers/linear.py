@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from daskglm.kernels import gpu, on_device, to_host
-from daskglm.messages import CollectiveLost
-from daskglm.objective import Objective, Point
+from daskglm.core.device import gpu, on_device, to_host
+from daskglm.core.requests import CollectiveLost
+from daskglm.objectives.primal import Objective, Point
 
 FLAT = 1e-16  # curvature along a direction, relative to its square, that counts as none
 ARMIJO = 1e-4  # share of the predicted decrease that must be real

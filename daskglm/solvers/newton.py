@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, newton_step, pair_of
 
 ROWS_A_FEATURE = 20  # of the first sample

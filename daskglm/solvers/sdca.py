@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.arguments import check_choice, check_flag, check_whole
-from daskglm.dual import Dual
-from daskglm.messages import Plan, Totals
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.arguments import check_choice, check_flag, check_whole
+from daskglm.core.outcome import Reason
+from daskglm.core.requests import Plan, Totals
+from daskglm.objectives.dual import Dual
+from daskglm.objectives.primal import Objective, Point
 
 AGGREGATIONS = ("auto", "adaptive", "safe", "search")
 PARTITIONINGS = ("dynamic", "static", "wild")
@@ -62,7 +62,7 @@ def sdca(
         that the dual cannot fall. "search": sigma' = 1 among workers, then the best combination of the sum of changes
         and the previous step. "auto": "adaptive" until a round lowers the gap by less than half, then "search".
     partitions, nodes, threads, bucket_size, local_epochs
-        See `messages.Plan`; per worker.
+        See `requests.Plan`; per worker.
     shrinking : bool
         Pass over rows that rest at a bound (hinge, squared hinge).
     random_state : int

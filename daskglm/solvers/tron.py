@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.objective import Objective, Point
-from daskglm.report import Reason
+from daskglm.core.outcome import Reason
+from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.linear import BallStep, Diagonal, Full, Metric, ball_step, cg_in_ball
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30

@@ -20,7 +20,7 @@ import click
 
 from daskglm.launch import addresses, machine, tls
 from daskglm.launch.ready import wait_until_ready
-from daskglm.topology import read_topology
+from daskglm.system.topology import read_topology
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

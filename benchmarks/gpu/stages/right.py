@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from benchmarks.gpu import reference
 from benchmarks.gpu.lines import Lines
-from daskglm.kernels import gpu, gram_side
+from daskglm.core.device import gpu
+from daskglm.kernels import gram_side
 
 ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700

@@ -12,19 +12,20 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from benchmarks.datasets.snap_ml import epsilon_like, rcv1_like
 from benchmarks.gpu.lines import Lines
 from benchmarks.gpu.means import graph_at_once, no_graph
 from benchmarks.gpu.measure import enqueueing, on_device, on_device_clock, rows_of, wall
 from benchmarks.gpu.rows import QUICK, SIZES, higgs
-from benchmarks.sdca.data import epsilon_like, rcv1_like
-from daskglm.blocks import Place, to_block
-from daskglm.engine import Local
-from daskglm.kernels import gpu, gram_side, to_host
-from daskglm.losses import LOSSES
-from daskglm.messages import Problem
-from daskglm.objective import Objective
-from daskglm.placing import Where
+from daskglm.core.device import gpu, to_host
+from daskglm.core.requests import Problem
+from daskglm.data.blocks import Place, to_block
+from daskglm.engines.local import Local
+from daskglm.kernels import gram_side
+from daskglm.losses.base import LOSSES
+from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear import Diagonal, ball_step
+from daskglm.worker.device_placement import Where
 
 TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
 EPSILON_PART = 4  # of epsilon's rows

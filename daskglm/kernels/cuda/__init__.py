@@ -51,7 +51,7 @@ def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Up
     Parameters
     ----------
     raw : ndarray, or tuple of data, indices and indptr
-        As `host.for_rows` gives them.
+        As `cpu.for_rows` gives them.
     share : float
         Part of the rows to keep on the device; if not all, the others are streamed through two buffers of `buffer`
         bytes.

@@ -19,8 +19,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from daskglm.core.requests import CollectiveLost
 from daskglm.kernels.cuda.memory import pinned
-from daskglm.messages import CollectiveLost
 
 PATIENCE = 30.0  # seconds that ranks may lag behind each other; a chunk over 140 GB of rows takes half a second
 DRAIN = 10.0  # seconds that a stream may take to end after an abort, which makes NCCL's kernels return
@@ -43,7 +43,7 @@ def library() -> ModuleType:
     if not nccl.available:
         raise RuntimeError(
             "collective='nccl' needs the library NCCL, and CuPy finds none: install nvidia-nccl-cu13 or "
-            "nvidia-nccl-cu12, after your driver's CUDA version, or set daskglm.collective to None"
+            "nvidia-nccl-cu12, after your driver's CUDA version, or set daskglm.engines.collective to None"
         )
     found: ModuleType = nccl
     return found

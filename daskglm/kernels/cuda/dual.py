@@ -15,7 +15,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.facts import Facts
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Committed, DualLine, DualRound, DualValue, Plan, Totals
 from daskglm.kernels.cuda import csr, dense, streamed
 from daskglm.kernels.cuda import margins as row_kernels
 from daskglm.kernels.cuda.launch import (
@@ -31,7 +32,6 @@ from daskglm.kernels.cuda.launch import (
     processors,
     real,
 )
-from daskglm.messages import Committed, DualLine, DualRound, DualValue, Plan, Totals
 
 ALONG = 7  # sums of dual_along
 TEAMS = 8  # for each multiprocessor, in all partitions

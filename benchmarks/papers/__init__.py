@@ -1,0 +1,1 @@
+"""Tables and figures of the three papers that daskglm stands on."""

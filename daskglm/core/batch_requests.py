@@ -1,0 +1,115 @@
+"""Requests about many problems at once: the columns of one W, each with its class, its fold and its C.
+
+Like those of `messages`, they are frozen, picklable and complete, and replies are dictionaries of sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class EvaluateMany:
+    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1 pass.
+
+    Parameters
+    ----------
+    classes : tuple
+        Positive labels; empty: a regression.
+    of : (P,) array
+        Index into `classes` of each problem.
+    fold : (P,) array
+        Fold that is held out of each problem; -1: none.
+    gram : tuple of int
+        Problems whose Gram is wanted.
+    by_group : bool
+        Whether gradients and Grams come by group of rows, instead of over the rows that are trained on.
+    part : tuple (every, first)
+        Of the tiles of rows, visit each `every`-th beginning with number `first`.
+    anchors : (Q, size) array, optional
+        Points that margins are compared with.
+    anchor : (P,) array, optional
+        Which of them each problem's margins are compared with.
+    score : bool
+        Whether rows held out are all that is asked for: values, zero for other groups, and counts.
+    exact : bool
+        Whether Grams are summed in float64, whatever the dtype of the rows.
+
+    Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
+    ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
+    that of the anchor) ** `summation.MOMENT`, grams (groups or 1, Grams, size, size).
+    Of wide sparse rows there are no moments and Grams.
+    """
+
+    W: np.ndarray
+    of: np.ndarray
+    fold: np.ndarray
+    classes: tuple[Any, ...] = ()
+    gram: tuple[int, ...] = ()
+    by_group: bool = False
+    part: tuple[int, int] = (1, 0)
+    anchors: np.ndarray | None = None
+    anchor: np.ndarray | None = None
+    score: bool = False
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class WeighGroups:
+    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups, classes). 0 passes."""
+
+    classes: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ScoreHeldOut:
+    """What is needed to score models on the rows that their folds hold out. 1 pass.
+
+    Parameters
+    ----------
+    W : (folds, models, K, d or with intercept d + 1) array
+        Several models for each fold, of K = 1 problem for two classes, else one per class.
+    classes : tuple
+        All labels, in order.
+    gather : bool
+        Whether the decision values themselves are wanted.
+
+    Reply: counts (folds, models, classes, classes), numbers of rows by true and predicted class, weights, the same sums
+    of row weights, and losses (folds, models), weighted sums of -log of the probability of the true class, which is
+    clipped as scikit-learn's `log_loss` does. With `gather` instead values: `GatheredRows`.
+    """
+
+    W: np.ndarray
+    classes: tuple[Any, ...]
+    gather: bool = False
+
+
+@dataclass(frozen=True)
+class GatheredRows:
+    """Rows that were gathered, in runs; adding joins the runs.
+
+    `runs` maps (partition, first row of a block, first row in it, fold) to classes (n,) as numbers, weights (n,) and
+    decision values (n, models, K). Its order is that of the user's data, whichever workers answered.
+    """
+
+    runs: dict[tuple[int, int, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+    def __add__(self, other: GatheredRows) -> GatheredRows:
+        return GatheredRows(self.runs | other.runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for run in self.runs.values() for array in run)
+
+    def of(self, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Classes, weights and decision values of all rows that a fold holds out, in order; at least one run."""
+        runs = [self.runs[key] for key in sorted(self.runs) if key[3] == fold]
+        codes, weights, values = (np.concatenate(parts) for parts in zip(*runs, strict=True))
+        return codes, weights, values
+
+
+JointRequest = EvaluateMany | WeighGroups | ScoreHeldOut

@@ -1,0 +1,51 @@
+"""What a solver reports: a record of each iteration, and why it stopped."""
+
+from __future__ import annotations
+
+import enum
+from typing import TypedDict
+
+
+class Reason(enum.Enum):
+    """Why a solve ended; the value is the sentence that users read."""
+
+    CONVERGED = "the bound on relative suboptimality fell to tol"
+    COEFFICIENTS = "the bound on the relative error of the coefficients fell to tol"
+    SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
+    SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
+    SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
+    ONE_SIDE = "all weight is on one side, to which every row is given"
+    SEPARABLE = "the classes are linearly separable: without a penalty there is no optimum, coefficients grow for ever"
+    NO_PROGRESS = "no step lowers the objective further in floating point"
+    STALLED = "the duality gap falls no further: columns of X have large means or very unlike scales, or tol is small"
+    MAX_ITER = "max_iter iterations were made"
+    CALLBACK = "the callback asked to stop"
+    NOT_FINITE = "the objective is not finite: values are too large"
+
+    @property
+    def converged(self) -> bool:
+        """Whether a stopping rule was met, as against running out of iterations or of precision."""
+        return self in (
+            *(Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE),
+            *(Reason.COEFFICIENTS, Reason.ONE_SIDE),
+        )
+
+
+class Iteration(TypedDict):
+    """One accepted point. Counters run from the start of the solve; `step` is the norm of the change of w.
+
+    `estimated` marks an objective and a gap summed over margins met on the way ("sdca"), as against evaluated ones.
+    `solver` names who made the point where two solvers take turns.
+    """
+
+    iteration: int
+    objective: float
+    relative_gap: float
+    gradient_norm: float
+    step: float
+    estimated: bool
+    solver: str
+    passes: float
+    rounds: int
+    bytes: int
+    seconds: float

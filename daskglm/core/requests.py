@@ -1,0 +1,319 @@
+"""What the solver side may ask of the data side, and how partial answers add up.
+
+Requests are frozen, picklable and complete: a token names what a block may still remember, the vectors beside it
+rebuild it where it was forgotten. Replies are dictionaries of sums; `rows` counts the rows of X that were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.batch_requests import GatheredRows, JointRequest
+
+Totals = dict[str, Any]
+
+
+class CollectiveLost(RuntimeError):
+    """A sum over devices did not come to its end; what it was for can be had by rounds."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which rows are trained on and held out in each fold; groups of rows have the same role in all folds.
+
+    Parameters
+    ----------
+    key : str
+        Names this division: equal keys, equal divisions.
+    roles : tuple of tuples of int
+        For each group and fold: 0 trained on, 1 held out, 2 neither.
+    seed : int, optional
+        Rows are dealt to groups at random, class by class within each run of rows that was loaded together.
+    groups : (n,) array, optional
+        Group of each row of data in memory, in their order, where they are not dealt.
+    """
+
+    key: str
+    roles: tuple[tuple[int, ...], ...] = field(compare=False)
+    seed: int | None = field(default=None, compare=False)
+    groups: np.ndarray | None = field(default=None, compare=False)
+
+
+def roles_of(folds: Folds | None) -> np.ndarray:
+    """Roles (groups, folds + 1): the last column, which fold -1 means, trains on all rows."""
+    roles = np.zeros((1, 0), np.int8) if folds is None else np.array(folds.roles, np.int8)
+    return np.concatenate([roles, np.zeros((len(roles), 1), np.int8)], axis=1)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What turns stored labels into targets and row weights.
+
+    Parameters
+    ----------
+    code : int
+        Loss, see `losses.LOSSES`.
+    positive : object
+        Label that becomes +1, all others -1; None for a regression.
+    class_weight : tuple of (label, float) pairs
+        Factors of the row weights by label.
+    centre : int, optional
+        A smoothed hinge has its proximal term around the dual variables of this state; see `losses.smoothed_hinge`.
+    folds : Folds, optional
+        Divides the rows.
+    fold : int, optional
+        Rows that this fold does not train on have weight zero; None: all are trained on.
+    """
+
+    code: int
+    positive: Any = None
+    class_weight: tuple[tuple[Any, float], ...] = ()
+    centre: int | None = None
+    folds: Folds | None = None
+    fold: int | None = None
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass.
+
+    Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved` is true.
+    `beside` is another token whose margins are still wanted. `exact`: the Gram is summed in float64, whatever the dtype
+    of the rows.
+    """
+
+    w: np.ndarray
+    token: int
+    gram: bool = False
+    diagonal: bool = False
+    keep: bool = True
+    curved: bool = False
+    beside: int | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class HessianVector:
+    """Hessian of the loss at a point times v. Reply: product. 1 pass."""
+
+    v: np.ndarray
+    at: tuple[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far rows lie from a centre (d,). Reply: sums, columns (d,) and moment. 1 pass.
+
+    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `summation.MOMENT`, and `moment` of
+    (|x - centre| / scale) ** `summation.MOMENT`. Only for rows in host memory.
+    """
+
+    centre: np.ndarray
+    scale: float
+
+
+@dataclass(frozen=True)
+class InBall:
+    """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the rows' device.
+
+    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric` is the diagonal of
+    M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields of `linear.BallStep`, of several
+    devices by the first. 1 pass per product. Only for engines with `solves_balls`; raises CollectiveLost where devices
+    that solve it together do not end.
+    """
+
+    at: tuple[int, np.ndarray]
+    gradient: np.ndarray
+    metric: np.ndarray
+    radius: float
+    scale: float
+    penalised: np.ndarray
+
+
+@dataclass(frozen=True)
+class OnHull:
+    """Loss on affine combinations of evaluated points and the constant margin. 0 passes.
+
+    `coefficients` (m, k + 1): row m asks for the margins sum_j c_j z_j + c_k. Reply: values (m,), slopes (m, k + 1)
+    and hessians (m, k + 1, k + 1), derivatives in the coefficients.
+    """
+
+    points: tuple[tuple[int, np.ndarray], ...]
+    coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Names a state of all dual variables and carries what rebuilds it.
+
+    Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last round) + c2 (previous
+    step), `commit` being (c1, c2); blocks already there stay; all others start again from alpha = -slope(y, X w + b),
+    or where w is None, or not to be trusted, from zero.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the losses.
+    bias, offset : float
+        Value of the constant feature that stands for the intercept (0: none), and what is added to margins besides.
+    keep : bool
+        Whether this step is kept, to be searched along after the next round.
+    trust : bool
+        Whether w is good enough to take dual variables from it.
+    own : array, optional
+        X' C alpha of that state, for rows that are all there are, in the memory of who asks.
+    """
+
+    number: int
+    before: int | None
+    commit: tuple[float, float]
+    w: np.ndarray | None
+    C: float
+    bias: float = 0.0
+    offset: float = 0.0
+    keep: bool = False
+    trust: bool = True
+    own: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a worker goes about its local epochs.
+
+    Parameters
+    ----------
+    partitioning : {"dynamic", "static", "wild"}
+        Whether buckets are dealt anew to threads at each epoch, once for all, or share one vector without locks.
+    partitions : int, optional
+        Parts, each with a replica of the shared vector, into which the rows of a group are dealt; default: threads.
+    nodes : int, optional
+        Groups of threads, each with rows of its own; default: NUMA nodes.
+    threads : int, optional
+        Default: those of the worker.
+    bucket : int, optional
+        Rows of a bucket; default: by the rule of the Snap ML paper.
+    epochs : int
+        Local epochs of a round.
+    shrink : bool
+        Whether to pass over rows that rest at a bound.
+    """
+
+    partitioning: str = "dynamic"
+    partitions: int | None = None
+    nodes: int | None = None
+    threads: int | None = None
+    bucket: int | None = None
+    epochs: int = 1
+    shrink: bool = False
+
+
+@dataclass(frozen=True)
+class DualRound:
+    """Local epochs of dual coordinate ascent from the shared vector v (d + 1,). 1 pass per epoch.
+
+    `seed` is that of the fit and the number of the round. `outer` is the sigma' of CoCoA among groups of threads,
+    `inner` that among the partitions of a group. Reply:
+    own = X' C alpha at the committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
+    groups' |change|^2; inner (2,), see `local_epochs.Run`; and without C: before and after, the conjugates of both
+    states, loss and gap, summed over the margins met on the way.
+    """
+
+    state: Committed
+    v: np.ndarray
+    plan: Plan
+    seed: tuple[int, int]
+    outer: float
+    inner: float
+
+
+@dataclass(frozen=True)
+class DualLine:
+    """Conjugates along alpha + c1 (change of the last round) + c2 (previous step). 0 passes.
+
+    `coefficients` (m, 2). Reply: values (m,), slopes (m, 2) and hessians (m, 2, 2).
+    """
+
+    state: Committed
+    coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class DualTotals:
+    """What certifies the committed state, and margins X v, without intercept, left under `token`. 1 pass.
+
+    Reply: own = X' C alpha (d + 1,), read from the rows where `anew`, else as its changes have added up; and by
+    `side`: None nothing; True the part of the rows with y > 0; False X' C (last entry: the sum of C s a, or of C s).
+    """
+
+    state: Committed
+    v: np.ndarray
+    token: int
+    side: bool | None = None
+    anew: bool = True
+
+
+@dataclass(frozen=True)
+class DualValue:
+    """Conjugates with the variables of positive and negative rows scaled, or all shifted (regression). 0 passes."""
+
+    state: Committed
+    positive: float = 1.0
+    negative: float = 1.0
+    shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class DualShape:
+    """How a plan divides the rows. Reply: groups and partitions, counted over all workers. 0 passes."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class DualSave:
+    """Write the dual variables of the committed state to files in a folder. 0 passes."""
+
+    state: Committed
+    folder: str
+
+
+@dataclass(frozen=True)
+class DualLoad:
+    """Read the dual variables that are to be the committed state. Reply: own = X' C alpha (d + 1,). 1 pass."""
+
+    state: Committed
+    folder: str
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Another request, asked of a random part of the rows: `fraction` of each block, the same rows for one seed.
+
+    Rows are drawn evenly over each block, one at random of every 1 / fraction, so that sorted data are met at all
+    their places. Reply: that of the request, for these rows. `fraction` passes for one pass.
+    """
+
+    request: Evaluate | HessianVector | OnHull
+    fraction: float
+    seed: int
+
+
+DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
+Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRequest | JointRequest
+
+
+def add(parts: list[Totals]) -> Totals:
+    """Sum replies key by key, in the order given: the same order gives the same bits. Some may lack a key."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: reduce(np.add, [part[key] for part in parts if key in part]) for key in keys}
+
+
+def size_of(totals: Totals) -> int:
+    """Bytes of the arrays in a reply."""
+    return sum(value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows)))

@@ -1,0 +1,76 @@
+"""Whether data fit into memory: what they take, by their shape or by the partitions that have been read, and what is.
+
+Nothing is refused that is merely tight: only data of which it is clear that they cannot be there all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dask
+
+from daskglm.data.blocks import Block
+from daskglm.data.partitions import Partitions, check_widths
+from daskglm.system.memory import memory_of_machine
+
+BESIDE = 1.1  # what a fit takes over what its rows take
+SAMPLE, LEAST = 20, 3  # a twentieth of the partitions, and no less than three, tell the size of all
+
+
+def sample_of(partitions: int) -> int:
+    """How many partitions are read before the size of all is estimated."""
+    return max(LEAST, partitions // SAMPLE)
+
+
+def check_room(needed: float, there: int, whose: str, *, taken: int = 0, read: tuple[int, int] | None = None) -> None:
+    """Raise MemoryError where data are larger than memory.
+
+    Parameters
+    ----------
+    needed : float
+        Bytes of all rows.
+    there : int
+        Bytes of memory; 0: no limit is known.
+    whose : str
+        Memory.
+    taken : int
+        Bytes of it that are in use by other things than the rows.
+    read : tuple of int, optional
+        Partitions that have been read to estimate `needed`, and how many there are.
+    """
+    if not there or BESIDE * needed <= there - taken:
+        return
+    how = "" if read is None else f" (estimated from {read[0]} of {read[1]} partitions)"
+    left = f", of which {_gib(taken)} are in use" if taken else ""
+    raise MemoryError(
+        f"the data need {_gib(BESIDE * needed)} of memory{how}: {_gib(needed)} of rows, and a tenth beside them; "
+        f"{whose} {_gib(there)}{left}. Take more or larger workers, or float32 rows, or out_of_core=True to read "
+        "them at every pass"
+    )
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.3g} GiB"
+
+
+def load_here(data: Partitions) -> list[Block]:
+    """Load data in this process, unless they cannot fit."""
+    if data.arrays is not None:
+        return data.load()
+    # not what is left: chunks of an array in memory are views of it, and take nothing more
+    there, whose = memory_of_machine(), "this machine has"
+    if data.nbytes is not None:
+        check_room(data.nbytes, there, whose)
+    first = sample_of(len(data.lazy))
+    if data.nbytes is not None or len(data.lazy) <= first:
+        return data.load()
+    blocks = _compute(data.lazy[:first])
+    mean = sum(block.facts.nbytes for block in blocks) / first
+    check_room(mean * len(data.lazy), there, whose, read=(first, len(data.lazy)))
+    blocks += _compute(data.lazy[first:])
+    check_widths([(block.facts.n_rows, block.facts.n_features) for block in blocks])
+    return blocks
+
+
+def _compute(lazy: Sequence[object]) -> list[Block]:
+    return list(dask.compute(*lazy))

@@ -1,0 +1,353 @@
+"""What users hold, as partitions of rows: NumPy, SciPy, pandas, dask arrays and dataframes, lists of delayed blocks.
+
+`partitions` checks everything that can be known without touching data and returns either the data themselves or one
+lazy `to_block` per partition. Nothing is computed here, except a y that is lazy while X is in memory, and lengths of
+collections that are cut differently at rows that are not known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.arguments import shown
+from daskglm.core.device import to_host
+from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length, unbundle
+from daskglm.data.blocks import Block, to_block, with_order
+from daskglm.data.containers import is_future, plain
+from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
+from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
+
+logger = logging.getLogger("daskglm")
+
+NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features where known.
+
+    `nbytes` is what lazy rows will take, where their shape tells.
+    """
+
+    arrays: tuple[Any, Any, Any] | None
+    lazy: list[Any]
+    columns: tuple[str, ...] | None
+    collections: tuple[Any, ...] = ()
+    classify: bool = True
+    nbytes: int | None = None
+
+    @property
+    def width(self) -> int | None:
+        """Number of features, where it is known before anything is loaded."""
+        if self.columns is not None:
+            return len(self.columns)
+        X = self.collections[0] if self.arrays is None and self.collections else (self.arrays or (None,))[0]
+        return int(X.shape[1]) if X is not None and not is_delayed(X) and len(X.shape) == 2 else None
+
+    def load(self) -> list[Block]:
+        """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
+        if self.arrays is not None:
+            place = Place(None, self.columns)
+            return [to_block(*self.arrays, place=place, classify=self.classify)]
+        import dask
+
+        blocks = list(dask.compute(*self.lazy))
+        check_widths([(block.facts.n_rows, block.facts.n_features) for block in blocks])
+        return blocks
+
+    def split(self, pieces: int) -> list[Any]:
+        """Cut rows in memory into runs of about equal length, each with the number of its first row."""
+        assert self.arrays is not None
+        X, y, weight = self.arrays
+        if is_sparse(X):
+            check_csr(X, Place())  # before SciPy follows its indices
+        cuts = np.linspace(0, X.shape[0], pieces + 1).astype(int)
+        runs = [slice(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
+        return [(run.start, _rows(X, run), _rows(y, run), _rows(weight, run)) for run in runs]
+
+    def from_futures(self, futures: list[Any]) -> list[Any]:
+        """Lazy blocks of runs that `split` made and a client has scattered."""
+        import dask
+
+        make = dask.delayed(_block_of_run)
+        return [make(future, self.columns, self.classify) for future in futures]
+
+
+def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> Partitions:
+    """Bring X, y and weights into partitions that belong together.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix, DataFrame, dask array or dataframe, or list of delayed blocks
+    y : (n,) matching container, or the name of a column of a frame
+    sample_weight : (n,) matching container, name of a column, or None
+    classify : bool
+        Whether y are labels.
+
+    Raises
+    ------
+    ValueError
+        Where X, y and weights do not fit together, before anything is scheduled.
+    """
+    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+    for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+        refuse_masked(values, name, Place())
+        if is_delayed(values):
+            raise TypeError(
+                f"{name} is one delayed object, of unknown length: give lists of delayed blocks, X=[X] and y=[y]"
+            )
+        if is_dask(values) and not (is_frame(values) or hasattr(values, "numblocks")):
+            raise TypeError(f"{name} is a dask {type(values).__name__}: give a dask array or dataframe")
+    if is_dask(X):
+        return (_from_frame if is_frame(X) else _from_array)(X, y, sample_weight, classify)
+    if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
+        return _from_delayed(X, y, sample_weight, classify)
+    if isinstance(X, str):
+        raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
+    if is_sparse(X):
+        if getattr(X, "format", None) != "csr":
+            logger.info("X is %s; converted to CSR once", getattr(X, "format", type(X).__name__).upper())
+        X = to_csr(X, Place())
+    columns = None
+    if hasattr(X, "columns"):
+        (y, sample_weight), X = _take_columns(X, y, sample_weight)
+        columns = tuple(map(str, X.columns))
+    elif not hasattr(X, "shape"):
+        X = np.asarray(X)
+    _refuse_names({"y": y, "sample_weight": sample_weight}, X)
+    y, sample_weight = (value.compute() if is_dask(value) else value for value in (y, sample_weight))
+    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        if values is not None and np.shape(values)[:1] != X.shape[:1]:
+            same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
+    return Partitions((X, y, sample_weight), [], columns, classify=classify)
+
+
+def _refuse_columns(columns: list[Any]) -> None:
+    """Raise for names of columns that stand for more than one, and, as scikit-learn does, for strings among others."""
+    if len(set(columns)) < len(columns):
+        twice = sorted({repr(name) for name in columns if columns.count(name) > 1})
+        raise ValueError(f"X has more than one column of the name {', '.join(twice)}: rename or drop one of each")
+    kinds = sorted({type(name).__qualname__ for name in columns})
+    if len(kinds) > 1 and "str" in kinds:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your input has "
+            f"{kinds} as feature name / column name types. Convert them: X.columns = X.columns.astype(str)"
+        )
+
+
+def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
+    """Raise ValueError for a name of a column where X has none."""
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise ValueError(f"{name}={values!r} would name a column, but X is a {type(X).__name__}, without columns")
+
+
+def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
+    """Raise ValueError unless all partitions with rows, given as (rows, columns) in order, are equally wide."""
+    filled = [(i, width) for i, (rows, width) in enumerate(sizes) if rows]
+    for i, width in filled:
+        if width != filled[0][1]:
+            raise ValueError(f"partition {filled[0][0]} has {filled[0][1]} columns but partition {i} has {width}")
+
+
+def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
+    """Names of the features of a frame whose column names are all strings, as scikit-learn keeps them."""
+    if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
+        return None
+    _refuse_columns(list(X.columns))
+    used = {value for value in (y, sample_weight) if isinstance(value, str)}
+    names = [name for name in X.columns if name not in used]
+    return np.asarray(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def _block_of_run(run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | None, classify: bool) -> Block:
+    first_row, X, y, weight = run
+    return to_block(X, y, weight, place=Place(None, columns, first_row), classify=classify)
+
+
+# ---------------------------------------------------------------------------- frames
+def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
+    given = {"y": y, "sample_weight": weight}
+    named = {name: value for name, value in given.items() if isinstance(value, str)}
+    _have_columns(X, named.values())
+    features = [name for name in X.columns if name not in named.values()]
+    for name in features:
+        dtype = X.dtypes[name]
+        refuse_no_numbers(dtype, f"column {name!r}")
+    beside = {}
+    for name, values in given.items():
+        if values is None or name in named:
+            continue
+        if not is_dask(values):
+            raise ValueError(
+                f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a "
+                f"{type(values).__name__}: give {name} as a dask collection with the same partitions, or as the name "
+                "of a column"
+            )
+        beside[name] = _one_column(values, name)
+    columns = tuple(map(str, features))
+    make, parts = _maker(), bundles(X, beside)
+    lazy = [
+        make(part, place=Place(i, columns), classify=classify, features=features, named=named)
+        for i, part in enumerate(parts)
+    ]
+    return Partitions(None, lazy, columns, tuple(v for v in (X, y, weight) if is_dask(v)), classify)
+
+
+def _have_columns(X: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in X.columns:
+            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
+
+
+def _take_columns(X: Any, *named: Any) -> tuple[list[Any], Any]:
+    """Values of the columns that are given by name, and the frame without them."""
+    names = [value for value in named if isinstance(value, str)]
+    _have_columns(X, names)
+    return [X[value] if isinstance(value, str) else value for value in named], X.drop(columns=names)
+
+
+def _one_column(values: Any, name: str) -> Any:
+    """Lazy y or weights, of which an array has one dimension."""
+    if is_frame(values):
+        if values.ndim != 1 and len(values.columns) != 1:
+            raise ValueError(f"{name} should be one column, not a dataframe of {len(values.columns)}")
+        return values
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.rechunk({1: -1})[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array, got {values.ndim} dimensions")
+    return values
+
+
+# ---------------------------------------------------------------------------- lazy blocks
+def _maker() -> Any:
+    import dask
+
+    return dask.delayed(_block_of_parts)
+
+
+def _block_of_parts(
+    parts: dict[str, Any],
+    *,
+    place: Place,
+    classify: bool,
+    features: list[Any] | None = None,
+    named: Mapping[str, str] = NOTHING,
+) -> Block:
+    """The block of a partition, given by `bundles`; `features` of a frame, in which y and weights may be `named`."""
+    X, y, weight = unbundle(parts, place)
+    if features is None:
+        return to_block(X, y, weight, place=place, classify=classify)
+    y = X[named["y"]] if "y" in named else y
+    weight = X[named["sample_weight"]] if "sample_weight" in named else weight
+    return with_order(to_block(X[features], y, weight, place=place, classify=classify))
+
+
+# ---------------------------------------------------------------------------- arrays
+def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
+    if np.isnan(X.shape[1]):
+        raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first")
+    if X.numblocks[1] > 1:
+        logger.info("X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1])
+        X = whole_rows(X)
+    collections = tuple(v for v in (X, y, weight) if is_dask(v))
+    given = {"y": y, "sample_weight": weight}
+    beside = {name: _chunked_like(values, X, name) for name, values in given.items() if values is not None}
+    make, parts = _maker(), bundles(X, beside)
+    lazy = [make(part, place=Place(i), classify=classify) for i, part in enumerate(parts)]
+    return Partitions(None, lazy, None, collections, classify, _bytes_of(X))
+
+
+def whole_rows(X: Any) -> Any:
+    """A dask array with chunks of whole rows; sparse chunks are checked before dask or SciPy joins them."""
+    if not isinstance(X._meta, np.ndarray):
+        X = X.map_blocks(checked_chunk, dtype=X.dtype, meta=X._meta)
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def _bytes_of(X: Any) -> int | None:
+    """Bytes of the floats that a dense array of known shape becomes; see `blocks.float_rows`."""
+    if not isinstance(getattr(X, "_meta", None), np.ndarray) or X.dtype.kind not in "biuf" or np.isnan(X.shape[0]):
+        return None
+    small = X.dtype == np.float32 or X.dtype.itemsize <= 2
+    return int(X.shape[0]) * int(X.shape[1]) * (4 if small else 8)
+
+
+def _chunked_like(values: Any, X: Any, name: str) -> Any:
+    """Lazy y or weights, cut like the rows of the array X where all lengths are known."""
+    import dask.array as da
+
+    lengths = X.chunks[0]
+    known = not np.isnan(lengths).any()
+    _refuse_names({name: values}, X)
+    if not is_dask(values):
+        given, values = values, np.asarray(to_host(values))
+        if values.ndim == 0:
+            raise ValueError(f"{name}={shown(given)} should be a 1d array with a value for each of the rows of X")
+        if not known:
+            raise ValueError(
+                f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "
+                f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same chunks"
+            )
+        same_length(len(values), sum(lengths), name)
+        values = da.from_array(values, chunks=(lengths, *values.shape[1:]))
+    elif hasattr(values, "chunks") and known and not np.isnan(values.chunks[0]).any():
+        same_length(values.shape[0], X.shape[0], name)
+        if values.chunks[0] != lengths:
+            logger.info("%s is chunked differently from X along rows; rechunked to match", name)
+            values = values.rechunk({0: lengths})
+    return _one_column(values, name)
+
+
+# ---------------------------------------------------------------------------- delayed blocks
+def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Partitions:
+    others = []
+    for values, name in ((y, "y"), (weight, "sample_weight")):
+        if values is None and name == "sample_weight":
+            others.append([None] * len(X))
+            continue
+        if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
+            raise ValueError(f"X is a list of delayed blocks; {name} must be a list of delayed blocks too")
+        if len(values) != len(X):
+            raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
+        others.append(list(values))
+    return Partitions(None, _blocks(list(X), others, classify), None, tuple(X), classify)
+
+
+def _blocks(X: list[Any], others: list[list[Any]], classify: bool) -> list[Any]:
+    import dask
+
+    make = dask.delayed(to_block)
+    return [
+        make(Xi, yi, wi, place=Place(i), classify=classify)
+        for i, (Xi, yi, wi) in enumerate(zip(X, *others, strict=True))
+    ]
+
+
+def _rows(values: Any, run: slice) -> Any:
+    if values is None:
+        return None
+    values = values if hasattr(values, "shape") else np.asarray(values)
+    return values.iloc[run] if hasattr(values, "iloc") else values[run]
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a dask collection or a list of delayed blocks or futures."""
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(hasattr(part, "__dask_graph__") or is_future(part) for part in X)
+    wrapped = type(X).__module__.startswith("xarray.")
+    return hasattr(plain(X) if wrapped else X, "__dask_graph__")
+
+
+def is_dask(values: Any) -> bool:
+    """Whether this is a dask array or dataframe."""
+    return hasattr(values, "__dask_graph__") and not is_delayed(values)

@@ -1,0 +1,62 @@
+"""Labels, targets and weights beside rows in memory, taken as scikit-learn takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import _check_sample_weight
+
+from daskglm.core.arguments import is_number, shown
+from daskglm.core.device import to_host
+from daskglm.data.partitions import is_lazy
+from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
+
+
+def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Rows, labels and weights of data in memory, as scikit-learn would take them; lists of rows as an array.
+
+    Raises
+    ------
+    TypeError
+        For what holds no rows, such as None or a dict.
+    ValueError
+        For masked values, dates, complex numbers, text, and shapes that y and weights cannot have.
+    """
+    X = rows_of(X)
+    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        refuse_masked(values, name, Place())
+    if not (isinstance(y, str) or is_lazy(y)):
+        if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+            refuse_no_numbers(y.dtype, "y")
+        y = column_or_1d(to_host(y), warn=True)
+    if sample_weight is not None and not (isinstance(sample_weight, str) or is_lazy(sample_weight)):
+        sample_weight = _check_sample_weight(_weights(to_host(sample_weight)), X, dtype=np.float64)
+    return X, y, sample_weight
+
+
+def rows_of(X: Any) -> Any:
+    """X, where it holds rows at all; a list of rows as an array. Raises TypeError or ValueError for anything else."""
+    if hasattr(X, "shape"):
+        return X
+    if isinstance(X, (str, Mapping)) or not (hasattr(X, "__array__") or hasattr(X, "__getitem__")):
+        hint = "; read it first, e.g. with daskglm.read_svmlight" if isinstance(X, str) else ""
+        raise TypeError(f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix or a dataframe{hint}")
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X is a {type(X).__name__} whose rows are not of equal length ({error})") from error
+
+
+def _weights(given: Any) -> Any:
+    """Weights as floats, None as NaN; a number stands for all rows."""
+    if is_number(given):
+        return given
+    values = np.asarray(given)
+    refuse_no_numbers(values.dtype, "sample_weight")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight={shown(given)} has values that are not numbers ({error})") from error

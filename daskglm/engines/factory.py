@@ -1,0 +1,136 @@
+"""Which engine a fit runs on: this process, or the workers of the client that is meant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+from daskglm.core.arguments import shown
+from daskglm.core.device import gpu
+from daskglm.core.engine import Engine
+from daskglm.data.alignment import shuffles
+from daskglm.data.loading import load_here
+from daskglm.data.partitions import Partitions
+from daskglm.engines.local import Local
+from daskglm.system.memory import memory_left
+from daskglm.worker.device_placement import Where
+
+SHARE = 0.6  # of the memory that is left here, for rows that are read at every pass
+T = TypeVar("T")
+
+
+def make_engine(
+    data: Partitions, client: Any, where: Where, *, read: bool = False, threads: int | None = None
+) -> Engine:
+    """The engine that holds the data, or reads them at every pass: on the workers of a client, or in this process.
+
+    `threads` are those of this process; default: all.
+
+    Raises
+    ------
+    ValueError
+        For data in memory that are to be read at every pass.
+    MemoryError
+        Where the data are larger than the memory there is.
+    """
+    if read:
+        return _reading(data, client, where, threads)
+    if client is None:
+        if where.device == "cuda":
+            gpu()  # before any loading, if there is no device
+        return Local(load_here(data), threads, where)
+    from distributed import futures_of
+
+    from daskglm.engines.cluster import Cluster, on_loop
+    from daskglm.engines.placement import Kept
+    from daskglm.engines.versions import check_cluster
+
+    on_loop(client, check_cluster(client))
+    if data.arrays is None:
+        persisted = [future.key for future in futures_of(data.collections)]
+        kept = Kept(client, data.lazy, pin=not persisted, nbytes=data.nbytes, persisted=persisted)
+        return Cluster(client, kept, where)
+    return Cluster.from_memory(client, data, where)
+
+
+def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -> Engine:
+    if data.arrays is not None:
+        raise ValueError("out_of_core reads dask collections or delayed blocks at every pass, but X is in memory")
+    if data.lazy and shuffles(data.lazy[0].dask):
+        raise ValueError(
+            "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, set_index, merge), which gives "
+            "rows in another order every time: write the shuffled data to files first, or fit without out_of_core"
+        )
+    if "distributed" in sys.modules:
+        from distributed import futures_of
+
+        if futures_of((*data.collections, *data.lazy)):
+            raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
+    if client is None:
+        return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
+    from daskglm.engines.cluster import Cluster, on_loop
+    from daskglm.engines.stream_placement import Dealt
+    from daskglm.engines.versions import check_cluster
+
+    on_loop(client, check_cluster(client))
+    return Cluster(client, Dealt(client, data.lazy), where)
+
+
+@contextlib.contextmanager
+def client_for(data: Partitions, client: Any) -> Iterator[Any]:
+    """The client to run on, or None for this process.
+
+    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to load in).
+    """
+    if "distributed" not in sys.modules:  # then nobody can have made a client
+        yield None
+        return
+    import distributed
+
+    if client is None and data.arrays is None:
+        with contextlib.suppress(ValueError):
+            client = distributed.get_client()
+    if client is not None and _in_task():
+        with distributed.worker_client() as inner:
+            yield inner
+    else:
+        yield client
+
+
+def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
+    """Do the work now, or in a thread of its own where the client it will use is asynchronous.
+
+    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
+    """
+    check_client(client)
+    if client is None and lazy and "distributed" in sys.modules:
+        from distributed import get_client
+
+        with contextlib.suppress(ValueError):
+            client = get_client()
+    return asyncio.to_thread(work) if client is not None and client.asynchronous else work()
+
+
+def check_client(client: Any) -> None:
+    """Raise TypeError unless a client is one of distributed, or None; ValueError where it is closed."""
+    if client is None:
+        return
+    distributed = sys.modules.get("distributed")  # who has a client has imported it
+    if distributed is None or not isinstance(client, distributed.Client):
+        hint = f"connect first: client=distributed.Client({shown(client)})" if isinstance(client, str) else ""
+        raise TypeError(f"client={shown(client)} is not a distributed.Client; {hint or 'give one, or None'}")
+    if client.status in ("closing", "closed"):
+        raise ValueError(f"client={shown(client)} is closed: connect again, or give None")
+
+
+def _in_task() -> bool:
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True

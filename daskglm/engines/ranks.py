@@ -1,0 +1,65 @@
+"""What runs on a worker to let the GPUs of a fit add up among themselves; called by `collective` only."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from daskglm.core.device import gpu
+from daskglm.core.requests import CollectiveLost
+from daskglm.engines.worker_session import Failure, session_of
+from daskglm.worker.shard import Shard
+
+
+async def introduce(session: str = "") -> tuple[str, str, str] | str:
+    """The machine, place and kind of this worker's GPU; or why it cannot take part."""
+    try:
+        found: tuple[str, str, str] = await _aside(lambda: gpu().collective.identity())
+    except RuntimeError as error:
+        return str(error)
+    return found
+
+
+async def name_ranks(session: str) -> bytes | Failure:
+    """A name for a new communicator, whose ranks meet at this worker."""
+    try:
+        name: bytes = await _aside(lambda: gpu().collective.unique_id())
+    except Exception as error:
+        return Failure(error)
+    return name
+
+
+async def join(session: str, shards: dict[str, int], order: list[str], name: bytes, dask_worker: Any = None) -> Any:
+    """Become the rank that this worker's place in the order says, for its shard; returns True, or a Failure.
+
+    Alone, a worker needs no others, only rows that are in its GPU's memory.
+    """
+    state = session_of(session, dask_worker)
+    address = dask_worker.address
+    shard = state.shards.get(shards[address]) if state else None
+    if state is None or shard is None:
+        return Failure(CollectiveLost(f"worker {address} does not know its rows any more"))
+    async with state.lock:
+        state.part()
+        if not isinstance(shard, Shard) or not shard.solves_balls:
+            return Failure(CollectiveLost(f"rows of worker {address} are not wholly in its GPU's memory"))
+        if len(order) == 1:
+            return True
+        try:
+            state.ranks = gpu().collective.Communicator(len(order), order.index(address), name)
+            await _aside(state.ranks.join)
+        except Exception as error:
+            return Failure(error)
+        shard.ranks = state.ranks
+    return True
+
+
+async def leave(session: str, dask_worker: Any = None) -> None:
+    """Let whoever waits for another GPU give up; the lock is theirs."""
+    state = session_of(session, dask_worker)
+    if state is not None and state.ranks is not None:
+        state.ranks.leave()
+
+
+async def _aside(work: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, work)

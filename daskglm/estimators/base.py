@@ -1,0 +1,177 @@
+"""What the estimators share: fitting, fitted attributes, predictions. The work is in `training`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
+
+from daskglm.core.arguments import check_flag, starting_point
+from daskglm.core.decisions import predicted
+from daskglm.core.device import on_device
+from daskglm.data.containers import plain
+from daskglm.data.partitions import feature_names, is_lazy
+from daskglm.data.targets import in_memory, rows_of
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.feature_names import settings_of
+from daskglm.estimators.score_rows import accuracy
+from daskglm.fitting.config import Settings
+from daskglm.fitting.report import Report
+from daskglm.fitting.runner import Trained, train
+from daskglm.worker.prediction import checked_rows, dense, in_kind
+
+
+class LinearModel(BaseEstimator):
+    """What the estimators share: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), the intercept b not penalised.
+
+    `fit` takes data in memory (fitted in this process) or dask collections (fitted on the current
+    `distributed.Client`, or in this process where there is none). Fitted attributes are plain NumPy, so a fitted
+    estimator pickles without a cluster.
+    """
+
+    _loss: ClassVar[str]
+    coef_: Any
+    intercept_: Any
+    report_: Report
+
+    def _settings(self, **more: Any) -> Settings:
+        return settings_of(self.get_params(deep=False), self._loss, **more)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+        settings = self._settings(**more)
+        settings.check()
+        start = self._start(start)
+        X, y, sample_weight, names = self._taken(X, y, sample_weight)
+        work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _start(self, given: Any) -> Any:
+        """Where a fit starts: as given, or with `warm_start` where the previous one ended; None: at zero."""
+        check_flag(again := getattr(self, "warm_start", False), "warm_start")
+        return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
+
+    def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+        """Data as solvers want them, and the names of the features; raises ValueError without y."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+        names = feature_names(X, y, sample_weight)
+        return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
+
+    def _fit_now(
+        self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, start: Any, client: Any
+    ) -> LinearModel:
+        return self._adopt(train(X, y, settings, sample_weight=sample_weight, start=start, client=client), names)
+
+    def _adopt(self, trained: Trained, names: Any) -> LinearModel:
+        self.n_features_in_ = trained.report.n_features
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.report_ = trained.report
+        self._set_fitted(trained)
+        return self
+
+    def _set_fitted(self, trained: Trained) -> None:
+        raise NotImplementedError
+
+    def _values(self, X: Any, finish: Any, like: np.ndarray, names: Any = None) -> Any:
+        check_is_fitted(self)
+        X = plain(X)
+        if isinstance(X, (list, tuple)) and is_lazy(X):
+            X = list(X)
+        elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
+            if hasattr(X, "_meta") and hasattr(X._meta, "columns"):
+                _check_feature_names(self, X._meta, reset=False)
+            if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+                width = X.shape[1] if X.ndim == 2 else f"{X.ndim} dimension(s) instead of 2 and no"
+                raise ValueError(
+                    f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
+                )
+        else:
+            X = checked_rows(rows_of(X))
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return in_kind(X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Classifier(ClassifierMixin, LinearModel):
+    """Classes, decision values and accuracy."""
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to labels of two or more classes; more than two are fitted one against the rest.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix, DataFrame, dask array or dataframe, or list of delayed blocks
+        y : (n,) labels in a matching container, or the name of a column of X
+        sample_weight : (n,) non-negative weights, or the name of a column of X; default: ones
+
+        Returns
+        -------
+        self; an awaitable of it where the current client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinite values, one class only, lengths that differ, or parameters out of range.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _set_fitted(self, trained: Trained) -> None:
+        assert trained.classes is not None
+        self.classes_ = trained.classes
+        self.coef_, self.intercept_ = trained.coef, trained.intercept
+        self.n_iter_ = np.array([part.n_iter for part in trained.report.parts or (trained.report,)], dtype=np.int32)
+
+    def sparsify(self) -> Any:
+        """Keep `coef_` as a SciPy CSR matrix, for models most of whose coefficients are zero; returns self."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Any:
+        """Keep `coef_` as a NumPy array again; returns self."""
+        check_is_fitted(self)
+        self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of X."""
+        check_is_fitted(self)
+        k = len(self.classes_)
+        return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
+
+    def predict(self, X: Any) -> Any:
+        """Most likely labels, (n,), in the kind of X: NumPy, lazy dask array, or dask series with X's index."""
+        check_is_fitted(self)
+        return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share (by weight) of rows whose label is predicted.
+
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        """
+        return awaitable_on(None, is_lazy(X), partial(accuracy, self, X, y, sample_weight))  # type: ignore[return-value]
+
+
+# ---------------------------------------------------------------------------- pieces
+def same(scores: np.ndarray) -> np.ndarray:
+    """Decision values as they are."""
+    return scores
+
+
+def labels(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The classes of the largest decision values."""
+    return classes[predicted(scores)]

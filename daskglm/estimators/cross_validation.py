@@ -1,0 +1,365 @@
+"""`LogisticRegressionCV`: the C that predicts best on rows held out, from all folds and values of C solved together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import sklearn
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
+
+from daskglm.core.arguments import check_flag
+from daskglm.data.partitions import is_lazy, partitions
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.regularization_path import grid_of_C
+from daskglm.estimators.scorers import DEFAULT, Scoring, defined, number
+from daskglm.estimators.validation import scores_of, wants_rows
+from daskglm.fitting.config import Settings
+from daskglm.fitting.cv_splits import check_splits
+from daskglm.fitting.problem_grid import Family, Solutions, opened, warn
+from daskglm.fitting.runner import Trained
+from daskglm.objectives.batched import Columns
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tried and how it is judged: values of C, folds, scores, and the arguments of splitter and scorer."""
+
+    Cs: np.ndarray
+    cv: Any
+    scoring: Scoring
+    split_params: Mapping[str, Any]
+    score_params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Coefficients (problems, folds, values, size), scores and iterations (folds, values) of all that was tried."""
+
+    paths: np.ndarray
+    scores: np.ndarray
+    n_iter: np.ndarray
+
+
+class LogisticRegressionCV(LogisticRegression):
+    """Logistic regression with C chosen by cross-validation; all folds, classes and values of C share passes.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float, default 10
+        Values of C; a number means so many from 1e-4 to 1e4, evenly in their logarithm.
+    l1_ratios : sequence of zeros, optional
+        As in scikit-learn; there is no L1 penalty here, so all are zero. Given, attributes have an axis for them.
+    fit_intercept : bool, default True
+        Whether to fit an intercept, which is never penalised.
+    cv : int, scikit-learn splitter, iterable of (train, test), or None
+        Folds, as in scikit-learn; None is 5, stratified. Dask collections take a number: their rows are assigned to
+        folds at random (`random_state`), class by class within each partition.
+    penalty : "l2"
+        Without a penalty: `Cs` with inf. "deprecated" (scikit-learn's default) is "l2".
+    dual, solver, n_jobs, verbose, intercept_scaling, multi_class
+        As of `LogisticRegression`. "auto" and "newton" solve problems with few features together (up to 1,000, or 500
+        sparse ones); others are solved one after another on the same rows, each from the solution of the next smaller
+        C.
+    scoring : str, callable or None
+        What is best on rows held out: a name of `sklearn.metrics.get_scorer_names()`, a function of (estimator, X, y),
+        or None, "accuracy". More than two classes are scored together. Functions of rows want data in memory; those of
+        scikit-learn's `make_scorer` do not.
+    refit : bool, default True
+        Whether to fit the best C on all rows; else coefficients and C are the means of those best in each fold.
+    class_weight : dict or "balanced", optional
+        Factors of the rows' weights by label, in training; "balanced" by the labels of all rows.
+    tol : float, default 1e-6
+        Bound on relative suboptimality of every problem at which to stop.
+    max_iter : int, optional
+        Iterations of a problem at most; default: the solver's own.
+    random_state : int, optional
+        Seed of folds that are drawn, and of solvers that draw.
+    use_legacy_attributes : bool, default True
+        Layout of the attributes below, as in scikit-learn 1.9.
+
+    Attributes
+    ----------
+    C_ : (1,) or (classes,) array, or float
+        Best C, repeated; a float with `use_legacy_attributes=False`.
+    Cs_ : (values,) array
+    l1_ratio_, l1_ratios_
+        Zero, in scikit-learn's layouts (None where `l1_ratios` is not given).
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_
+        As of `LogisticRegression`.
+    scores_ : dict of label to (folds, values) array, or (folds, l1_ratios, values) array
+        Scores on the rows held out, the same for all labels; for two classes under the second label only.
+    coefs_paths_ : dict of label to (folds, values, size) array, or (folds, l1_ratios, values, 1 or classes, size) array
+        Coefficients, last the intercept if there is one.
+    n_iter_ : (1, folds, values) array, or (folds, l1_ratios, values) array
+        Most iterations of any class.
+    report_ : Report
+        `parts` has the reports of all problems: classes, folds and values of C in this order, C fastest, then those
+        fitted again on all rows.
+
+    Notes
+    -----
+    A fold that lacks a class trains with a constant in its place: the intercept at which a row's loss is at rounding
+    error, about -36. It is scored like others. Where a score is not defined (nan) in a fold, that fold does not count
+    in the choice of C.
+
+    Unless scikit-learn's metadata routing is enabled, scorers are given `sample_weight` where `fit` is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import daskglm
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = daskglm.LogisticRegressionCV(Cs=[0.01, 1.0], scoring="roc_auc").fit(X, y)
+    >>> model.scores_[1].shape
+    (5, 2)
+    """
+
+    C_: Any
+    l1_ratio_: Any
+    coefs_paths_: Any
+    scores_: Any
+    n_iter_: Any
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": UNUSED}  # it is for the splitter
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"sample_weight": UNUSED}  # it is for the scorer
+
+    def __init__(
+        self,
+        Cs: Any = 10,
+        *,
+        l1_ratios: Any = None,
+        fit_intercept: bool = True,
+        cv: Any = None,
+        dual: bool | str = False,
+        penalty: str = "l2",
+        scoring: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        refit: bool = True,
+        intercept_scaling: float = 1,
+        multi_class: str = "ovr",
+        random_state: Any = None,
+        use_legacy_attributes: Any = True,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.dual = dual
+        self.penalty = penalty
+        self.scoring = scoring
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.refit = refit
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.random_state = random_state
+        self.use_legacy_attributes = use_legacy_attributes
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **params: Any) -> Any:
+        """Choose C by cross-validation and fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `LogisticRegression.fit`.
+        groups : (n,) array, optional
+            Groups of rows that belong together, for splitters such as GroupKFold; data in memory only.
+        params
+            Further arguments of splitter and scorer, by scikit-learn's metadata routing where that is enabled.
+
+        Returns
+        -------
+        self; an awaitable of it where the current client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For bad data, parameters out of range, and folds that cannot be used.
+        """
+        split_params, score_params = self._routed(sample_weight, groups, params)
+        return self._fit(X, y, sample_weight, split_params=split_params, score_params=score_params)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
+        """Score predictions by `scoring`; dask collections by accuracy only.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `LogisticRegression.score`.
+        params
+            Further arguments of the scorer, where scikit-learn's metadata routing is enabled.
+        """
+        scoring = Scoring.of(self.scoring, self)
+        given = {**params, **({} if sample_weight is None else {"sample_weight": sample_weight})}
+        if sklearn.get_config()["enable_metadata_routing"]:
+            given = process_routing(self, "score", **given).scorer.score if given else {}
+        elif params:
+            raise ValueError(_only_routed("score", params))
+        if scoring.name == DEFAULT:
+            return super().score(X, y, given.get("sample_weight"))
+        if is_lazy(X):
+            raise ValueError(
+                f"scoring={self.scoring!r}: score of dask collections gives accuracy only; compute X and y first"
+            )
+        X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None))
+        arrays = partitions(X, y, weight, classify=True).arrays
+        assert arrays is not None
+        if weight is not None:
+            given["sample_weight"] = arrays[2]
+        return number(scoring.scorer(self, arrays[0], np.asarray(arrays[1]), **given), self.scoring)
+
+    def get_metadata_routing(self) -> Any:
+        """What scikit-learn's metadata routing is to know: that splitter and scorer take arguments."""
+        fitted, scored = MethodMapping(), MethodMapping()
+        fitted.add(caller="fit", callee="split")
+        scored.add(caller="fit", callee="score").add(caller="score", callee="score")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(splitter=self.cv, method_mapping=fitted)
+        return router.add(scorer=Scoring.of(self.scoring, self).scorer, method_mapping=scored)
+
+    def _routed(self, sample_weight: Any, groups: Any, params: dict[str, Any]) -> tuple[dict, dict]:
+        """Arguments of the splitter and of the scorer."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            given = params if groups is None else {**params, "groups": groups}
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **given)
+            return dict(routed.splitter.split), dict(routed.scorer.score)
+        if params:
+            raise ValueError(_only_routed("fit", params))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return ({} if groups is None else {"groups": groups}), weights
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        start: Any = None,
+        client: Any = None,
+        split_params: Mapping[str, Any] = MappingProxyType({}),
+        score_params: Mapping[str, Any] = MappingProxyType({}),
+        **more: Any,
+    ) -> Any:
+        plan = self._plan(is_lazy(X), split_params, score_params)
+        settings = self._settings(**more)
+        settings.check()
+        X, y, sample_weight, names = self._taken(X, y, sample_weight)
+        work = partial(self._choose, X, y, settings, names, sample_weight, client, plan)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _plan(self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]) -> Plan:
+        """Check all parameters that `Settings` does not know; raises ValueError."""
+        check_flag(self.refit, "refit")
+        if not (isinstance(self.use_legacy_attributes, str) and self.use_legacy_attributes == "warn"):
+            check_flag(self.use_legacy_attributes, "use_legacy_attributes")
+        if self.penalty is None:
+            raise ValueError(
+                "penalty=None: a fit without a penalty is C = inf; give Cs=[float('inf')], or among others"
+            )
+        self._n_ratios()
+        scoring = Scoring.of(self.scoring, self)
+        if lazy and wants_rows(scoring, score_params):
+            raise ValueError(
+                f"scoring={self.scoring!r} is a function of rows, which stay with the workers: for dask collections "
+                "give a name of sklearn.metrics.get_scorer_names() or the result of sklearn.metrics.make_scorer"
+            )
+        if "sample_weight" in score_params:
+            scoring.check_weights()
+        check_splits(self.cv)
+        return Plan(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
+
+    def _n_ratios(self) -> int | None:
+        """Length of `l1_ratios`, or None where they are not given; raises ValueError where one is not zero."""
+        given = self.l1_ratios
+        if given is None or (isinstance(given, str) and given == "warn"):  # scikit-learn's name of its default
+            return None
+        ratios = list(given) if np.iterable(given) and not isinstance(given, str) else []
+        if not ratios or not all(isinstance(ratio, (int, float, np.number)) and ratio == 0 for ratio in ratios):
+            raise ValueError(f"l1_ratios={given!r:.200} must be zeros, such as (0,): the L1 penalty is not implemented")
+        return len(ratios)
+
+    def _choose(
+        self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, client: Any, plan: Plan
+    ) -> LogisticRegressionCV:
+        began = time.perf_counter()
+        cv = 5 if plan.cv is None else plan.cv
+        rows = {"sample_weight": sample_weight, "client": client, "cv": cv, "split_params": plan.split_params}
+        with opened(X, y, settings, **rows) as family:
+            assert family.classes is not None
+            plan.scoring.check_classes(family.classes)
+            solutions = family.solve(family.columns(plan.Cs))
+            as_trained = (sample_weight is None) == ("sample_weight" not in plan.score_params)
+            scores = scores_of(family, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained)
+            tried = _tried(family, solutions, scores)
+            W, best, again = self._best(family, tried, plan)
+            reports = [*solutions.reports, *again]
+            report, classes = family.report(reports, began), family.classes
+        warn(reports, float(settings.tol))
+        d = report.n_features
+        intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
+        self._adopt(Trained(W[:, :d], intercept, classes, report), names)
+        self._lay_out(tried, plan.Cs, best)
+        return self
+
+    def _best(self, family: Family, tried: Tried, plan: Plan) -> tuple[np.ndarray, float, Sequence[Any]]:
+        """Coefficients, C, and the reports of what was fitted again for them."""
+        kept = np.flatnonzero(defined(tried.scores, self.scoring))
+        if self.refit:
+            c = int(tried.scores[kept].sum(axis=0).argmax())
+            C, K = plan.Cs[c], len(tried.paths)
+            again = family.solve(
+                Columns(np.arange(K), np.full(K, -1), np.full(K, C)), family.means(tried.paths[:, :, c])
+            )
+            return again.W, float(C), again.reports
+        each = tried.scores[kept].argmax(axis=1)
+        return tried.paths[:, kept, each].mean(axis=1), float(plan.Cs[each].mean()), []
+
+    def _lay_out(self, tried: Tried, Cs: np.ndarray, best: float) -> None:
+        """Set the attributes of what was tried, in the layouts of scikit-learn 1.9."""
+        K, n_ratios = len(tried.paths), self._n_ratios()
+        repeats = n_ratios or 1
+        ratio = 0.0 if n_ratios or not self.refit else None
+        paths = np.repeat(tried.paths[:, :, :, None], repeats, axis=3)  # problems, folds, values, ratios, size
+        scores, n_iter = (np.repeat(kind[:, :, None], repeats, axis=2) for kind in (tried.scores, tried.n_iter))
+        self.Cs_ = Cs
+        self.l1_ratios_ = np.array([None] if n_ratios is None else [0.0] * n_ratios)
+        if self.use_legacy_attributes:
+            labels = (self.classes_[1:] if K == 1 else self.classes_).tolist()
+            if n_ratios is None:
+                paths, scores, n_iter = paths[:, :, :, 0], scores[:, :, 0], n_iter[:, :, 0]
+            self.C_, self.l1_ratio_ = np.full(K, best), np.array([ratio] * K)
+            self.coefs_paths_ = dict(zip(labels, paths, strict=True))
+            self.scores_ = {label: scores.copy() for label in labels}
+            self.n_iter_ = n_iter[None]
+        else:
+            self.C_, self.l1_ratio_ = best, 0.0
+            self.coefs_paths_ = paths.transpose(1, 3, 2, 0, 4)
+            self.scores_, self.n_iter_ = scores.swapaxes(1, 2), n_iter.swapaxes(1, 2)
+
+
+def _tried(family: Family, solutions: Solutions, scores: np.ndarray) -> Tried:
+    shape = (len(family.problems), *scores.shape)
+    n_iter = np.array([part.n_iter for part in solutions.reports], dtype=np.int32).reshape(shape)
+    return Tried(solutions.W.reshape(*shape, -1), scores, n_iter.max(axis=0))
+
+
+def _only_routed(method: str, params: Mapping[str, Any]) -> str:
+    return (
+        f"[{', '.join(params)}]: passing extra keyword arguments to LogisticRegressionCV.{method} is only supported if "
+        "enable_metadata_routing=True, set by sklearn.set_config"
+    )

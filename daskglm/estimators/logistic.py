@@ -1,0 +1,144 @@
+"""`LogisticRegression`: scikit-learn's parameters and attributes, probabilities of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from daskglm.core.decisions import probabilities
+from daskglm.estimators.base import Classifier
+
+
+class LogisticRegression(Classifier):
+    """Logistic regression: loss log(1 + exp(-y z)).
+
+    Parameters
+    ----------
+    penalty : {"l2", None}, default "l2"
+        Of the coefficients: 1/2 |w|^2 or, like C = inf, none. "deprecated" (scikit-learn's default) is "l2".
+    C : float, default 1.0
+        Weight of the losses against the penalty 1/2 |w|^2; infinity: no penalty.
+    l1_ratio : 0 or None, default 0.0
+        Share of an L1 penalty, which is not implemented.
+    dual : bool or "auto", default False
+        True solves the dual problem, by "sdca". False and "auto" leave it to `solver`.
+    tol : float, default 1e-6
+        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of gradient norms.
+        scikit-learn's bounds the gradient instead: see docs/scikit-learn.md.
+    fit_intercept : bool, default True
+        Whether to fit an intercept, which is never penalised.
+    intercept_scaling : 1
+        For a penalised intercept, as LIBLINEAR's; there is none here, so other values are refused.
+    class_weight : dict or "balanced", optional
+        Factors of the rows' weights by label; labels that y lacks are ignored.
+    random_state : int, optional
+        Seed of the order in which "sdca" visits rows.
+    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
+        "auto" picks by the shape of the data and says why in `report_`. Names of scikit-learn's and dask-ml's solvers
+        are taken for the nearest of these, which `report_` tells too.
+    max_iter : int, optional
+        Iterations at most, 0 for the solver's first point; default: the solver's own.
+    verbose : int, default 0
+        Above 0 shows progress, as `progress=True` does.
+    warm_start : bool, default False
+        Whether to start from the coefficients of the previous fit.
+    n_jobs : int, optional
+        Threads of a fit in this process; None and -1: all processors. A cluster's workers have threads of their own.
+    multi_class : "ovr"
+        More than two classes are fitted one against the rest ("auto" and "deprecated" mean the same).
+    stop : {"gap", "coefficients"}, default "gap"
+        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the coefficients.
+    progress : bool, optional
+        True shows a progress bar, False none; default: on long fits in a terminal or notebook.
+    solver_options : dict, optional
+        Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
+    device, device_memory_limit
+        See `daskglm.fit`.
+
+    Attributes
+    ----------
+    coef_ : (1, d) or (classes, d) array of float64
+        float32 rows too; a SciPy CSR matrix after `sparsify`.
+    intercept_ : (1,) or (classes,) array
+    classes_ : (classes,) array
+    n_iter_ : (1,) or (classes,) array
+    n_features_in_ : int
+    feature_names_in_ : (d,) array, where X has string column names
+    report_ : Report
+        How good the answer is and what it cost.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import daskglm
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = daskglm.LogisticRegression().fit(X, y)
+    >>> model.report_.relative_gap <= 1e-6
+    True
+    """
+
+    _loss = "logistic"
+
+    def __init__(
+        self,
+        penalty: str | None = "l2",
+        *,
+        C: float = 1.0,
+        l1_ratio: float | None = 0.0,
+        dual: bool | str = False,
+        tol: float = 1e-6,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        multi_class: str = "ovr",
+        progress: bool | None = None,
+        stop: str = "gap",
+        solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.multi_class = multi_class
+        self.progress = progress
+        self.stop = stop
+        self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are normalised."""
+        check_is_fitted(self)
+        k = len(self.classes_)
+        return self._values(X, probabilities, np.empty((0, k)), self.classes_)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of `predict_proba`."""
+        proba = self.predict_proba(X)
+        if hasattr(proba, "map_partitions"):
+            return proba.map_partitions(np.log)
+        if isinstance(proba, list):
+            import dask
+
+            return [dask.delayed(np.log)(part) for part in proba]
+        return np.log(proba)

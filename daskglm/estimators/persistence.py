@@ -1,0 +1,310 @@
+"""Fitted estimators as files: strict JSON, with large coefficients in an .npz beside it. Nothing is pickled.
+
+A file may come from anybody: sizes, headers and every field are checked before what they announce is read or made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import uuid
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from daskglm.core.arguments import file_path
+from daskglm.data import npz
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.ridge import Ridge
+from daskglm.estimators.svm import LinearSVC
+from daskglm.fitting import schema
+from daskglm.fitting.report import as_dict
+
+FORMAT, VERSION = "daskglm-model", 1
+LARGEST_INLINE = 10_000  # coefficients that JSON holds itself
+
+_ESTIMATORS = {cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge)}
+_KEYS = ("params", "classes", "n_features", "feature_names", "coef", "intercept", "n_iter", "report")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def save(model: Any, path: str | os.PathLike) -> None:
+    """Write a fitted estimator to a file.
+
+    The file is JSON, written to a temporary name and then moved into place. With more than 10,000 coefficients
+    these go to "<path>.npz", which belongs to the file and has to move with it. History and parts of the report are
+    not kept.
+
+    Parameters
+    ----------
+    model : LogisticRegression, LinearSVC or Ridge
+        Fitted.
+    path : str or path
+        Where to; a file that is there is replaced.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        Where the model is not fitted.
+    ValueError
+        For other kinds of models, for parameters or labels that JSON cannot hold or `load` would refuse, and where
+        `path` is a device, a pipe or a folder.
+
+    Examples
+    --------
+    >>> daskglm.save(model, "model.json")  # doctest: +SKIP
+    """
+    name = type(model).__name__
+    if _ESTIMATORS.get(name) is not type(model):
+        raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
+    check_is_fitted(model)
+    if name == "Ridge" and np.ndim(model.intercept_):
+        raise ValueError(
+            f"cannot save a Ridge of {len(model.intercept_)} targets: a file holds one model of one target"
+        )
+    path = writable(path)
+    given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+    coef, intercept = np.asarray(given, np.float64), np.asarray(model.intercept_, np.float64)
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError("the model has coefficients that are not finite")
+    names = getattr(model, "feature_names_in_", None)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "estimator": name,
+        "params": {key: _plain(value, f"parameter {key!r}") for key, value in model.get_params(deep=False).items()},
+        "classes": _classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(each) for each in names],
+        "coef": coef.tolist(),
+        "intercept": intercept.tolist(),
+        "n_iter": np.asarray(model.n_iter_).tolist(),
+        "report": {key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()},
+    }
+    beside = coef.size > LARGEST_INLINE
+    if beside:
+        content["coef"] = content["intercept"] = None
+        # the digest tells arrays of this model from those of another one that was saved under the same name
+        content["arrays"] = {"file": path.name + ".npz", "sha256": _digest(coef, intercept)}
+    text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+    if len(text) > schema.room(text):
+        raise ValueError(f"names and labels take {len(text):,} bytes: `load` reads no more than {schema.room(text):,}")
+    _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
+    if beside:
+        _replace(writable(path.with_name(path.name + ".npz")), npz.write({"coef": coef, "intercept": intercept}))
+    _replace(path, text)
+
+
+def writable(path: str | os.PathLike) -> Path:
+    """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is there."""
+    path = file_path(path, "path")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
+    return path
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read an estimator that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    LogisticRegression, LinearSVC or Ridge; fitted, `report_` without history.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where there is no such file.
+    ValueError
+        Where the file is not one of `save`, or of a newer version, or damaged.
+
+    Examples
+    --------
+    >>> model = daskglm.load("model.json")  # doctest: +SKIP
+    """
+    path = file_path(path, "path")
+    content = _content(_text(path), path)
+    return _restore(content, path)
+
+
+def _text(path: Path) -> bytes:
+    """The bytes of a file of JSON, no more of them than what it declares can take."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a daskglm model: it is a folder, a pipe or a device")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(min(size, schema.MOST_BYTES))
+        if size > (most := schema.room(start)):
+            raise ValueError(
+                f"{path} is not a daskglm model: it has {size:,} bytes, more than the {most:,} bytes that the "
+                "features it declares can take"
+            )
+        return start + file.read(size - len(start))
+
+
+def _content(text: bytes, path: Path) -> dict[str, Any]:
+    """JSON of the right format, version and keys."""
+    try:
+        content = schema.parse(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a daskglm model: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a daskglm model: it has no format {FORMAT!r}")
+    if type(content.get("version")) is not int or content["version"] != VERSION:
+        raise ValueError(f"{path} has version {content.get('version')!r}; this daskglm reads version {VERSION}")
+    if content.get("estimator") not in list(_ESTIMATORS):
+        raise ValueError(f"{path} holds a {content.get('estimator')!r}; known are {', '.join(_ESTIMATORS)}")
+    missing = [key for key in _KEYS if key not in content]
+    if missing:
+        raise ValueError(f"{path} is damaged: it has no {', '.join(map(repr, missing))}")
+    unknown = sorted(set(content) - {"format", "version", "estimator", "arrays", *_KEYS})
+    if unknown:
+        raise ValueError(f"{path} is damaged: version {VERSION} has no {unknown[0]!r}")
+    return content
+
+
+def _restore(content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.ndarray] | None = None) -> Any:
+    """The estimator of a checked file; `arrays` are those of the file beside it, where they are at hand."""
+    try:
+        model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
+        d = schema.integer(content["n_features"], "n_features", 1)
+        classes = None if content["classes"] is None else schema.classes(content["classes"])
+        if (classes is None) != isinstance(model, Ridge):
+            raise ValueError(f"a {type(model).__name__} {'without' if classes is None else 'with'} classes")
+        problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
+        shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
+        n_iter = schema.iterations(content["n_iter"], shapes[1])
+        names = schema.feature_names(content["feature_names"], d)
+        report = schema.report(content["report"])
+        coef, intercept = _coefficients(content, path, shapes, arrays)
+        if report.n_features != d:
+            raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged: {what}") from error
+    model.n_features_in_, model.coef_, model.report_ = d, coef, report
+    if names is not None:
+        model.feature_names_in_ = names
+    if classes is None:
+        model.intercept_, model.n_iter_, model.solver_ = np.float64(intercept), int(n_iter), report.solver
+    else:
+        model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter
+    return model
+
+
+def _with_params(cls: Any, saved: Any) -> Any:
+    """An estimator with parameters that a fit can use."""
+    params = schema.params(saved)
+    unknown = sorted(set(params) - set(cls().get_params(deep=False)))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameter {unknown[0]!r}")
+    model = cls(**params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit has told that a parameter is without effect
+        model._settings().check()
+    return model
+
+
+# ---------------------------------------------------------------------------- arrays
+_Shapes = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _coefficients(
+    content: dict[str, Any], path: Path, shapes: _Shapes, arrays: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    where = content.get("arrays")
+    if where is None:
+        coef, intercept = (
+            schema.numbers(content[name], shape, name)
+            for name, shape in zip(("coef", "intercept"), shapes, strict=True)
+        )
+        return coef, intercept
+    if content["coef"] is not None or content["intercept"] is not None or set(where) != {"file", "sha256"}:
+        raise ValueError(f"it has coefficients itself and beside it, by {str(where)[:80]}")
+    name, digest = where["file"], where["sha256"]
+    if not isinstance(name, str) or Path(name).name != name or "\\" in name or not name.isprintable():
+        raise ValueError(f"{name!r} is not the name of a file beside it")
+    if not isinstance(digest, str) or not (_DIGEST.fullmatch(digest)):
+        raise ValueError(f"the digest of its arrays is {digest!r}")
+    coef, intercept = arrays or _beside(path, name, shapes)
+    if _digest(coef, intercept) != digest:
+        raise ValueError(f"the coefficients in {name!r} are those of another model")
+    return coef, intercept
+
+
+def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients in the file beside, whose headers are compared with what the model says before they are read."""
+    beside = path.with_name(name)
+    if not beside.exists():
+        raise ValueError(f"it keeps its coefficients in {name!r}, which is not beside it: move both files together")
+    if not beside.is_file():
+        raise ValueError(f"{name!r}, which should hold its coefficients, is a folder, a pipe or a device")
+
+    def check(headers: Mapping[str, npz.Header]) -> None:
+        found = {key: (header.shape, header.dtype) for key, header in headers.items()}
+        wanted = {"coef": (shapes[0], np.dtype("<f8")), "intercept": (shapes[1], np.dtype("<f8"))}
+        if found != wanted:
+            shown = ", ".join(f"{key} of shape {shape} and dtype {dtype}" for key, (shape, dtype) in found.items())
+            raise ValueError(f"it holds {shown or 'nothing'}; the model has coef of shape {shapes[0]} in float64")
+
+    try:
+        held = npz.read(beside, check)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{name!r} beside it is damaged: {error}") from error
+    coef, intercept = held["coef"], held["intercept"]
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError(f"coefficients in {name!r} are not finite")
+    return coef, intercept
+
+
+def _digest(coef: np.ndarray, intercept: np.ndarray) -> str:
+    little = [np.ascontiguousarray(array, dtype="<f8") for array in (coef, intercept)]
+    return hashlib.sha256(b"".join(array.tobytes() for array in little)).hexdigest()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------------- values
+def _plain(value: Any, what: str) -> Any:
+    """What strict JSON holds of a value; {"float": ...} and {"items": ...} stand for what it has no word for."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, dict):
+        return {"items": [[_plain(key, what), _plain(each, what)] for key, each in value.items()]}
+    raise ValueError(f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}")
+
+
+def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
+    kind, values = classes.dtype.kind, classes.tolist()
+    fits = classes.dtype.itemsize <= 8 if kind in "biuf" else kind == "U"
+    if kind == "O":
+        fits = all(isinstance(value, (str, int, float, bool)) for value in values)
+    if not fits:
+        raise ValueError(f"labels of dtype {classes.dtype} cannot be saved; known are strings, numbers and booleans")
+    # as little-endian "<i8" and the like, so that a file means the same everywhere
+    return {"dtype": classes.dtype.newbyteorder("<").str, "values": values}

@@ -1,0 +1,142 @@
+"""`Ridge`: scikit-learn's parameters and attributes, for least squares."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from daskglm.data.containers import plain
+from daskglm.data.partitions import feature_names, is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.base import LinearModel, same
+from daskglm.estimators.feature_names import settings_of
+from daskglm.estimators.multi_output import count_of, each_strength, train_each
+from daskglm.estimators.score_rows import r_squared
+from daskglm.fitting.runner import Trained
+
+
+class Ridge(RegressorMixin, LinearModel):
+    """Least squares with an L2 penalty: loss 1/2 (z - y)^2, so C is scikit-learn's 1 / alpha.
+
+    Other parameters and attributes are those of `LogisticRegression`, without classes.
+
+    Parameters
+    ----------
+    alpha : float or (t,) array, optional
+        Strength of the penalty, of each target where it is an array; default 1.0, 0: none.
+    C : float, optional
+        1 / alpha, for those who think in it; giving both is an error.
+    copy_X : bool, default True
+        For scikit-learn's scripts: X is never changed, nor copied where it is float and C ordered.
+    positive : False
+        Coefficients of one sign are not implemented.
+
+    Attributes
+    ----------
+    coef_ : (d,) array of float64, or (t, d) where y has several columns
+        A column alone, (n, 1), is one target.
+    intercept_ : float, or (t,) array
+    n_iter_ : int, or (t,) array
+    solver_ : str
+        What ran, by the name it has here.
+    """
+
+    _loss = "squared"
+
+    def __init__(
+        self,
+        alpha: Any = None,
+        *,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        solver: str = "auto",
+        positive: bool = False,
+        random_state: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        progress: bool | None = None,
+        stop: str = "gap",
+        solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.copy_X = copy_X
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.positive = positive
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.progress = progress
+        self.stop = stop
+        self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to numbers; arguments, result and errors as for classifiers.
+
+        y may have several columns where it is in memory or X and y are dask arrays: (n, t).
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+        targets = count_of(y)
+        alphas = each_strength(self.alpha, targets)
+        if targets == 1 and np.ndim(self.alpha) == 0:
+            return super()._fit(X, y, sample_weight, start=start, client=client, **more)
+        if refused := [name for name in ("checkpoint", "resume") if more.get(name) is not None]:
+            raise ValueError(f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a time")
+        params = self.get_params(deep=False)
+        settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]
+        for each in settings:
+            each.check()
+        names = feature_names(X, y, sample_weight)
+        start = self._start(start)
+        y = y if targets > 1 else np.reshape(y, (-1, 1))
+
+        def work() -> LinearModel:
+            trained = train_each(X, y, settings, sample_weight=sample_weight, start=start, client=client)
+            return self._adopt(trained, names)
+
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _set_fitted(self, trained: Trained) -> None:
+        one = len(trained.coef) == 1
+        self.coef_ = trained.coef[0] if one else trained.coef
+        self.intercept_ = trained.intercept[0] if one else trained.intercept
+        n_iter = np.array([part.n_iter for part in trained.report.parts], dtype=np.int32)
+        self.n_iter_: Any = trained.report.n_iter if one else n_iter
+        self.solver_ = trained.report.solver
+
+    def predict(self, X: Any) -> Any:
+        """Predicted numbers, (n,) or (n, t), in the kind of X."""
+        check_is_fitted(self)
+        targets = len(np.atleast_1d(self.intercept_))
+        return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the variance of y that is explained, R^2, or the mean of those of several targets.
+
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        """
+        return awaitable_on(None, is_lazy(X), partial(r_squared, self, X, y, sample_weight))  # type: ignore[return-value]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,172 @@
+"""Scores of a fitted model on rows whose targets are known: data are taken through the doors of `fit`.
+
+So `score` accepts and refuses what `fit` does. Every partition gives a few sums, and one number is fetched.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from daskglm.core.device import to_host
+from daskglm.data.blocks import Block, with_values
+from daskglm.data.containers import plain
+from daskglm.data.partitions import Partitions, feature_names, is_lazy, partitions
+from daskglm.data.targets import in_memory
+from daskglm.data.values import Place
+from daskglm.worker.prediction import decision_values, dense
+
+
+class Sums(NamedTuple):
+    """Of a set of rows: how many, their weight, mean and spread of targets, and weighted squares of what was missed.
+
+    For labels `missed` is the weight of those that are predicted wrongly.
+    """
+
+    rows: int
+    weight: float
+    mean: float
+    spread: float
+    missed: float
+
+
+def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Share (by weight) of rows whose label a classifier predicts.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X, y, sample_weight
+        As of `fit`.
+
+    Raises
+    ------
+    ValueError
+        For what `fit` refuses, and for strings where the classes are numbers or the other way round.
+    """
+    check_is_fitted(model)
+    data = _taken(model, X, y, sample_weight, classify=True)
+    total = _total(data, dense(model.coef_), np.atleast_1d(model.intercept_), model.classes_)
+    return (total.weight - total.missed) / total.weight
+
+
+def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Share of the variance of y that a regression explains, R^2, or the mean of those of several targets.
+
+    NaN, with a warning, for a single row; arguments and errors as of `accuracy`.
+    """
+    check_is_fitted(model)
+    coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
+    if len(coef) == 1:
+        return _explained(_total(_taken(model, X, y, sample_weight, classify=False), coef, intercept))
+    y = plain(y)
+    y = y if is_lazy(y) else np.asarray(to_host(y))
+    if y.ndim != 2 or y.shape[1] != len(coef):
+        raise ValueError(f"y has shape {y.shape}, but {type(model).__name__} was fitted to {len(coef)} targets")
+    each = []
+    for k in range(len(coef)):
+        data = _taken(model, X, y[:, k], sample_weight, classify=False)
+        each.append(_explained(_total(data, coef[k : k + 1], intercept[k : k + 1])))
+    return float(np.mean(each))
+
+
+def _explained(total: Sums) -> float:
+    if total.rows < 2:
+        message = "R^2 score is not well-defined with less than two samples."
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=4)
+        return float("nan")
+    return 1.0 - total.missed / total.spread if total.spread else float(total.missed == 0.0)
+
+
+def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) -> Partitions:
+    """Data as `fit` takes them, with the features that the model was fitted to."""
+    if y is None:
+        raise ValueError(f"{type(model).__name__}.score requires y to be passed, but the target y is None")
+    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+    given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
+    data = partitions(*given, classify=classify)
+    names = feature_names(X, y, sample_weight)
+    _check_feature_names(model, np.empty((0, 0)) if names is None else pd.DataFrame(columns=names), reset=False)
+    if data.arrays is not None and data.arrays[0].ndim == 2:
+        _same_width(data.arrays[0].shape[1], model)
+    elif data.columns is not None:
+        _same_width(len(data.columns), model)
+    elif hasattr(X, "numblocks"):
+        _same_width(X.shape[1], model)
+    return data
+
+
+def _same_width(width: int, model: Any) -> None:
+    if width != model.n_features_in_:
+        raise ValueError(
+            f"X has {width} features, but {type(model).__name__} is expecting {model.n_features_in_} features as input"
+        )
+
+
+# ---------------------------------------------------------------------------- sums
+def _total(data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None = None) -> Sums:
+    """Sums over all rows, in this process or, of lazy rows, where dask computes them."""
+    if data.arrays is not None:
+        total = _merged([_sums(block, coef, intercept, classes) for block in data.load()])
+    else:
+        import dask
+
+        one, together = dask.delayed(_sums), dask.delayed(_merged)
+        (total,) = dask.compute(together([one(block, coef, intercept, classes) for block in data.lazy]))
+    if total.rows == 0:
+        raise ValueError("X has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
+    if not total.weight > 0:
+        raise ValueError("all sample weights are zero: there is nothing to score")
+    return total
+
+
+def _sums(block: Block, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None) -> Sums:
+    """Sums of one partition."""
+    place = Place(None if block.spans[0][0] < 0 else block.spans[0][0])
+    rows, width = block.X.shape
+    if not rows:
+        return Sums(0, 0.0, 0.0, 0.0, 0.0)
+    if width != coef.shape[1]:
+        raise ValueError(f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}")
+    scores = decision_values(with_values(block.X), coef, intercept, place)
+    weight = np.ones(rows) if block.weight is None else block.weight
+    if classes is None:
+        total = float(weight.sum())
+        mean = float(weight @ block.y) / total if total else 0.0
+        spread, missed = weight @ (block.y - mean) ** 2, weight @ (block.y - scores) ** 2
+        return Sums(rows, total, mean, float(spread), float(missed))
+    predicted = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+    wrong = _positions(block.labels or (), classes, place)[block.y] != predicted
+    return Sums(rows, float(weight.sum()), 0.0, 0.0, float(weight @ wrong))
+
+
+def _positions(labels: Sequence[Any], classes: np.ndarray, place: Place) -> np.ndarray:
+    """Where each label is among the classes, -1 for those that the model was not fitted to."""
+    known = {label: k for k, label in enumerate(classes.tolist())}
+    for label in np.asarray(labels).tolist():
+        if isinstance(label, (str, bytes)) != isinstance(classes[0], (str, bytes)):
+            raise ValueError(
+                f"{place}y has the label {label!r}, but the model was fitted to labels such as {next(iter(known))!r}: "
+                "Labels in y and of the model should be of the same type"
+            )
+    return np.array([known.get(label, -1) for label in np.asarray(labels).tolist()])
+
+
+def _merged(parts: Sequence[Sums]) -> Sums:
+    return reduce(_both, parts, Sums(0, 0.0, 0.0, 0.0, 0.0))
+
+
+def _both(a: Sums, b: Sums) -> Sums:
+    """Sums of both sets of rows; means are joined without a difference of large sums (Chan, Golub & LeVeque 1983)."""
+    weight = a.weight + b.weight
+    share = b.weight / weight if weight else 0.0
+    apart = b.mean - a.mean
+    spread = a.spread + b.spread + apart * apart * a.weight * share
+    return Sums(a.rows + b.rows, weight, a.mean + apart * share, spread, a.missed + b.missed)

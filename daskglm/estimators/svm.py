@@ -1,0 +1,77 @@
+"""`LinearSVC`: scikit-learn's parameters and attributes, with the hinge losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daskglm.core.arguments import check_choice
+from daskglm.estimators.base import Classifier
+
+HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
+
+
+class LinearSVC(Classifier):
+    """Linear support vector machine: squared hinge loss max(0, 1 - y z)^2, or the hinge loss max(0, 1 - y z).
+
+    Parameters and attributes are those of `LogisticRegression`, but for `loss`, and for the intercept, which is not
+    penalised here, whereas LIBLINEAR, so scikit-learn's class, penalises it.
+
+    Parameters
+    ----------
+    penalty : {"l2", None}, default "l2"
+    loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
+        LIBLINEAR's L2-loss and L1-loss SVM; the hinge with its corner replaced by the parabola 1/2 (1 - y z)^2.
+    dual : bool or "auto", default "auto"
+        True solves the dual problem, by "sdca". False and "auto" leave it to `solver`; the hinge has a dual solver only
+        and refuses False, as scikit-learn does.
+    """
+
+    def __init__(
+        self,
+        penalty: str | None = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: bool | str = "auto",
+        tol: float = 1e-6,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int | None = None,
+        solver: str = "auto",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+        stop: str = "gap",
+        solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.solver = solver
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.stop = stop
+        self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        check_choice(self.loss, "loss", HINGES)
+        return self.loss

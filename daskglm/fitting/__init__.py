@@ -1,0 +1,1 @@
+"""One fit from its configuration to its report: setup, the driver of solvers, checkpoints, progress."""

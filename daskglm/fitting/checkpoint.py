@@ -1,0 +1,257 @@
+"""The state of a solve in files, written every so often, from which a later fit goes on.
+
+A checkpoint is a folder: `state.npz` (a description in JSON and arrays; nothing is pickled) and, for "sdca", a folder
+of files with the dual variables. The dual variables are written first and `state.npz` replaces its predecessor at
+once, so that there is always one whole state.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import fsspec
+import numpy as np
+from dask.utils import parse_timedelta
+from fsspec.implementations.local import LocalFileSystem
+
+from daskglm.core.device import to_host
+from daskglm.data import npz
+from daskglm.fitting import checkpoint_schema as states
+from daskglm.objectives.primal import Objective, Point
+
+FORMAT, VERSION = "daskglm-checkpoint", 2
+STATE = "state.npz"
+LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")  # of a fit that was killed while it wrote
+SAME = 1e-6  # relative: sums over the rows of the same data differ by rounding only, in whatever order they are added
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a checkpoint must share with the fit that goes on from it: the problem's settings and facts of the data.
+
+    `sums` are those of the first problem at w = 0: value, norm of the gradient, and its product with fixed numbers.
+    """
+
+    settings: Mapping[str, Any]
+    counts: Mapping[str, Any]
+    sums: tuple[float, ...]
+
+    def check(self, other: Identity, where: str) -> None:
+        """Raise ValueError where `other`, that of a checkpoint, is not of these settings and data."""
+        for name, value in self.settings.items():
+            if other.settings.get(name) != value:
+                raise ValueError(
+                    f"the checkpoint {where} is of a fit with {name}={other.settings.get(name)!r}, this one has "
+                    f"{name}={value!r}; to start from its coefficients use warm_start"
+                )
+        for name, value in self.counts.items():
+            if other.counts.get(name) != value:
+                raise ValueError(
+                    f"the checkpoint {where} is of other data: {name} was {other.counts.get(name)!r}, now it is "
+                    f"{value!r}"
+                )
+        if len(self.sums) != len(other.sums) or not np.allclose(self.sums, other.sums, rtol=SAME, atol=0.0):
+            raise ValueError(
+                f"the checkpoint {where} is of other data of the same shape: sums over their rows were "
+                f"{other.sums}, now they are {self.sums}"
+            )
+
+
+def identity(objective: Objective, settings: Mapping[str, Any]) -> Identity:
+    """Read the data once for what tells them from others. Cost: 1 pass, 1 round."""
+    facts = objective.engine.facts
+    counts = {
+        "rows": facts.n_rows,
+        "features": facts.n_features,
+        "stored values": facts.nonzeros,
+        "classes": sorted([repr(label), rows] for label, rows, _ in facts.classes),
+    }
+    zero = objective.at(objective.xp.zeros(objective.size))
+    gradient = to_host(zero.gradient)
+    probe = np.random.default_rng(0).uniform(0.5, 1.5, len(gradient))  # positive: no sum is small by cancellation alone
+    sums = (zero.value, float(np.linalg.norm(gradient)), float(np.abs(gradient) @ probe))
+    return Identity(dict(settings), counts, sums)
+
+
+def every(given: int | float | str) -> tuple[float, float]:
+    """Iterations and seconds between two states, one of them infinite.
+
+    Raises
+    ------
+    ValueError
+        For what is neither a positive integer nor a time such as "60s".
+    """
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and given > 0:
+        return float(given), math.inf
+    try:
+        seconds = parse_timedelta(given) if isinstance(given, str) and not given.strip().isdigit() else -1.0
+    except (KeyError, ValueError, TypeError):
+        seconds = -1.0
+    if not seconds > 0:
+        raise ValueError(f"checkpoint_every={given!r} must be a number of iterations, or a time such as '60s'")
+    return math.inf, float(seconds)
+
+
+def prepare(path: Any) -> str:
+    """Make the folder of a checkpoint, before any work.
+
+    Raises OSError where that is not possible, and ValueError where something else has the name of its file.
+    """
+    filesystem, inside = fsspec.url_to_fs(str(path))
+    filesystem.makedirs(inside, exist_ok=True)
+    _check_file(filesystem, posixpath.join(inside, STATE), f"checkpoint={str(path)!r}")
+    probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
+    filesystem.pipe_file(probe, b"")
+    filesystem.rm_file(probe)
+    return str(path)
+
+
+def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
+    """Whether there is a file of that name; raises ValueError where it is a folder, a pipe or a device."""
+    if not filesystem.exists(name):
+        return False
+    if filesystem.info(name)["type"] != "file":
+        raise ValueError(f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; give another folder")
+    return True
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A state as it was read: where from, and what the solver of which problem goes on with."""
+
+    path: str
+    solver: str
+    problem: int
+    iteration: int
+    finished: np.ndarray
+    w: np.ndarray
+    identity: Identity
+    state: dict[str, Any]
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments for the solver."""
+        return dict(self.state)
+
+
+def load(path: Any) -> Saved:
+    """Read the state in a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where there is none.
+    ValueError
+        Where it is no state, of another version, or damaged.
+    """
+    filesystem, inside = fsspec.url_to_fs(str(path))
+    name = posixpath.join(inside, STATE)
+    if not _check_file(filesystem, name, f"resume={str(path)!r}"):
+        raise FileNotFoundError(f"resume={str(path)!r}: there is no checkpoint ({STATE}) in it")
+    try:
+        about, arrays = states.read(filesystem.cat_file(name), FORMAT, VERSION)
+    except Exception as error:  # whatever a damaged file makes of zip, NumPy or JSON
+        raise ValueError(f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}") from error
+    w, finished = arrays.pop("w"), arrays.pop("finished")
+    state = {**about["state"], **arrays}
+    if about["rows"]:
+        state["folder"] = posixpath.join(str(path), about["rows"])
+    whose = Identity(about["settings"], about["counts"], tuple(about["sums"]))
+    return Saved(str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state)
+
+
+@dataclass
+class Keeper:
+    """Writes states of a solve to a folder, as often as asked.
+
+    Parameters
+    ----------
+    path : str
+        Folder, as `prepare` left it; a path or URL of fsspec. For "sdca" all workers must see it.
+    between : tuple of float
+        See `every`.
+    identity : Identity
+    resumed : Saved, optional
+        The state that the fit goes on from. Its dual variables are kept until its problem has read them, as they may be
+        in the same folder.
+    """
+
+    path: str
+    between: tuple[float, float]
+    identity: Identity
+    resumed: Saved | None = None
+    solver: str = ""
+    problem: int = 0
+    before: int = 0
+    finished: list[np.ndarray] = field(default_factory=list)
+    written: tuple[float, float] = (0.0, 0.0)
+    rows: str = ""
+
+    def begin(self, solver: str, problem: int, before: int) -> None:
+        """A solve begins: of which problem, after how many iterations of a fit that it goes on from."""
+        self.solver, self.problem, self.before = solver, problem, before
+        self.written = (0.0, time.monotonic())
+
+    def after(self, point: Point, iteration: int, *, last: bool = False) -> None:
+        """Write a point's state if it is due, or the last."""
+        since = iteration - self.written[0], time.monotonic() - self.written[1]
+        if last or since[0] >= self.between[0] or since[1] >= self.between[1]:
+            self._write(point, iteration)
+            self.written = iteration, time.monotonic()
+
+    def _write(self, point: Point, iteration: int) -> None:
+        rows = ""
+        if point.save_rows is not None:
+            rows = f"rows-{uuid.uuid4().hex}"
+            point.save_rows(posixpath.join(self.path, rows))
+        state = {name: to_host(value) for name, value in point.resume().items()}
+        arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "solver": self.solver,
+            "problem": self.problem,
+            "iteration": self.before + iteration,
+            "rows": rows,
+            "settings": self.identity.settings,
+            "counts": self.identity.counts,
+            "sums": self.identity.sums,
+            "state": {name: value for name, value in state.items() if name not in arrays},
+        }
+        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        w = to_host(point.w)
+        arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, len(w)))}
+        _replace(self.path, STATE, npz.write(arrays))
+        self.rows = rows
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove dual variables of states before, by this and by earlier fits, and what a killed fit left."""
+        kept = {self.rows}
+        if self.resumed is not None and self.problem < self.resumed.problem:
+            kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
+        filesystem, inside = fsspec.url_to_fs(self.path)
+        filesystem.invalidate_cache(inside)
+        for path in filesystem.ls(inside, detail=False):
+            name = posixpath.basename(path.rstrip("/"))
+            if name not in kept and (states.ROWS.fullmatch(name) or LEFT_OVER.fullmatch(name)):
+                filesystem.rm(path, recursive=True)
+
+
+def _replace(folder: str, name: str, content: bytes) -> None:
+    """Put a file in place at once: by renaming on a disk, while stores of objects show a file when it is whole."""
+    filesystem, inside = fsspec.url_to_fs(folder)
+    target = posixpath.join(inside, name)
+    if isinstance(filesystem, LocalFileSystem):
+        temporary = posixpath.join(inside, f".{name}-{uuid.uuid4().hex}")
+        filesystem.pipe_file(temporary, content)
+        filesystem.mv(temporary, target)
+    else:
+        filesystem.pipe_file(target, content)

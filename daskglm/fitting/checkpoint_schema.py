@@ -1,0 +1,183 @@
+"""What a state in a checkpoint may be. Checkpoints may come from anybody, or be damaged: all of it is checked.
+
+Each function raises ValueError, which says what is wrong without the name of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from daskglm.data import npz
+from daskglm.fitting import schema
+
+ROWS = re.compile(r"rows-[0-9a-f]{32}")  # folders of dual variables
+KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
+SUMS = 3  # numbers that tell data from others, see `checkpoint.Identity`
+MOST_PAIRS, MOST_VALUES = 100, 100  # that L-BFGS and gradient descent could remember; they do 10
+
+Check = Callable[[Any, str], Any]
+
+
+def read(content: bytes, format_: str, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and the arrays of a file, each of the types it should have."""
+    arrays = npz.read(content)
+    for name in ("about", "w", "finished"):
+        if name not in arrays:
+            raise ValueError(f"it has no {name!r}")
+    about = _about(arrays.pop("about"), format_, version)
+    size = about["counts"]["features"] + about["settings"]["fit_intercept"]
+    vector(size)(arrays["w"], "w")
+    finished = arrays["finished"]
+    if finished.shape != (about["problem"], size) or not np.isfinite(finished).all():
+        raise ValueError(f"finished has shape {finished.shape}, or numbers that are not finite")
+    _check_state(about, {name: value for name, value in arrays.items() if name not in ("w", "finished")}, size)
+    return about, arrays
+
+
+def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
+    if text.dtype != np.uint8 or text.ndim != 1:
+        raise ValueError("its description is no text")
+    about = json.loads(text.tobytes().decode())
+    if not isinstance(about, dict):
+        raise ValueError("its description is no dictionary")
+    if about.get("format") != format_ or type(about.get("version")) is not int or about["version"] != version:
+        raise ValueError(f"it has format {about.get('format')!r}, version {about.get('version')!r}")
+    if missing := [key for key in KEYS if key not in about]:
+        raise ValueError(f"it has no {missing[0]!r}")
+    if about["solver"] not in list(STATES):
+        raise ValueError(f"solver {about['solver']!r} is not one of {', '.join(map(repr, STATES))}")
+    for name in ("problem", "iteration"):
+        schema.integer(about[name], name)
+    if about["rows"] != "" and not (isinstance(about["rows"], str) and ROWS.fullmatch(about["rows"])):
+        raise ValueError(f"rows {about['rows']!r} is not the name of a folder in it")
+    for name in ("settings", "counts", "state"):
+        if not isinstance(about[name], dict):
+            raise ValueError(f"{name} {about[name]!r} is no dictionary")
+    schema.integer(about["counts"].get("features"), "the number of features", 1)
+    schema.flag(about["settings"].get("fit_intercept"), "fit_intercept")
+    if not isinstance(about["sums"], list) or len(about["sums"]) != SUMS:
+        raise ValueError(f"sums {about['sums']!r} are not {SUMS} numbers")
+    for each in about["sums"]:
+        schema.number(each, "a sum over the rows")
+    return about
+
+
+def _check_state(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], size: int) -> None:
+    state = about["state"]
+    if both := sorted(set(state) & set(arrays)):
+        raise ValueError(f"{both[0]!r} is in it twice")
+    _check(STATES[about["solver"]](size), {**state, **arrays}, f"the state of {about['solver']!r}")
+    if about["solver"] == "sdca":
+        ascends = bool(state.get("state"))
+        if ascends != bool(about["rows"]):
+            raise ValueError(
+                "dual variables without a folder of them" if ascends else "a folder without dual variables"
+            )
+    elif about["rows"]:
+        raise ValueError(f"{about['solver']!r} has no folder of dual variables")
+
+
+def _check(known: Mapping[str, Check], state: Any, what: str) -> None:
+    """Every value of a state by its check; all of them may be absent, none may be unknown."""
+    if not isinstance(state, dict):
+        raise ValueError(f"{what} is {state!r}, no dictionary")
+    if unknown := sorted(set(state) - set(known)):
+        raise ValueError(f"{what} has {unknown[0]!r}, which that solver does not know")
+    for name, value in state.items():
+        known[name](value, f"{name!r} of {what}")
+
+
+# ---------------------------------------------------------------------------- what each solver keeps
+def vector(size: int, least: float = -math.inf) -> Check:
+    """Finite float64 numbers, one of each coefficient."""
+
+    def check(value: Any, what: str) -> None:
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != (size,):
+            shape = getattr(value, "shape", None)
+            raise ValueError(f"{what} has shape {shape}, where {size} numbers in float64 belong")
+        if not np.isfinite(value).all() or not (value >= least).all():
+            raise ValueError(f"{what} has numbers that are not finite, or below {least:g}")
+
+    return check
+
+
+def _pairs(size: int) -> Check:
+    def check(value: Any, what: str) -> None:
+        shape: tuple[int, ...] = np.shape(value)
+        if (
+            not isinstance(value, np.ndarray)
+            or len(shape) != 2
+            or shape[1] != size
+            or shape[0] > MOST_PAIRS
+            or not np.isfinite(value).all()
+        ):
+            raise ValueError(f"{what} has shape {shape}, where vectors of {size} finite numbers belong")
+
+    return check
+
+
+def _positive(value: Any, what: str) -> None:
+    schema.number(value, what, 0.0)
+
+
+def _values(value: Any, what: str) -> None:
+    if not isinstance(value, list) or len(value) > MOST_VALUES:
+        raise ValueError(f"{what} is no list of values")
+    for each in value:
+        schema.number(each, what)
+
+
+def _sigma(value: Any, what: str) -> None:
+    if value is not None:
+        _all(value, what, {"outer": _positive, "inner": _positive, "search": schema.flag})
+
+
+def _all(value: Any, what: str, known: Mapping[str, Check]) -> None:
+    """A dictionary that is empty or has all that is known."""
+    _check(known, value, what)
+    if value and (missing := sorted(set(known) - set(value))):
+        raise ValueError(f"{what} lacks {missing[0]!r}")
+
+
+def _tron(size: int) -> dict[str, Check]:
+    numbers = dict.fromkeys(("radius", "mixture", "share", "spent", "due"), _positive)
+    return {**numbers, "center": vector(size)}
+
+
+def _lbfgs(size: int) -> dict[str, Check]:
+    tiny = float(np.finfo(float).tiny)
+    return {
+        "steps": _pairs(size),
+        "changes": _pairs(size),
+        "diagonal": vector(size, tiny),
+        "least": vector(size, 0.0),
+        "taken": schema.integer,
+        "renewal": schema.integer,
+        **_tron(size),
+    }
+
+
+def _gd(size: int) -> dict[str, Check]:
+    known: dict[str, Check] = {"t": _positive, "odd": schema.flag, "before": _values}
+    return {"state": lambda value, what: _all(value, what, known)}
+
+
+def _sdca(size: int) -> dict[str, Check]:
+    known: dict[str, Check] = {"rounds": schema.integer, "offset": schema.number, "sigma": _sigma}
+    return {"state": lambda value, what: _all(value, what, known)}
+
+
+STATES: dict[str, Callable[[int], dict[str, Check]]] = {
+    "newton": lambda size: {},
+    "tron": _tron,
+    "lbfgs": _lbfgs,
+    "gd": _gd,
+    "sdca": _sdca,
+}
+"""By solver and number of coefficients: what `Point.resume` gives, which is what the solver takes to go on."""

@@ -1,0 +1,111 @@
+"""How to fit, apart from the data: the settings of a fit, checked before any work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+from dask.utils import parse_bytes
+
+from daskglm.core.arguments import (
+    check_C,
+    check_callback,
+    check_choice,
+    check_class_weight,
+    check_flag,
+    check_options_kind,
+    check_path,
+    check_random_state,
+    check_tol,
+    check_whole,
+    shown,
+)
+from daskglm.fitting.checkpoint import every
+from daskglm.fitting.driver import Callback
+from daskglm.losses.base import LOSSES, Loss
+from daskglm.solvers import check_options
+from daskglm.worker.device_placement import Where
+
+STOPS = ("gap", "coefficients")
+DEVICES = ("cpu", "cuda")
+COLLECTIVES = ("nccl",)  # or None: sums of workers meet over Dask's connections
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
+
+    `threads` are those of this process (None: all), `why` says where the name of the solver comes from.
+    """
+
+    loss: str
+    C: float = 1.0
+    solver: str = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    stop: str = "gap"
+    max_iter: int | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    callback: Callback | None = None
+    progress: bool | None = None
+    random_state: Any = None
+    solver_options: Mapping[str, Any] | None = None
+    device: str | None = None
+    device_memory_limit: int | str | None = None
+    threads: int | None = None
+    why: str = "asked for"
+    checkpoint: Any = None
+    checkpoint_every: int | str = "60s"
+    resume: Any = None
+    out_of_core: bool = False
+
+    def check(self) -> Loss:
+        """Raise ValueError or TypeError for values that no fit can use; return the loss."""
+        check_choice(self.loss, "loss", tuple(LOSSES))
+        check_C(self.C)
+        check_tol(self.tol)
+        check_choice(self.stop, "stop", STOPS)
+        if self.stop == "coefficients" and math.isinf(self.C):
+            raise ValueError(f"stop='coefficients' wants a penalty, by which they are known; C={self.C!r} has none")
+        check_whole(self.max_iter, "max_iter", 0, optional=True)
+        check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.out_of_core, "out_of_core")
+        check_flag(self.progress, "progress", optional=True)
+        check_class_weight(self.class_weight)
+        check_random_state(self.random_state)
+        check_callback(self.callback)
+        check_path(self.checkpoint, "checkpoint")
+        check_path(self.resume, "resume")
+        check_options_kind(self.solver_options)
+        check_options(self.solver, dict(self.solver_options or {}))
+        self.where()
+        every(self.checkpoint_every)
+        loss = LOSSES[self.loss]
+        if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
+            raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
+        if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
+            raise ValueError(f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to solve")
+        if self.class_weight is not None and not loss.classifies:
+            raise ValueError(f"class_weight has no meaning for loss={self.loss!r}, which has no classes")
+        return loss
+
+    def where(self) -> Where:
+        """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
+        if self.device is not None:
+            check_choice(self.device, "device", DEVICES)
+        limit = self.device_memory_limit
+        try:
+            if isinstance(limit, bool):
+                raise TypeError("a bool")
+            number = None if limit is None else int(parse_bytes(limit))
+        except (ValueError, TypeError, OverflowError, AttributeError) as error:
+            raise ValueError(f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'") from error
+        if number is not None and number <= 0:
+            raise ValueError(f"device_memory_limit={limit!r} must be positive")
+        collective = dask.config.get("daskglm.engines.collective", None)
+        if collective is not None:
+            check_choice(collective, "the setting daskglm.engines.collective", COLLECTIVES)
+        return Where(self.device, number, collective)

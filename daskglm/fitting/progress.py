@@ -1,0 +1,54 @@
+"""A progress bar on long solves: how far the bound has come on its way to tol, by tqdm."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+
+from daskglm.core.outcome import Iteration
+from daskglm.fitting.driver import Callback
+
+DELAY_SECONDS = 2.0  # a bar that comes and goes is worse than none
+
+
+@contextlib.contextmanager
+def progress_bar(progress: bool | None, callback: Callback | None, tol: float, label: str) -> Iterator[Callback | None]:
+    """Give the callback that a solve should call: the user's own, with a bar drawn around it.
+
+    Parameters
+    ----------
+    progress : bool, optional
+        True draws at once, False never; None after two seconds in a terminal or notebook.
+    """
+    if progress is False or (progress is None and not _interactive()):
+        yield callback
+        return
+    from tqdm.auto import tqdm
+
+    delay = 0.0 if progress else DELAY_SECONDS
+    bar = tqdm(total=100, desc=label, delay=delay, leave=bool(progress), bar_format="{l_bar}{bar}| {elapsed}{postfix}")
+    first: list[float] = []
+
+    def draw(iteration: Iteration) -> bool | None:
+        error = iteration["relative_gap"] if math.isfinite(iteration["relative_gap"]) else iteration["gradient_norm"]
+        first.append(error)
+        span = math.log(max(first[0], 1e-300)) - math.log(max(tol, 1e-16))
+        done = (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span if span > 0 else 1.0
+        bar.n = max(bar.n, round(100 * min(max(done, 0.0), 1.0)))
+        bar.set_postfix(
+            objective=f"{iteration['objective']:.6g}",
+            gap=f"{iteration['relative_gap']:.1e}",
+            passes=iteration["passes"],
+        )
+        return callback(iteration) if callback is not None else None
+
+    try:
+        yield draw
+    finally:
+        bar.close()
+
+
+def _interactive() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

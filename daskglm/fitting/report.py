@@ -1,0 +1,152 @@
+"""What a fit says of itself: why it stopped, what each iteration cost, and how good the answer is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.outcome import Iteration
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a fit went.
+
+    Parameters
+    ----------
+    solver : str
+        What ran.
+    why : str
+        Why this solver was chosen.
+    converged : bool
+        Whether the stopping rule was met.
+    reason : str
+        A sentence.
+    objective : float
+        1/2 |w|^2 + C sum of losses at the returned coefficients.
+    relative_gap : float
+        Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is none (C = inf).
+    gradient_ratio : float
+        |gradient| / |gradient at w = 0|.
+    coefficient_error : float
+        Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*, proved as
+        docs/scikit-learn.md tells; nan where there is none (C = inf; problems solved together).
+    n_iter : int
+        Accepted points after the first.
+    passes : float
+        Rows of X read, over the number of rows.
+    rounds : int
+        Requests answered by all workers.
+    bytes_reduced : int
+        Bytes of partial results that workers sent.
+    seconds : float
+        Wall time of the solve, choosing its solver included, and `seconds_loading` of the pass that loads and checks
+        the data.
+    n_rows, n_features, workers : int
+        Size of the problem and of what solved it.
+    device : str
+        "cpu" or "cuda": where the rows were.
+    repairs : int
+        How often lost blocks were found again.
+    resumed : int
+        Iterations that were made before, by the fit whose checkpoint this one went on from.
+    waiting : float
+        Out of core: the share of `seconds` that workers waited for data to be read, on average.
+    history : list of dict
+        One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
+    parts : tuple of Report
+        One-vs-rest: the report of each class; the fields above are then sums (objective, passes, ...) or maxima.
+    """
+
+    solver: str
+    why: str
+    converged: bool
+    reason: str
+    objective: float
+    relative_gap: float
+    gradient_ratio: float
+    n_iter: int
+    passes: float
+    rounds: int
+    bytes_reduced: int
+    seconds: float
+    seconds_loading: float
+    n_rows: int
+    n_features: int
+    workers: int
+    coefficient_error: float = math.nan
+    device: str = "cpu"
+    repairs: int = 0
+    resumed: int = 0
+    waiting: float = 0.0
+    history: list[Iteration] = field(default_factory=list, repr=False)
+    parts: tuple[Report, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = [
+            ("solver", f"{self.solver} ({self.why})"),
+            ("converged", f"{'yes' if self.converged else 'NO'}: {self.reason}"),
+            ("objective", f"{self.objective:.12g}"),
+            ("relative gap", "no bound (C = inf)" if math.isnan(self.relative_gap) else f"<= {self.relative_gap:.2e}"),
+            ("gradient ratio", f"{self.gradient_ratio:.2e}"),
+            ("iterations", f"{self.n_iter}"),
+            ("passes over X", f"{self.passes:.4g}"),
+            ("rounds", f"{self.rounds} over {self.workers} worker(s), {self.bytes_reduced:,} bytes reduced"),
+            ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
+            ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
+        ]
+        if self.coefficient_error < 1.0:  # else it tells nothing; nan: there is no bound
+            rows.insert(4, ("coefficients", f"<= {self.coefficient_error:.2e} of |w| from the optimum's"))
+        if self.device != "cpu":
+            rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
+        if self.repairs:
+            rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
+        if self.resumed:
+            rows.append(("resumed", f"from a checkpoint, after {self.resumed} iterations"))
+        if self.waiting:
+            rows.append(("waiting", f"{self.waiting:.0%} of the seconds, for data to be read"))
+        if self.parts:
+            rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def combine(parts: list[Report]) -> Report:
+    """One report of several problems solved one after the other on the same data."""
+    first = parts[0]
+    worst = next((part for part in parts if not part.converged), first)
+    gaps = [part.relative_gap for part in parts]
+    return Report(
+        solver=first.solver,
+        why=first.why,
+        converged=all(part.converged for part in parts),
+        reason=worst.reason,
+        objective=sum(part.objective for part in parts),
+        relative_gap=float(np.max(gaps)),
+        gradient_ratio=max(part.gradient_ratio for part in parts),
+        coefficient_error=float(np.max([part.coefficient_error for part in parts])),
+        n_iter=max(part.n_iter for part in parts),
+        passes=sum(part.passes for part in parts),
+        rounds=sum(part.rounds for part in parts),
+        bytes_reduced=sum(part.bytes_reduced for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        seconds_loading=first.seconds_loading,
+        n_rows=first.n_rows,
+        n_features=first.n_features,
+        workers=first.workers,
+        device=first.device,
+        repairs=max(part.repairs for part in parts),
+        resumed=max(part.resumed for part in parts),
+        waiting=sum(part.waiting * part.seconds for part in parts) / max(sum(part.seconds for part in parts), 1e-9),
+        history=[record for part in parts for record in part.history],
+        parts=tuple(parts),
+    )
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The numbers of a report without history and parts, for files."""
+    names = [name for name in Report.__dataclass_fields__ if name not in ("history", "parts")]
+    return {name: getattr(report, name) for name in names}

@@ -1,0 +1,102 @@
+"""From data to an engine that holds them, checked, and the problems to solve there: one, or one per class."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.engine import Engine
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Problem
+from daskglm.data.partitions import Partitions
+from daskglm.engines.factory import client_for, make_engine
+from daskglm.fitting.config import Settings
+from daskglm.losses.base import LOSSES, Loss
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An engine, all classes in order (None: regression), and each problem with its weights of either side."""
+
+    engine: Engine
+    classes: np.ndarray | None
+    problems: list[tuple[Problem, tuple[float, float]]]
+    seconds: float
+
+
+@contextlib.contextmanager
+def loaded(data: Partitions, settings: Settings, client: Any) -> Iterator[Loaded]:
+    """Hold the rows for as long as the context lasts; raises ValueError for data that no model can be fitted to."""
+    loss, began = LOSSES[settings.loss], time.perf_counter()
+    with (
+        client_for(data, client) as running,
+        contextlib.closing(
+            make_engine(data, running, settings.where(), read=settings.out_of_core, threads=settings.threads)
+        ) as engine,
+    ):
+        check_facts(engine.facts, loss)
+        classes, problems = problems_of(engine.facts, loss, settings)
+        yield Loaded(engine, classes, problems, time.perf_counter() - began)
+
+
+def check_facts(facts: Facts, loss: Loss) -> None:
+    """Raise ValueError for data that no model can be fitted to."""
+    if facts.n_rows == 0:
+        raise ValueError(
+            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is "
+            "required."
+        )
+    if not facts.n_features:
+        raise ValueError(f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns")
+    if not facts.weight > 0:
+        raise ValueError("all sample weights are zero: there is nothing to fit")
+    if loss.classifies:
+        names = [repr(getattr(label, "item", lambda label=label: label)()) for label, _, _ in facts.classes]
+        if len(names) < 2:
+            raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
+
+
+def problems_of(
+    facts: Facts, loss: Loss, settings: Settings
+) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
+    """The classes, and each problem with the total weight of its positive and negative rows."""
+    if not loss.classifies:
+        return None, [(Problem(loss.code), (facts.weight, 0.0))]
+    try:
+        ordered = sorted(facts.classes, key=lambda entry: entry[0])
+    except TypeError as error:
+        raise ValueError(f"labels of different kinds cannot be ordered: {error}") from error
+    factors = _class_factors(ordered, settings.class_weight)
+    weights = {label: weight * factors.get(label, 1.0) for label, _, weight in ordered}
+    total = sum(weights.values())
+    positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
+    problems = [
+        (Problem(loss.code, label, tuple(factors.items())), (weights[label], total - weights[label]))
+        for label in positives
+    ]
+    if not total > 0:
+        raise ValueError(f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit")
+    labels = [label for label, _, _ in ordered]
+    objects = any(type(label) is str for label in labels)  # of frames and arrays of objects; those of NumPy are np.str_
+    return np.array(labels, dtype=object if objects else None), problems
+
+
+def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> dict[Any, float]:
+    if class_weight is None:
+        return {}
+    if class_weight == "balanced":
+        total = sum(weight for _, _, weight in ordered)
+        return {label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0}
+    labels = [label for label, _, _ in ordered]
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):  # scikit-learn refuses that too: a misspelling
+        raise ValueError(
+            f"class_weight names {unknown}, which y does not have, but not all labels that it has: "
+            f"{[getattr(label, 'item', lambda label=label: label)() for label in labels]}"
+        )
+    return {label: float(weight) for label, weight in class_weight.items()}

@@ -1,0 +1,334 @@
+"""CPU kernels for many problems on the same rows at once: they share every sweep over X, a dense array or CSR triple.
+
+Rows are taken tile by tile, each tile in the order of the groups of its rows (see `folds`), so that a run of rows is
+held out of a problem, or not, as a whole. A tile becomes columns, and runs begin at whole vectors of these: gaps
+between them are filled with rows whose slopes and curvatures are zero. Losses are evaluated by `losses.tile`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from daskglm.kernels.simd import LANES, LINE_BYTES, VECTOR_BYTES, fetch, numbers
+from daskglm.kernels.simd_columns import (
+    LEFT,
+    PIECE_BYTES,
+    RIGHT,
+    VECTORS,
+    add_triangle,
+    column_products,
+    combine,
+    gather_columns,
+    room_for,
+)
+from daskglm.losses.base import tile
+from daskglm.system.compiled import compiled
+
+RUN = VECTOR_BYTES // 4  # rows to whose multiples runs are filled up: whole vectors of float32 and float64
+TURN = VECTORS * LANES  # rows that margins are made for at once
+TRAIN, TEST = 0, 1  # roles of a group in a problem; all others: neither
+FAST = {"contract", "reassoc", "nsz"}
+
+
+def slots(rows: int, groups: int, run: int) -> int:
+    """Places for a tile of so many rows in runs by group, each filled up to a multiple of `run`; and some to spare."""
+    return -(-(rows + groups * (run - 1)) // TURN) * TURN + TURN
+
+
+@compiled(nogil=True)
+def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
+    """Put rows in the order of their groups within tiles of so many `rows`.
+
+    Order (tiles, slots) gets their numbers, where runs begin at multiples of `run`; bounds (tiles, groups, 2) first and
+    one past the last slot of each run. Other slots get the number of any row of the tile.
+    """
+    groups = bounds.shape[1]
+    counts = np.empty(groups, np.int64)
+    for number in range(len(bounds)):
+        first, last = number * rows, min((number + 1) * rows, len(group))
+        counts[:] = 0
+        for i in range(first, last):
+            counts[group[i]] += 1
+        at = 0
+        for g in range(groups):
+            bounds[number, g, :] = at
+            at += (counts[g] + run - 1) // run * run
+        order[number] = first
+        for i in range(first, last):
+            end = bounds[number, group[i], 1]
+            order[number, end] = i
+            bounds[number, group[i], 1] = end + 1
+
+
+@compiled(nogil=True)
+def _up(n, to):  # type: ignore[no-untyped-def]
+    """N rounded up to a multiple."""
+    return (n + to - 1) // to * to
+
+
+def _ask(X, first, count):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_ask)
+def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
+    """Ask for dense rows before their turn: in the order of their groups the processor does not foresee them."""
+    if not isinstance(X, types.Array):
+        return lambda X, first, count: None
+
+    def dense(X, first, count):  # type: ignore[no-untyped-def]
+        flat, d = X.reshape(X.size), X.shape[1]
+        for at in range(first * d, min((first + count) * d, X.size), numbers(X, LINE_BYTES)):
+            fetch(flat, at)
+
+    return dense
+
+
+@compiled(nogil=True)
+def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore[no-untyped-def]
+    """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like `columns`.
+
+    Meanwhile as many rows of X are asked for, from `ahead` on.
+    """
+    gap, width = columns.shape[1], W.shape[1]
+    of, w, to = columns.reshape(columns.size), W.reshape(W.size), z.reshape(z.size)
+    for t in range(start, stop, TURN):
+        _ask(X, ahead + t, TURN)
+        for p in range(0, many, LEFT):
+            combine(of, t, count, gap, w, p * width, width, to, p * gap + t)
+
+
+@compiled(nogil=True)
+def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
+    """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the width-th on."""
+    gap, width = columns.shape[1], out.shape[1]
+    of, to = columns.reshape(columns.size), out.reshape(out.size)
+    for p in range(0, P, LEFT):
+        for k in range(0, count, RIGHT):
+            at, beside = (width + p) * gap + start, k * gap + start
+            column_products(of, at, beside, (stop - start) // LANES, gap, to, p * width + k, width)
+
+
+@compiled(nogil=True)
+def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
+    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the precision of `scaled`."""
+    factor, c = roots[start:stop], curvature[start:stop]
+    for t in range(len(factor)):
+        factor[t] = np.sqrt(c[t])
+    for j in range(d + 1):
+        x, out = columns[j, start:stop], scaled[j, start:stop]
+        for t in range(len(factor)):
+            out[t] = factor[t] * roots.dtype.type(x[t])
+    add_triangle(scaled, d, start, (stop - start) // numbers(scaled, VECTOR_BYTES), gram)
+
+
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
+def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
+    """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -, all -]."""
+    total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
+    weighted = len(weight) > 0
+    for t in range(len(y)):
+        s = weight[t] if weighted else 1.0
+        is_positive = 1.0 if y[t] > 0.0 else 0.0  # products, where sums over some of the rows are not vectorised
+        is_called = 1.0 if z[t] > 0.0 else 0.0
+        total += s
+        positive += s * is_positive
+        called += s * is_called
+        hit += s * is_positive * is_called
+    out[0] += hit
+    out[1] += positive
+    out[2] += (total - positive) - (called - hit)
+    out[3] += total - positive
+
+
+@compiled(nogil=True, error_model="numpy", fastmath=FAST)
+def _moment(z, other):  # type: ignore[no-untyped-def]
+    """Sum of (z - other) ** MOMENT."""
+    total = 0.0
+    for t in range(len(z)):
+        q = (z[t] - other[t]) * (z[t] - other[t])
+        q *= q
+        q *= q
+        q *= q
+        total += q * q
+    return total
+
+
+@compiled(nogil=True, error_model="numpy")
+def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
+    """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained on), hits held out.
+
+    `bounds` (groups, 2) has the runs of groups; rows held out have the weights `raw`, others `weight`.
+    """
+    for g in range(len(roles)):
+        a, b = bounds[g]
+        if a == b:
+            continue
+        s = (weight if roles[g] == TRAIN else raw)[a:b]
+        if roles[g] == TRAIN or roles[g] == TEST:
+            values[g] += tile(code, y[a:b], z[a:b], s, slope[a:b], curvature[a:b])
+        if roles[g] == TEST:
+            _count(y[a:b], z[a:b], s, counts)
+        if roles[g] != TRAIN:
+            slope[a:b] = 0.0
+            curvature[a:b] = 0.0
+
+
+def _fill(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_fill)
+def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
+    if isinstance(X, types.Array):
+
+        def dense(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+            n, gap, piece = len(rows), columns.shape[1], numbers(X, PIECE_BYTES)
+            flat, to = X.reshape(X.size), columns.reshape(columns.size)
+            if (stop - 1) * d + _up(d, piece) <= X.size:
+                for p in range(0, d, piece):
+                    gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
+            else:  # pieces of the last rows would reach past the end
+                for j in range(d):
+                    for t in range(n):
+                        columns[j, t] = X[rows[t], j]
+            columns[d, :n] = 1
+
+        return dense
+
+    def sparse(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+        data, indices, indptr = X
+        last = len(data) - 1  # a pattern has one value, for all places
+        columns[:d] = 0
+        columns[d, : len(rows)] = 1
+        for t in range(len(rows)):
+            i = np.uint64(rows[t])
+            for q in range(indptr[i], indptr[i + np.uint64(1)]):
+                columns[np.uint64(indices[q]), t] = data[min(q, last)]
+
+    return sparse
+
+
+@compiled(nogil=True)
+def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-untyped-def]
+    """Targets (classes, n) and both kinds of weights of a tile, in its order."""
+    for t in range(len(rows)):
+        i = np.uint64(rows[t])
+        if signs.shape[0] == 0:
+            Y[0, t] = y[i]
+        else:
+            for k in range(signs.shape[0]):
+                Y[k, t] = signs[k, labels[i]]
+        if len(weight) > 0:
+            S[t] = weight[i]
+        if len(raw) > 0:
+            R[t] = raw[i]
+
+
+@compiled(nogil=True, error_model="numpy")
+def score(  # type: ignore[no-untyped-def]
+    code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
+):
+    """Losses and hits of the rows held out of each problem, over some tiles of the rows; see `evaluate`."""
+    P, groups, most = len(of), roles.shape[1], order.shape[1]
+    columns, z, held = room_for(W.shape[1], most, W), room_for(len(W), most, W), np.zeros((groups, *W.shape))
+    slope, curvature, R, nothing = np.empty(most), np.empty(most), np.empty(most), np.empty(0)
+    Y = np.empty((max(signs.shape[0], 1), most))
+    problems, many = np.empty((groups, P), np.int64), np.zeros(groups, np.int64)
+    for g in range(groups):
+        for p in range(P):
+            if roles[p, g] == TEST:
+                problems[g, many[g]] = p
+                held[g, many[g]] = W[p]
+                many[g] += 1
+    for at, number in enumerate(tiles):
+        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        here = order[number, : _up(runs[-1, 1], TURN)]
+        _fill(X, d, here, (number + 1) * rows, columns)
+        targets_of_tile(here, labels, y, nothing, raw, signs, Y, R, R)
+        for g in range(groups):
+            a, b = runs[g]
+            _forward(columns, d + 1, held[g], many[g], a, b, z, X, ahead)
+            for k in range(many[g] if a < b else 0):
+                p = problems[g, k]
+                margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
+                values[g, p] += tile(code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a])
+                _count(Y[of[p], a:b], margins, r, counts[p])
+
+
+@compiled(nogil=True, error_model="numpy")
+def evaluate(  # type: ignore[no-untyped-def]
+    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, like,
+    tiles, sums, values, counts, moments, gram,
+):  # fmt: skip
+    """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by tile.
+
+    Parameters
+    ----------
+    d : int
+        Features.
+    labels, y : (n,) arrays
+        Label of each row, an index into `signs`; target of each row where there are no labels.
+    weight, raw : (n,) arrays or empty
+        Weights of rows that are trained on, and held out.
+    signs : (classes, labels) array
+        Target of each label for each class; no rows: a regression.
+    order, bounds, rows
+        Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see `deal`.
+    W : (P or more, features) array
+        Coefficients, intercept at d, padded with zeros: as many rows as whole blocks of LEFT have, as many features as
+        whole blocks of RIGHT. First the problems', then those of anchors.
+    of, roles : (P,) and (P, groups) arrays
+        Class of each problem, and role of each group in it.
+    anchor : (P,) array
+        Row of W that is the anchor of each problem; -1: none.
+    by_group : bool
+        Whether sums and Grams are by group, or over the rows that are trained on.
+    of_gram : array of int
+        Problems whose Gram is wanted.
+    like : array
+        Of the dtype in which products of a Gram are summed over a tile.
+    tiles : array of int
+        Numbers of the tiles to visit.
+
+    Adds to
+    -------
+    sums (groups or 1, P, features), values (groups, P), counts (P, 4), moments (P,): sums over all
+    rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1, Grams, side, side)
+    """
+    P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
+    columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)  # features, then slopes
+    curvatures = np.zeros((len(of_gram) + 1, most))
+    scaled, roots = room_for(width if len(of_gram) else 0, most, like), np.empty(most, like.dtype)
+    Y, S, R = np.empty((max(signs.shape[0], 1), most)), np.empty(most), np.empty(most)
+    grams_at = np.full(P, len(of_gram))
+    for q in range(len(of_gram)):
+        grams_at[of_gram[q]] = q
+    for at, number in enumerate(tiles):
+        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        n = _up(runs[-1, 1], TURN)
+        here = order[number, :n]
+        _fill(X, d, here, (number + 1) * rows, columns)
+        targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
+        s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
+        _forward(columns, d + 1, W, len(W), 0, n, z, X, ahead)
+        for p in range(P):
+            slopes, c = columns[width + p], curvatures[grams_at[p]]
+            losses_of_tile(
+                code, Y[of[p], :n], s, r, runs, roles[p], z[p, :n], slopes[:n], c[:n], values[:, p], counts[p]
+            )
+            for g in range(groups):
+                a, b = runs[g]
+                slopes[b : _up(b, RUN)] = 0.0
+                c[b : _up(b, RUN)] = 0.0
+                if anchor[p] >= 0:
+                    moments[p] += _moment(z[p, a:b], z[anchor[p], a:b])
+        for g in range(groups if by_group else 1):
+            a, b = (runs[g, 0], _up(runs[g, 1], RUN)) if by_group else (0, _up(runs[-1, 1], RUN))
+            if a < b:
+                _backward(columns, d + 1, P, a, b, sums[g])
+                for q in range(len(of_gram)):
+                    _gram(curvatures[q], columns, d, a, b, roots, scaled, gram[g, q])

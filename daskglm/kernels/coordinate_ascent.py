@@ -1,0 +1,337 @@
+"""CPU kernels of stochastic dual coordinate ascent: one sweep over rows in random order, for dense and sparse rows.
+
+X is a dense array or the triple (data, indices, indptr) of `csr`; the sweep is written once, what touches a row is
+chosen by the type of X when numba compiles. Sparse rows are cut out as slices and their sums not reassociated, for the
+reasons that `csr` gives. A sweep belongs to one thread and one replica of the shared vector.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from daskglm.kernels.simd import fetch
+from daskglm.losses.base import SQUARED_HINGE
+from daskglm.losses.conjugates import into_domain, step
+from daskglm.system.compiled import compiled
+
+AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
+SHARED_AHEAD = 256  # places of a sparse row whose entries of the shared vector are fetched before its turn
+SHARED_CACHED = 1 << 17  # entries up to which the shared vector is in a core's own cache anyhow
+LINE_VALUES = 16  # float32 values in a cache line of 64 bytes
+REASSOCIATE = {"contract", "reassoc", "nsz"}
+
+
+# ---------------------------------------------------------------------------- rows of one storage or the other
+def _dot(X, i, v):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+def _axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+def _fetch_rows(X, i, stop):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+def _fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_dot, jit_options={"fastmath": REASSOCIATE})
+def _dense_dot(X, i, v):  # type: ignore[no-untyped-def]
+    if not isinstance(X, types.Array):
+        return None
+
+    def dot(X, i, v):  # type: ignore[no-untyped-def]
+        x = X[i]
+        total = 0.0
+        for j in range(len(x)):
+            total += x[j] * v[j]
+        return total
+
+    return dot
+
+
+@overload(_dot)
+def _sparse_dot(X, i, v):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+        return None
+
+    def dot(X, i, v):  # type: ignore[no-untyped-def]
+        data, indices, indptr = X
+        places = indices[indptr[i] : indptr[i + 1]]
+        total = 0.0
+        if len(data) == 1:  # a pattern: all stored values are this one
+            for p in range(len(places)):
+                total += v[np.uint64(places[p])]
+            return total * data[0]
+        values = data[indptr[i] : indptr[i + 1]]
+        for p in range(len(places)):
+            total += values[p] * v[np.uint64(places[p])]
+        return total
+
+    return dot
+
+
+@overload(_axpy, jit_options={"fastmath": REASSOCIATE})
+def _dense_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    if not isinstance(X, types.Array):
+        return None
+
+    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+        x = X[i]
+        for j in range(len(x)):
+            v[j] += s * x[j]
+
+    return axpy
+
+
+@overload(_axpy)
+def _sparse_axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+        return None
+
+    def axpy(X, i, s, v):  # type: ignore[no-untyped-def]
+        data, indices, indptr = X
+        places = indices[indptr[i] : indptr[i + 1]]
+        if len(data) == 1:
+            s *= data[0]
+            for p in range(len(places)):
+                v[np.uint64(places[p])] += s
+        else:
+            values = data[indptr[i] : indptr[i + 1]]
+            for p in range(len(places)):
+                v[np.uint64(places[p])] += s * values[p]
+
+    return axpy
+
+
+@overload(_fetch_rows)
+def _fetch_rows_of(X, i, stop):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+
+        def dense(X, i, stop):  # type: ignore[no-untyped-def]
+            flat = X.reshape(X.size)
+            for p in range(i * X.shape[1], min(stop * X.shape[1], i * X.shape[1] + AHEAD), LINE_VALUES):
+                fetch(flat, p)
+
+        return dense
+
+    def sparse(X, i, stop):  # type: ignore[no-untyped-def]
+        data, indices, indptr = X
+        for p in range(indptr[i], min(indptr[stop], indptr[i] + AHEAD), LINE_VALUES):
+            fetch(indices, p)
+            if len(data) > 1:
+                fetch(data, p)
+
+    return sparse
+
+
+@overload(_fetch_shared)
+def _fetch_shared_of(X, i, v):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+        return lambda X, i, v: None
+
+    def sparse(X, i, v):  # type: ignore[no-untyped-def]
+        _, indices, indptr = X
+        places = indices[indptr[i] : min(indptr[i + 1], indptr[i] + SHARED_AHEAD)]
+        for p in range(len(places)):
+            fetch(v, places[p])
+
+    return sparse
+
+
+def _norm(X, i):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_norm, jit_options={"fastmath": REASSOCIATE})
+def _norm_of(X, i):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.Array):
+
+        def dense(X, i):  # type: ignore[no-untyped-def]
+            x = X[i]
+            total = 0.0
+            for j in range(len(x)):
+                total += np.float64(x[j]) * np.float64(x[j])
+            return total
+
+        return dense
+
+    def sparse(X, i):  # type: ignore[no-untyped-def]
+        data, _, indptr = X
+        if len(data) == 1:
+            return np.float64(data[0]) * np.float64(data[0]) * (indptr[i + 1] - indptr[i])
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[p]) * np.float64(data[p])
+        return total
+
+    return sparse
+
+
+# ---------------------------------------------------------------------------- order of visits
+@njit(nogil=True)
+def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
+    """A bijection of [0, mask]: odd multiplications and shifts, three rounds keyed by `key`."""
+    i = ((i + key) * 0x9E3779B1) & mask
+    i ^= i >> half
+    i = ((i + (key >> 20)) * 0x85EBCA6B) & mask
+    i ^= i >> half
+    i = ((i + (key >> 40)) * 0xC2B2AE35) & mask
+    return i ^ (i >> half)
+
+
+@njit(nogil=True)
+def place_of(i, count, mask, half, key):  # type: ignore[no-untyped-def]
+    """The i-th of `count` places in the random order that `key` stands for, computed where it is needed.
+
+    So no list of places is shuffled, stored or read, by any thread. Values past the end are permuted again
+    (cycle walking), which keeps a bijection.
+    """
+    at = _shuffled(i, mask, half, key)
+    while at >= count:
+        at = _shuffled(at, mask, half, key)
+    return at
+
+
+@njit(nogil=True)
+def _bits(count):  # type: ignore[no-untyped-def]
+    bits = 1
+    while (1 << bits) < count:
+        bits += 1
+    return bits
+
+
+# ---------------------------------------------------------------------------- the sweep
+@compiled(nogil=True, error_model="numpy")
+def sweep(  # type: ignore[no-untyped-def]
+    code, X, y, weight, C, norms, bias, offset, alpha, v, seen, asleep, limits,
+    first, stop, bucket, key, begin, end, sigma,
+):  # fmt: skip
+    """Visit buckets of rows in random order and give each row its best dual variable.
+
+    Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end) of the order that `key`
+    stands for are visited, the rows of one bucket in sequence. v (d + 1,) is this thread's replica of the shared
+    vector: its last entry belongs to a constant feature of value `bias`, margins get `offset` besides. Each change
+    enters v multiplied by `sigma`. Empty `norms` are computed. `seen` (empty: not wanted) receives the margins met.
+    `asleep` (empty: no shrinking) marks rows to pass over, and is set for rows at a bound whose gradient lies beyond
+    `limits` (low, high), after section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and the greatest
+    projected gradient met.
+    """
+    buckets = (stop - first + bucket - 1) // bucket
+    bits = _bits(buckets)
+    mask, half = (1 << bits) - 1, (bits + 1) // 2
+    d = len(v) - 1
+    scattered = len(v) > SHARED_CACHED
+    weighted, shrink, watch, known = len(weight) > 0, len(asleep) > 0, len(seen) > 0, len(norms) > 0
+    low, high = np.inf, -np.inf
+    place = place_of(begin, buckets, mask, half, key) if begin < end else 0
+    for t in range(begin, end):
+        row = first + place * bucket
+        if t + 1 < end:
+            place = place_of(t + 1, buckets, mask, half, key)
+            coming = first + place * bucket
+            fetch(alpha, coming)
+            if known:
+                fetch(norms, coming)
+            _fetch_rows(X, coming, min(coming + bucket, stop))
+        for i in range(row, min(row + bucket, stop)):
+            cost = C * weight[i] if weighted else C
+            if cost == 0.0 or (shrink and asleep[i]):
+                continue
+            z = _dot(X, i, v) + bias * v[d] + offset
+            if scattered and i + 1 < min(row + bucket, stop):
+                _fetch_shared(X, i + 1, v)
+            if watch:
+                seen[i] = z
+            a = alpha[i]
+            if shrink:
+                p, gradient = y[i] * a, y[i] * z - 1.0
+                if code == SQUARED_HINGE:
+                    gradient += 0.5 * p
+                upper = code != SQUARED_HINGE and p >= 1.0
+                if (p <= 0.0 and gradient > limits[1]) or (upper and gradient < limits[0]):
+                    asleep[i] = 1
+                    continue
+                if not ((p <= 0.0 and gradient > 0.0) or (upper and gradient < 0.0)):
+                    low, high = min(low, gradient), max(high, gradient)
+            norm = norms[i] if known else _norm(X, i)
+            better = step(code, y[i], z, a, sigma * cost * (norm + bias * bias))
+            if better != a:
+                alpha[i] = better
+                change = sigma * cost * (better - a)
+                _axpy(X, i, change, v)
+                v[d] += bias * change
+    return low, high
+
+
+@compiled(nogil=True, error_model="numpy", fastmath=REASSOCIATE)
+def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
+    """Sum of the replicas' changes from u into the first of them, over the entries [start, stop).
+
+    Returns the squared norms of the sum and, summed, of the parts. Not left to BLAS, whose idle threads spin.
+    """
+    joint, apart = 0.0, 0.0
+    for j in range(start, stop):
+        total = first[j] - u[j]
+        apart += total * total
+        for p in range(len(others)):
+            change = others[p, j] - u[j]
+            apart += change * change
+            total += change
+        joint += total * total
+        first[j] = total
+    return joint, apart
+
+
+@compiled(nogil=True, error_model="numpy")
+def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
+    """Put where u gets by a multiple of a direction into the direction, over the entries [start, stop)."""
+    for j in range(start, stop):
+        direction[j] = u[j] + share * direction[j]
+
+
+# ---------------------------------------------------------------------------- whole runs of rows
+@compiled(nogil=True, error_model="numpy")
+def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
+    """Squared norms of the rows [start, stop) into out[start:stop]."""
+    for i in range(start, stop):
+        out[i] = _norm(X, i)
+
+
+@compiled(nogil=True, error_model="numpy")
+def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # type: ignore[no-untyped-def]
+    """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry C s a.
+
+    An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of the rows with y > 0,
+    or where `positives` is false C s x. Both are what moves the dual variables back to where an unpenalised intercept
+    allows them.
+    """
+    d = len(v) - 1
+    weighted, both, whole, scattered = len(weight) > 0, len(side) > 0, len(own) > 0, len(v) > SHARED_CACHED
+    for i in range(start, stop):
+        if scattered and i + 2 < stop:
+            _fetch_shared(X, i + 2, v)
+        cost = C * weight[i] if weighted else C
+        z[i] = _dot(X, i, v)
+        change = cost * alpha[i]
+        if whole and change != 0.0:
+            _axpy(X, i, change, own)
+            own[d] += change
+        if both and positives and y[i] > 0.0 and change != 0.0:
+            _axpy(X, i, change, side)
+            side[d] += change
+        elif both and not positives and cost != 0.0:
+            _axpy(X, i, cost, side)
+            side[d] += cost
+
+
+@compiled(nogil=True)
+def clip(code, y, alpha, start, stop):  # type: ignore[no-untyped-def]
+    """Bring dual variables into the domain of the conjugate."""
+    for i in range(start, stop):
+        alpha[i] = into_domain(code, y[i], alpha[i])

@@ -1,0 +1,1 @@
+"""The objective, its dual and its certificates, in terms of sums that an engine answers."""

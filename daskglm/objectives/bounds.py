@@ -1,0 +1,383 @@
+"""How far a value is from the optimum, at most, by a gradient or a Hessian that were computed in floating point.
+
+`docs/certificates.md` has the proofs. Nothing here knows of engines: a `Rounding` is made from the facts of the rows,
+a `HessianFactor` from a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Spread, Totals
+from daskglm.core.summation import MOMENT
+from daskglm.losses.base import Loss
+
+UNIT, FLOAT32 = 2.0**-53, 2.0**-24  # unit roundoffs of float64 and float32
+FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
+MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
+DEVICE_NARROW, DEVICE_TILE = 63, 256.0  # features up to which a device adds up products of dense rows over such tiles
+DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
+LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
+CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
+SMALLEST = 1e-9  # share of the largest row norm whose power of MOMENT is still a number
+HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
+MOST_CHANGED = 0.5  # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
+DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
+
+
+class GradientError(NamedTuple):
+    """Bounds on the error of a computed gradient.
+
+    Parameters
+    ----------
+    margins : float
+        In the norm of the inverse Hessian: what errors of the margins do, for losses whose curvature varies slowly.
+    slopes : float
+        Sum of the errors of the slopes, by errors of the margins.
+    adding : float
+        Of the intercept's entry, from adding up; that of a feature's is so many times the column's largest value.
+    penalty : float
+        Norm of that from the penalty's part.
+    """
+
+    margins: float
+    slopes: float
+    adding: float
+    penalty: float
+
+
+EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
+
+
+class Norms(NamedTuple):
+    """What bounds want of a vector on a device, where rows are not surveyed."""
+
+    features: float  # Euclidean norm of the part by features
+    intercept: float  # zero where there is none
+
+
+Vector = np.ndarray | Norms
+
+
+class Ball(NamedTuple):
+    """A ball that holds all rows: |x - centre| <= radius."""
+
+    centre: np.ndarray | None
+    radius: float
+
+    def margins(self, step: np.ndarray, n_features: int) -> float:
+        """Bound on the change of any margin by a step in the coefficients and the intercept."""
+        change = step[:n_features]
+        constant = float(step[n_features]) if len(step) > n_features else 0.0
+        if self.centre is not None:
+            constant += float(self.centre @ change)
+        return self.radius * float(np.linalg.norm(change)) + abs(constant)
+
+
+class Rounding:
+    """What rounding may do to gradients and Hessians over some rows, and what proves how good a point is.
+
+    Parameters
+    ----------
+    facts : Facts
+    loss : Loss
+    fit_intercept : bool
+    on_device : bool
+        Whether the sums are made on a GPU.
+    run : int, optional
+        Rows whose gradients are added up before they are added to those of others; default: all of a block.
+
+    Attributes
+    ----------
+    ball : Ball
+        Holds all rows: around zero, until `survey` finds a better one.
+    columns : (d,) array or float
+        Bound on the values of each column: the largest row norm, until `survey` finds better ones.
+    """
+
+    def __init__(
+        self, facts: Facts, loss: Loss, *, fit_intercept: bool, on_device: bool, run: int | None = None
+    ) -> None:
+        self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
+        self.radius = facts.largest_row_norm
+        self.ball = Ball(None, self.radius)
+        self.columns: Any = self.radius
+        self.is_surveyed = on_device or not self.radius > 0.0  # or cannot be
+        self.n_features = facts.n_features or 0
+        self.n_rows = facts.n_rows
+        self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
+        self.row = facts.longest_row + 3  # roundings that a margin goes through
+        self.roundoff = facts.gram_roundoff
+        block = facts.largest_block
+        self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW  # additions of a sum, one row after another,
+        self.terms: float = self.in_turn  # and of a gradient
+        if run is not None and not on_device:
+            self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
+        self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
+
+    def survey(self, ask: Callable[[Spread], Totals], facts: Facts) -> None:
+        """Bound the values of each column and, with an intercept, find a ball around the mean of the rows.
+
+        For rows far from zero, or with columns of unlike scales. Cost: 1 pass, or 2 with an intercept, a round each.
+        """
+        d, scale, more = self.n_features, 2.0 * self.radius, 1.0 + FEW * self.n_features * UNIT
+        found = ask(Spread(np.zeros(d), scale))
+        self.columns = more * scale * np.maximum(found["columns"] ** (1.0 / MOMENT), SMALLEST)
+        self.is_surveyed = True
+        if self.fit_intercept:
+            mean = found["sums"] / max(facts.n_rows, 1)
+            moment = float(ask(Spread(mean, scale))["moment"])
+            self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
+
+    def size(self, w: Vector) -> float:
+        """Bound on the sum of the sizes of the terms of any row's margin at w."""
+        features = self.norm(w) * self.radius
+        if np.ndim(self.columns):
+            features = min(features, float(np.abs(w[: self.n_features]) @ self.columns))
+        has_intercept = isinstance(w, Norms) or len(w) > self.n_features
+        return features + (abs(self._intercept(w)) if has_intercept else 0.0)
+
+    def norm(self, v: Vector) -> float:
+        """Norm of the part of a vector by features."""
+        if isinstance(v, Norms):
+            return v.features
+        part = v[: self.n_features]
+        return math.sqrt(float(part @ part))
+
+    @staticmethod
+    def _intercept(v: Vector) -> float:
+        return v.intercept if isinstance(v, Norms) else float(v[-1])
+
+    def gradient(self, w: Vector, value: float, *, scale: float, weight: float) -> GradientError:
+        """Bound the error of the gradient at w.
+
+        Parameters
+        ----------
+        w : (d,) or (d + 1,) array, or its norms
+        value : float
+            The objective there.
+        scale, weight : float
+            C, and the sum of the rows' weights.
+        """
+        L = self.loss.smoothness
+        norm = self.norm(w)
+        margin = self.row * UNIT * self.size(w)
+        slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
+        constant = self.terms * UNIT * slopes
+        moved = scale * weight * L * margin
+        return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, 2.0 * UNIT * norm)
+
+    def gap(
+        self,
+        w: np.ndarray,
+        primal: float,
+        dual: float,
+        *,
+        scale: float,
+        weight: float,
+        drift: float = 1.0,
+    ) -> float:
+        """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
+
+        Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
+        8, which such sums exceed with a probability of 1e-13. `drift` says how many such sums, by their multiples, the
+        shared vector has been added up from. The sizes of slopes, times C and weights, add up to at most `slopes`,
+        those of the dual variables to at most `duals` (see `docs/certificates.md`).
+        """
+        size, mass, L = self.size(w), scale * weight, self.loss.smoothness
+        if math.isfinite(L):
+            slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
+            duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
+        else:
+            slopes, duals = mass, 2.0 * max(primal, 0.0)
+        adding = LIKELY * math.sqrt(self.in_turn) * UNIT
+        return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (abs(primal) + abs(dual))
+
+    def gram(self, *, exact: bool, likely: bool = False) -> float:
+        """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
+
+        `exact` Grams are summed in float64. `likely` tells what is to be expected instead: roundings whose signs are
+        random.
+        """
+        summed = float(MOST_SUMMED)
+        if self.on_device and not self.is_narrow:
+            summed = max(summed, min(DEVICE_SUMMED / (self.n_features + 1.0), self.n_rows))
+        elif self.on_device:
+            summed = DEVICE_TILE
+        roundoff = UNIT if exact else self.roundoff
+        if likely:
+            return math.sqrt(summed + FEW) * roundoff
+        return (summed + FEW) * roundoff + (summed + self.tiles) * UNIT
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether Grams are summed in float64 without being asked to."""
+        return self.roundoff <= UNIT
+
+    # ------------------------------------------------------------------ bounds
+    def features(self, gradient: Vector, error: GradientError) -> float:
+        """Bound on the norm of the exact gradient by the coefficients of features, with the intercept as it is.
+
+        With an intercept that is for rows less the ball's centre.
+        """
+        centre, radius = self.ball
+        adding = error.adding * self.radius + error.penalty
+        if centre is None:
+            norm = self.norm(gradient)
+        else:
+            assert not isinstance(gradient, Norms)
+            norm = self.norm(gradient[: self.n_features] - float(gradient[-1]) * centre)
+            adding += error.adding * float(np.linalg.norm(centre))
+        return norm + adding + error.slopes * radius
+
+    def steepest(self, gradient: Vector, error: GradientError) -> float:
+        """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see `convex`."""
+        bound = self.features(gradient, error)
+        if self.fit_intercept:
+            bound += self.ball.radius * (abs(self._intercept(gradient)) + error.slopes + error.adding)
+        return bound
+
+    def convex(
+        self,
+        w: Vector,
+        gradient: Vector,
+        value: float,
+        error: GradientError,
+        span: float,
+        near: float = math.inf,
+    ) -> float:
+        """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose penalty is 1/2 |w|^2.
+
+        f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius |w| + `span` of
+        -centre.w, or within `near` of b where that is known. F(w) - min F is at most |grad F|^2 / 2, and grad F, the
+        gradient by w of centred rows at b(w), is within radius |g_b| of that at b, since slopes rise with b. Or,
+        without grad F: with |g|^2 / 2 the excess at the intercept as it is, and |b - b*| bounded in the same way with
+        |w*|^2 / 2 at most the objective.
+        """
+        features, steepest = self.features(gradient, error), self.steepest(gradient, error)
+        if not self.fit_intercept:
+            return 0.5 * features * features
+        (centre, radius), b = self.ball, self._intercept(w)
+        g = abs(self._intercept(gradient)) + error.slopes + error.adding
+        if centre is None:
+            middle = 0.0
+        else:
+            assert not isinstance(w, Norms)
+            middle = float(centre @ w[: self.n_features])
+        here = abs(b + middle) + radius * self.norm(w) + span
+        bound = 0.5 * steepest * steepest + g * min(here, near)
+        if centre is None:
+            best = abs(b) + radius * math.sqrt(2.0 * max(value, 0.0)) + span
+            bound = min(bound, 0.5 * features * features + g * best)
+        return bound
+
+    def hides(
+        self, wanted: float, w: np.ndarray, value: float, error: GradientError, span: float, near: float = math.inf
+    ) -> bool:
+        """Whether `convex` for a computed gradient of zero would come near or exceed a bound that is wanted.
+
+        A `survey` may mend that, where there was none yet.
+        """
+        return not self.is_surveyed and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
+
+    def reach(self, factor: HessianFactor) -> float:
+        """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
+        d = self.n_features
+        if self.ball.centre is None:
+            return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
+        constant = factor.decrement(np.append(self.ball.centre, 1.0))
+        return self.ball.radius * float(np.linalg.norm(factor.roots[:d])) + constant
+
+
+@dataclass(frozen=True)
+class HessianFactor:
+    """Cholesky factor L of a computed Hessian, and what it tells of the inverse of the exact one.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower triangle.
+    norm : float
+        Of the inverse of the Hessian scaled to a unit diagonal, at most; infinite for a singular one.
+    doubt : float
+        Share of the scaled Hessian's least eigenvalue that rounding may have made.
+    roots : (n,) array
+        Of the diagonal of the inverse of the exact Hessian, at most.
+    """
+
+    factor: Any
+    norm: float
+    doubt: float
+    roots: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
+        """Factorise a Hessian whose entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`."""
+        n = len(hessian)
+        root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        try:
+            L = scipy.linalg.cholesky(hessian / root[:, None] / root, lower=True)
+        except (scipy.linalg.LinAlgError, ValueError):
+            return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
+        inverse = np.tril(scipy.linalg.lapack.dpotri(L, lower=1)[0])
+        diagonal = np.diag(inverse)
+        norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
+        doubt = 2.0 * n * (error + CHOLESKY * (n + 2) * UNIT) * norm
+        grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
+        roots = np.sqrt(grown * diagonal) / root
+        return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
+
+    @property
+    def proves(self) -> bool:
+        """Whether the exact Hessian is known well enough for a bound."""
+        return self.doubt <= MOST_CHANGED
+
+    @property
+    def trace(self) -> float:
+        """Of the inverse of the exact Hessian, at most."""
+        return float(self.roots @ self.roots)
+
+    def is_doubtful(self, likely: float) -> bool:
+        """Whether a step by this Hessian, whose entries are expected to be off by so much, may lead elsewhere."""
+        return not math.sqrt(len(self.roots)) * likely * self.norm <= DOUBTFUL
+
+    def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
+        """Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
+        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
+        step = -scipy.linalg.solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+        return step, float(half @ half)
+
+    def decrement(self, gradient: np.ndarray) -> float:
+        """Bound on the decrement by the exact Hessian for an exact gradient; infinite where nothing is proved."""
+        if not self.proves:
+            return math.inf
+        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
+        return math.sqrt(float(half @ half) / (1.0 - self.doubt))
+
+    def error(self, error: GradientError, n_features: int, columns: Any) -> float:
+        """Bound on the norm, in that of the inverse Hessian, of a gradient's error; `columns` as in `Rounding`."""
+        features, intercept = self.roots[:n_features], float(self.roots[n_features:].sum())
+        adding = float((features * columns).sum()) + intercept
+        penalty = error.penalty * float(features.max(initial=0.0))
+        return error.margins + error.adding * adding + penalty
+
+
+def excess(decrement: float, reach: float) -> float:
+    """Bound on f(w) - min f by the Newton decrement nu at w, where curvature changes at a rate of at most `reach`.
+
+    That is, |D3 f [u, v, v]| <= reach |u|_H v'H v, with the Hessian H at w. Along any u then
+    f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010,
+    Proposition 1). The least of that over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
+    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
+    """
+    s = reach * decrement
+    if not s < 1.0:
+        return math.inf
+    return decrement * decrement * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))

@@ -1,0 +1,343 @@
+"""The dual of the objective, as a dual solver sees it: rounds of coordinate ascent, steps along them, certificates.
+
+D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with the rows; here are
+v, which is the primal point too, and what names their state. An unpenalised intercept asks for sum_i s_i a_i = 0,
+which single coordinates cannot keep. So it is a proximal-point method in b: a constant feature stands for b minus an
+offset, is penalised, and after every round the offset moves to b. At the limit that penalty has no force.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.device import to_host
+from daskglm.core.requests import (
+    Committed,
+    DualLine,
+    DualLoad,
+    DualRound,
+    DualSave,
+    DualShape,
+    DualTotals,
+    DualValue,
+    OnHull,
+    Plan,
+    Problem,
+    Totals,
+)
+from daskglm.losses.base import smoothed_hinge
+from daskglm.losses.conjugates import losses
+from daskglm.objectives.bounds import HIDDEN
+from daskglm.objectives.primal import Objective, Point, tokens
+
+NO_GRADIENT = np.array([math.nan])
+REREAD = 20  # rounds after which v is added up from the rows again, not from its changes
+DRIFT = 1e-9  # relative: beyond this v is not what the dual variables say, and the primal is evaluated at what they say
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual value of one state, and w with its intercept."""
+
+    w: np.ndarray
+    primal: float
+    dual: float
+    token: int
+
+
+class Dual:
+    """Dual variables at a numbered state, and the steps from one to the next.
+
+    Parameters
+    ----------
+    objective : Objective
+        With a penalty.
+    w : (d,) or (d + 1,) array
+        Where to start: zero, or the dual variables are the negative slopes at w.
+    plan : Plan
+    seed : int
+        Of the random orders; the same seed, plan and placement give the same bits.
+    saved : tuple of (dict, str), optional
+        What `state` gave and the folder that `save` wrote to: start from those dual variables instead.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        w: np.ndarray,
+        plan: Plan,
+        seed: int,
+        saved: tuple[dict[str, Any], str] | None = None,
+    ) -> None:
+        self.objective, self.plan, self.seed, self.keep = objective, plan, seed, False
+        facts, d = objective.engine.facts, objective.n_features
+        spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))
+        self.bias = (spread or 1.0) if objective.fit_intercept else 0.0
+        self.offset = float(w[d]) if objective.fit_intercept else 0.0
+        self.rounds = self.read_at = 0
+        self.drift = 1.0  # sums over the rows, by their multiples, that v was added up from
+        self.number = next(tokens)
+        self.before: int | None = None
+        self.step = (1.0, 0.0)
+        self.gap = 0.0 if saved is None else math.inf
+        self.kept, self.value = w, math.inf  # the best point evaluated,
+        self.lower = 0.0  # the highest dual value met: all zero have one of zero,
+        self.met, self.reached = math.inf, 0.0  # gap and dual value of the state that was certified last
+        self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
+        self.w: np.ndarray | None = w if w.any() else None
+        self.v = objective.xp.zeros(d + 1)
+        self.change: Any = None  # of the last round, until it is committed
+        self.sure = True  # v is the sum over the rows of what they have
+        self.previous: Any = None  # the step before, where it is kept
+        self.lost = False  # see `has_lost`
+        if saved is not None:
+            state, folder = saved
+            self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
+            self.read_at = self.rounds
+            self.v = self.objective.ask(DualLoad(self._state(), folder))["own"]
+            self.w = self.primal_point()
+        elif self.w is not None:
+            self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
+
+    def state(self) -> dict[str, Any]:
+        """What `saved` wants besides the dual variables themselves."""
+        return {"rounds": self.rounds, "offset": self.offset}
+
+    def save(self, folder: str) -> None:
+        """Have every worker write the dual variables of its rows to a folder that all of them see. Cost: 1 round."""
+        self._ask(DualSave(self._state(), folder))
+
+    def _state(self) -> Committed:
+        return Committed(
+            self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep,
+            self._is_near(), self.v if self._is_own() else None,
+        )  # fmt: skip
+
+    def _is_own(self) -> bool:
+        """Whether v is what the rows' side has, too, which then need not add it up for itself."""
+        return self.objective.engine.shares_memory and self.change is None and self.sure
+
+    def _ask(self, request: Any) -> Totals:
+        """Pass on a request about the state. Where blocks had to begin anew, none has a step behind it any more."""
+        totals = self.objective.ask(request)
+        if totals["rebuilt"]:
+            self.previous, self.sure, self.lost = None, False, True
+        return totals
+
+    def has_lost(self) -> bool:
+        """Whether rows have lost their dual variables since this was asked last, in whatever request that showed."""
+        lost, self.lost = self.lost, False
+        return lost
+
+    def _is_near(self) -> bool:
+        """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.
+
+        They miss w by the gradient there, whose square is at most 2 L gap. Far from the optimum that is many times w
+        itself, and drives an unpenalised intercept far away, from where it comes back in hundreds of rounds only.
+        """
+        objective = self.objective
+        L = objective.scale * objective.loss.smoothness * objective.engine.facts.squared_norms
+        return self.gap == 0.0 or bool(2.0 * L * self.gap <= float(self.v @ self.v))
+
+    @property
+    def intercept(self) -> float:
+        """The intercept that the constant feature stands for."""
+        return self.offset + self.bias * float(self.v[-1])
+
+    def primal_point(self) -> np.ndarray:
+        """Coefficients and, where there is one, the intercept. Shared vectors are never written to: a view will do."""
+        return np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1]
+
+    def shape(self) -> tuple[int, int]:
+        """Groups of threads over all workers, and the most partitions that a group has. Cost: 0 passes, 1 round."""
+        totals = self.objective.ask(DualShape(self.plan))
+        return int(totals["groups"]), math.ceil(totals["partitions"] / max(totals["groups"], 1))
+
+    def start_point(self) -> Point:
+        """Where the ascent starts, as the first of its points. Cost: nothing from zero for classes, else 1 pass.
+
+        From zero the intercept starts at its best value there, and the dual variables, all zero, have a dual value of
+        zero. From elsewhere nothing is known of the dual yet.
+        """
+        objective = self.objective
+        if self.w is not None:
+            self.value = objective.at(self.w).value
+        else:
+            self.value = self.at_zero = self._start_at_zero()
+        return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value, by="sdca")
+
+    def _start_at_zero(self) -> float:
+        """Take the best intercept of w = 0 for the offset; return the objective there."""
+        objective, C = self.objective, self.objective.scale
+        self.kept = self.kept.copy() if objective.fit_intercept else self.kept
+        if not objective.loss.classifies:
+            point = objective.at(self.kept)
+            if not objective.fit_intercept:
+                return point.value
+            slope, curvature = float(point.gradient[-1]), C * objective.total_weight
+            self.offset = -slope / curvature
+            self.kept[-1] = self.offset
+            return point.value - 0.5 * slope * slope / curvature
+        if objective.fit_intercept and objective.sides is not None:
+            self.offset = objective.loss.best_constant(*objective.sides)
+            self.kept[-1] = self.offset
+        sides = np.array(objective.sides or (objective.total_weight, 0.0))
+        y = np.array([1.0, -1.0])
+        return float(C * losses(objective.loss.code, y, np.full(2, self.offset), sides))
+
+    def point(self, value: float, gap: float) -> Point:
+        """The committed state as a point whose value and gap are estimates."""
+        self.gap = gap
+        w = self.primal_point() if self.w is None else self.w
+        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
+
+    def certified_point(self, w: np.ndarray | None = None) -> Point:
+        """The best of all points evaluated, the committed state (or w with its dual variables) being one more.
+
+        With its true value; its gap is what lies between that and the highest dual value met. Cost: see `certificate`.
+        """
+        found = self.certificate(w)
+        self.met, self.reached = found.primal - found.dual, found.dual
+        self.lower = max(self.lower, found.dual)
+        if found.primal <= self.value:
+            self.kept, self.value = found.w, found.primal
+        gap, rounding = max(self.value - self.lower, 0.0), self._rounding()
+        if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
+            self.objective.survey()
+            rounding = self._rounding()
+        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding, by="sdca")
+
+    def _rounding(self) -> float:
+        """Bound on the rounding error of the gap. Cost: nothing."""
+        objective = self.objective
+        return objective.rounding.gap(
+            self.kept, self.value, self.lower, scale=objective.scale, weight=objective.total_weight, drift=self.drift
+        )
+
+    def start_again(self) -> None:
+        """Set all dual variables to zero, and the offset to the intercept of the best point. Cost: nothing."""
+        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.w, self.change, self.previous, self.sure = None, None, None, True
+        self.v = self.objective.xp.zeros(self.objective.n_features + 1)
+        self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
+
+    # ------------------------------------------------------------------ steps
+    def round(self, outer: float, inner: float) -> Totals:
+        """Local epochs everywhere, not yet committed. Cost: a pass an epoch, 1 round."""
+        seed = (self.seed, self.rounds)
+        self.rounds += 1
+        totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
+        self.v, self.change, self.sure = totals["own"], totals["change"], True
+        return totals
+
+    def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
+        """Move on by c1 times the last round's change and c2 times the previous step. Cost: nothing.
+
+        `keep` has the rows remember this step, for a search along it after the next round.
+        """
+        self.keep = keep
+        c2 = 0.0 if self.previous is None else c2
+        step = self.change if c1 == 1.0 else c1 * self.change
+        if c2 != 0.0:
+            step = step + c2 * self.previous
+        self.v = self.v + step
+        self.change, self.previous = None, step if keep and self.sure else None
+        self.drift += max(abs(c1), 1.0) + abs(c2)
+        self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
+        self.offset = self.intercept
+        self.w = self.primal_point()
+
+    def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0 passes, 1 round."""
+        if self.previous is None:
+            coefficients = coefficients * np.array([1.0, 0.0])
+        totals = self._ask(DualLine(self._state(), coefficients))
+        C = self.objective.scale
+        xp = self.objective.xp
+        previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
+        directions = xp.stack([self.change, previous])
+        at = self.v + xp.asarray(coefficients) @ directions
+        pull = self.offset / self.bias if self.bias else 0.0
+        squares, inner = to_host((at * at).sum(axis=1)), to_host(at @ directions.T)
+        values = C * totals["values"] + 0.5 * squares + pull * to_host(at[:, -1])
+        slopes = C * totals["slopes"] + inner + pull * to_host(directions[:, -1])
+        return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
+
+    # ------------------------------------------------------------------ proximal steps
+    def smoothed(self, level: int) -> Objective:
+        """The primal of a hinge with a proximal term of weight 10 ** -level around the dual variables as they are."""
+        objective, problem = self.objective, self.objective.problem
+        loss = smoothed_hinge(level)
+        return Objective(
+            objective.engine, Problem(loss.code, problem.positive, problem.class_weight, self.number), loss,
+            C=objective.scale, fit_intercept=objective.fit_intercept, span=2.0, sides=objective.sides,
+        )  # fmt: skip
+
+    def adopt(self, primal: Objective, w: np.ndarray) -> None:
+        """Take the dual variables of this primal, or a smoothed one, at w: its negative slopes. Cost: 2 passes."""
+        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.gap = 0.0  # the slopes at w are what is wanted
+        self.w, d = w, self.objective.n_features
+        asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
+        self.v = primal.ask(asked)["own"]
+        if primal is not self.objective:
+            self.objective.passes += primal.passes
+            self.objective.waited += primal.waited
+        self.change, self.previous, self.sure = None, None, True
+        self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
+
+    # ------------------------------------------------------------------ how good it is
+    def certificate(self, at: np.ndarray | None = None) -> Certificate:
+        """Primal value at v, or at `at`, and dual value of the committed state. Cost: 1 pass, a few rounds.
+
+        With an intercept the primal takes the best one, and the dual is taken where the sum of the variables is zero:
+        those of one class are scaled down to balance the other's (regression: all are shifted), which moves v by a
+        multiple of a vector that the same pass adds up.
+        """
+        objective = self.objective
+        side = objective.loss.classifies if objective.fit_intercept else None
+        anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
+        for _ in range(3):
+            token, v = next(tokens), self.v if at is None else np.append(at[: objective.n_features], 0.0)
+            totals = self._ask(DualTotals(self._state(), v, token, side, anew))
+            self.v, self.sure = totals["own"], True
+            own = self.v
+            off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
+            if at is not None or off <= DRIFT * float(np.linalg.norm(own)):
+                break
+        self.read_at, self.drift = (self.rounds, 1.0) if anew else (self.read_at, self.drift)
+        w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
+        shift = 0.0
+        if objective.fit_intercept:
+            reach = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm + objective.span + 1.0
+            start = min(max(float(at[-1]) if at is not None else self.intercept, -reach), reach)
+            shift = objective.best_intercept(Point(objective, w, math.nan, NO_GRADIENT, token), start)
+        losses = objective.ask(OnHull(((token, w),), np.array([[1.0, shift]])))["values"]
+        primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
+        dual = self._value(own, totals["side"])
+        if objective.fit_intercept:
+            w = np.append(w[:-1], shift)
+        return Certificate(w, primal, dual, token)
+
+    def _value(self, own: np.ndarray, side: np.ndarray) -> float:
+        state, C = self._state(), self.objective.scale
+        u, changed = own[:-1], {}
+        if self.objective.fit_intercept:
+            total = float(own[-1]) / self.bias
+            if self.objective.loss.classifies:
+                positive, negative = float(side[-1]), float(side[-1]) - total
+                if positive > negative:
+                    changed = {"positive": negative / positive}
+                    u = u - (1.0 - changed["positive"]) * side[:-1]
+                elif negative > positive:
+                    changed = {"negative": positive / negative}
+                    u = side[:-1] + changed["negative"] * (u - side[:-1])
+            else:
+                changed = {"shift": -total / float(side[-1])}
+                u = u + changed["shift"] * side[:-1]
+        request: Any = DualValue(state, **changed)
+        return -C * float(self._ask(request)["value"]) - 0.5 * float(u @ u)

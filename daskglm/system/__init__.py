@@ -1,0 +1,1 @@
+"""The machine: cores, NUMA nodes, caches, memory, and machine code on disk."""

@@ -1,0 +1,1 @@
+"""What a worker does with its blocks: answer a request, keep what several requests share, dual coordinate ascent."""

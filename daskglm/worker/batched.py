@@ -1,0 +1,215 @@
+"""Many problems at once beside the rows: requests for the columns of one W become calls of `kernels.many`.
+
+What a block remembers for them is the order of its rows, tile by tile and by group of folds within each tile; it is
+rebuilt from the request. Only rows in host memory are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.batch_requests import EvaluateMany, WeighGroups
+from daskglm.core.device import to_host
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Folds, Problem, Totals, roles_of
+from daskglm.core.summation import LEAST_ROWS
+from daskglm.data.blocks import Block
+from daskglm.kernels import batched_csr as many_csr
+from daskglm.kernels import batched_dense as many
+from daskglm.kernels import cpu as host
+from daskglm.kernels.simd_columns import LEFT, RIGHT
+from daskglm.worker.fold_assignment import groups
+
+TILE_BYTES = 1 << 18  # features of a tile, in float64
+MOST_ROWS = 1024
+SPARSE_ROWS = 128
+DENSE_WIDTH = 512  # features up to which tiles of sparse rows are made dense
+NOTHING = np.empty(0)
+Piece = tuple[int, int, int]
+Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
+
+
+@dataclass
+class JointMemo:
+    """Rows of a block in the order of their groups within tiles of so many `rows`; `labels` are indices of classes."""
+
+    folds: Folds | None
+    order: np.ndarray
+    bounds: np.ndarray
+    labels: np.ndarray
+    rows: int
+
+
+def together(
+    problem: Problem,
+    request: EvaluateMany | WeighGroups,
+    blocks: Sequence[Block],
+    memos: Sequence[Any],
+    facts: Facts,
+    each: Each,
+) -> Totals:
+    """Answer a request for many problems with sums over the rows of all blocks."""
+    if isinstance(request, WeighGroups):
+        return {"weights": _weigh(problem, request, blocks, memos), "rows": 0}
+    if any(memo.home is not host for memo in memos):
+        raise NotImplementedError("many problems at once want rows in host memory")
+    return _evaluate(problem, request, blocks, memos, facts, each)
+
+
+def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> JointMemo:
+    """The memo of a block, made anew where it is of other folds."""
+    known: JointMemo | None = memo.joint
+    if known is None or known.folds != problem.folds:
+        n = len(block.y)
+        count = 1 if problem.folds is None else len(problem.folds.roles)
+        group = np.zeros(n, np.int64) if problem.folds is None else groups(block, problem.folds)
+        order, bounds = _by_group(group, count, rows, run)
+        labels = np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
+        known = memo.joint = JointMemo(problem.folds, order, bounds, labels, rows)
+    return known
+
+
+def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.ndarray, np.ndarray]:
+    """Order of the rows by group within tiles, and the bounds of groups in each tile; see `many.deal`."""
+    n = len(group)
+    tiles = -(-n // rows)
+    order = np.empty((tiles, many.slots(rows, count, run)), np.int32 if n < 2**31 else np.int64)
+    bounds = np.empty((tiles, count, 2), np.int64)
+    many.deal(group, rows, run, order, bounds)
+    return order, bounds
+
+
+def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
+    if block.labels is None:
+        return np.empty((0, 0))
+    return np.array([[1.0 if label == positive else -1.0 for label in block.labels] for positive in classes])
+
+
+def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memos: Sequence[Any]) -> np.ndarray:
+    total = np.zeros((1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1)))
+    for block, memo in zip(blocks, memos, strict=True):
+        group = np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
+        weight = np.ones(len(block.y)) if len(memo.weight) == 0 else to_host(memo.weight)
+        names = block.labels or (None,)
+        codes = block.y if block.labels is not None else np.zeros(len(block.y), int)
+        found = np.bincount(group * len(names) + codes, weight, total.shape[0] * len(names))
+        for k, label in enumerate(names):
+            at = request.classes.index(label) if request.classes else 0
+            total[:, at] += found.reshape(-1, len(names))[:, k]
+    return total
+
+
+# ---------------------------------------------------------------------------- one sweep
+def _evaluate(
+    problem: Problem, request: EvaluateMany, blocks: Sequence[Block], memos: Sequence[Any], facts: Facts, each: Each
+) -> Totals:
+    d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
+    wide = facts.sparse and width > DENSE_WIDTH
+    rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
+    run = 1 if wide else many.RUN
+    known = [_memo(memo, block, problem, rows, run) for memo, block in zip(memos, blocks, strict=True)]
+    sweep = (_Wide if wide else _Narrow)(request, d, problem)
+    every, first = request.part
+
+    def work(pieces: list[Piece]) -> Totals:
+        totals, read = sweep.zeros(), 0
+        for i, lo, hi in pieces:
+            memo, joint, block = memos[i], known[i], blocks[i]
+            hi = hi if hi == len(block.y) else hi - hi % rows
+            tiles = np.arange(lo // rows, -(-hi // rows))
+            tiles = tiles[(tiles + i) % every == first]
+            read += int(np.minimum(tiles * rows + rows, hi).sum() - tiles.sum() * rows)
+            sweep.add(memo, joint, block, tiles, totals)
+        return {**totals, "rows": read}
+
+    totals = each(work, None)
+    if wide:
+        totals["gradients"] = totals["gradients"].T[None, :, :size]
+    else:
+        upper = np.triu(totals["grams"])[:, :, :size, :size]
+        totals["grams"] = upper + np.triu(upper, 1).transpose(0, 1, 3, 2)
+        totals["gradients"] = totals["gradients"][:, : len(request.W), :size]
+    return totals
+
+
+def _width(facts: Facts) -> int:
+    """Features and intercept, rounded up to whole register blocks."""
+    return -(-((facts.n_features or 0) + 1) // RIGHT) * RIGHT
+
+
+class _Narrow:
+    """One sweep in dense tiles."""
+
+    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
+        (P, size), Q = request.W.shape, 0 if request.anchors is None else len(request.anchors)
+        self.request, self.d, self.code = request, d, problem.code
+        self.W = np.zeros((-(-(P + Q) // LEFT) * LEFT, -(-(d + 1) // RIGHT) * RIGHT))
+        self.W[:P, :size] = request.W
+        self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
+        if request.anchors is not None:
+            self.W[P : P + Q, :size] = request.anchors
+        self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
+        self.of_gram = np.array(request.gram, np.int64)
+
+    def zeros(self) -> Totals:
+        """Sums of no rows."""
+        P, groups = self.roles.shape
+        by, width = groups if self.request.by_group else 1, self.W.shape[1]
+        return {
+            "gradients": np.zeros((by, *self.W.shape)),
+            "values": np.zeros((groups, P)),
+            "counts": np.zeros((P, 4)),
+            "moments": np.zeros(P),
+            "grams": np.zeros((by, len(self.of_gram), width, width)),
+        }
+
+    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+        """Add the sums over some tiles of a block."""
+        labels, y, weight, raw, signs = _rows(memo, joint, block, self.request)
+        if self.request.score:
+            many.score(
+                self.code, memo.rows, self.d, labels, y, raw, signs, joint.order, joint.bounds, joint.rows,
+                self.W, self.request.of, self.roles, tiles, to["values"], to["counts"],
+            )  # fmt: skip
+            return
+        like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
+        many.evaluate(
+            self.code, memo.rows, self.d, labels, y, weight, raw, signs, joint.order, joint.bounds,
+            joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, like,
+            tiles, to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
+        )  # fmt: skip
+
+
+class _Wide:
+    """One sweep over sparse rows as they are."""
+
+    def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
+        if request.gram or request.by_group or request.anchors is not None:
+            raise NotImplementedError("wide sparse rows give values and gradients of many problems, no more")
+        self.request, self.d, self.code = request, d, problem.code
+        self.W = np.zeros((d + 1, len(request.W)))
+        self.W[: request.W.shape[1]] = request.W.T
+        self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
+
+    def zeros(self) -> Totals:
+        """Sums of no rows."""
+        P, groups = self.roles.shape
+        return {"gradients": np.zeros_like(self.W), "values": np.zeros((groups, P)), "counts": np.zeros((P, 4))}
+
+    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+        """Add the sums over some tiles of a block."""
+        many_csr.evaluate(
+            self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
+            joint.rows, self.W, self.request.of, self.roles, tiles, to["gradients"], to["values"], to["counts"],
+        )  # fmt: skip
+
+
+def _rows(memo: Any, joint: JointMemo, block: Block, request: EvaluateMany) -> tuple[np.ndarray, ...]:
+    """What the kernels want to know of a block's rows: labels, y, weights in training, weights held out, signs."""
+    y = block.y if block.labels is None else NOTHING
+    raw = NOTHING if block.weight is None else block.weight
+    return joint.labels, y, memo.weight, raw, _signs(block, request.classes)

@@ -1,0 +1,103 @@
+"""What one block remembers between requests, and how labels become the targets and row weights of a problem.
+
+Whatever is remembered may be forgotten at any time: requests carry what rebuilds it, at the price of one more pass
+over those rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.requests import Problem
+from daskglm.data.blocks import Block
+from daskglm.kernels import for_rows, home_of
+from daskglm.losses.base import SMOOTHED_HINGE
+from daskglm.worker.batched import JointMemo
+from daskglm.worker.dual_state import DualMemo
+from daskglm.worker.fold_assignment import trained_on
+
+NOTHING = np.empty(0)  # a weight that is one
+SAME_TARGETS = ("positive", "class_weight", "folds", "fold")  # fields of problems that targets and weights follow from
+
+
+class Memo:
+    """What one block remembers for one problem: targets, row weights, margins by token, curvature of one token."""
+
+    def __init__(self, block: Block, problem: Problem) -> None:
+        self.problem = problem
+        self.spans = block.spans
+        self.home = home_of(block.X)
+        self.kernels, self.rows = for_rows(block.X)
+        self.margins: dict[int, Any] = {}
+        self.kept = self.home.kept_margins(self.rows)
+        self.curvature_of: int | None = None
+        self.dual: DualMemo | None = None
+        self.joint: JointMemo | None = None
+        self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
+        y, weight = targets(block, problem)
+        self.targets = self.vector(y)
+        self.weight = self.vector(weight) if len(weight) else weight
+        self.y = self.targets
+
+    def vector(self, values: Any) -> Any:
+        """Numbers for each row, where the rows are; None: room for them."""
+        return self.home.vector(values, rows=self.rows, exact=self.exact)
+
+    @functools.cached_property
+    def curvature(self) -> Any:
+        """Where curvatures go; made when first needed, since a Gram may come without them."""
+        return self.vector(None)
+
+    @property
+    def address(self) -> int:
+        """Where the rows lie in host memory; 0 while they are away."""
+        if self.rows is None:
+            return 0
+        return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
+
+    def serves(self, problem: Problem) -> bool:
+        """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
+        if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
+            return False
+        if problem != self.problem:
+            self.problem, self.curvature_of, self.y = problem, None, self.targets
+            if problem.centre is not None and self.dual is not None:
+                width = 10.0 ** (SMOOTHED_HINGE - problem.code)
+                self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
+        return True
+
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
+        """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
+        if token not in self.margins:
+            spare = next((t for t in self.margins if t not in needed), None)
+            full = len(self.margins) >= self.kept and spare is not None
+            old = self.margins.pop(spare) if full and spare is not None else None
+            self.margins[token] = self.home.vector(None, self.rows) if old is None else old
+
+
+def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem, beside its rows."""
+    y, weight = _targets(block, problem)
+    if problem.folds is not None and problem.fold is not None:
+        trained = home_of(block.X).xp.asarray(trained_on(block, problem.folds, problem.fold))
+        weight = trained * weight if len(weight) else trained
+    return y, weight
+
+
+def _targets(block: Block, problem: Problem) -> tuple[Any, Any]:
+    y, weight = (block.y, block.weight) if block.moved is None else block.moved
+    if weight is None:
+        weight = NOTHING
+    if block.labels is None or not len(y):
+        return y, weight
+    xp = home_of(block.X).xp
+    signs = np.array([1 if label == problem.positive else -1 for label in block.labels], np.int8)
+    factors = dict(problem.class_weight)
+    by_label = np.array([factors.get(label, 1.0) for label in block.labels])
+    if not (by_label == 1.0).all():
+        weight = xp.asarray(by_label)[y] * (weight if len(weight) else 1.0)
+    return xp.asarray(signs)[y], weight

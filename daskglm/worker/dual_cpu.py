@@ -1,0 +1,202 @@
+"""What dual requests ask of rows in host memory: local epochs on groups of threads, and sums over pieces of blocks.
+
+Rows are split over groups of threads (one per NUMA node) for good; within a group buckets of rows are dealt to
+partitions anew at each epoch. A partition has a replica of the shared vector, so threads share nothing but X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Committed, DualLine, DualRound, DualValue, Plan, Totals
+from daskglm.kernels import coordinate_ascent as kernels
+from daskglm.losses import conjugates as duals
+from daskglm.losses.base import tile
+from daskglm.worker.local_epochs import Run
+from daskglm.worker.schedule import Group, bucket_rows, groups_of
+
+Pieces = list[tuple[int, int, int]]
+NOTHING = np.empty(0)
+AT_ONCE = 1 << 16  # rows
+
+
+class OnThreads:
+    """Rows of one shard in host memory.
+
+    Parameters
+    ----------
+    facts : sequence of Facts
+        Of each block.
+    n_features, threads : int
+    each : callable
+        Runs a function of (block, first, stop) pieces on the shard's threads and adds what it returns.
+    """
+
+    def __init__(
+        self,
+        facts: Sequence[Facts],
+        n_features: int,
+        threads: int,
+        each: Callable[[Callable[[Pieces], Totals]], Totals],
+    ) -> None:
+        self.facts, self.n_features, self.threads, self.each = facts, n_features, threads, each
+        self.rows = sum(part.n_rows for part in facts)
+        self.bucket = bucket_rows(self.rows, sum(part.nbytes for part in facts))
+        self.limits = (-np.inf, np.inf)
+        self.groups: dict[Any, list[Group]] = {}
+
+    def close(self) -> None:
+        """End the threads."""
+        for groups in self.groups.values():
+            for group in groups:
+                group.close()
+
+    def wake(self, memos: Sequence[Any]) -> None:
+        """No row rests any more."""
+        self.limits = (-np.inf, np.inf)
+        for m in memos:
+            m.dual.asleep[:] = 0
+
+    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+        """Groups and partitions that a plan divides the rows into."""
+        groups = self._groups(plan, memos)
+        return len(groups), sum(group.partitions for group in groups)
+
+    def _groups(self, plan: Plan, memos: Sequence[Any]) -> list[Group]:
+        key = (plan.partitioning, plan.partitions, plan.nodes, plan.threads)
+        if key not in self.groups:
+            address = memos[0].address if memos else 0
+            self.groups[key] = groups_of(plan, self.facts, plan.threads or self.threads, address)
+        return self.groups[key]
+
+    # ------------------------------------------------------------------ blocks
+    def prepare(self, memos: Sequence[Any]) -> None:
+        """Give memos that have none the squared norms of their rows and room for the margins met.
+
+        Neither has to be exact, and the dtype of the rows holds both (see `blocks.LARGEST_FLOAT32`): the gaps that
+        margins give do not change to first order with them. Of a pattern, norms are the numbers of its places.
+        """
+        fresh = {i for i, m in enumerate(memos) if len(m.dual.seen) != len(m.y)}
+        for i in fresh:
+            m = memos[i]
+            values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
+            m.dual.seen = np.zeros(len(m.y), values.dtype)
+            m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
+
+        def work(pieces: Pieces) -> Totals:
+            for i, lo, hi in pieces:
+                if i in fresh and len(memos[i].dual.norms):
+                    kernels.squared_norms(memos[i].rows, lo, hi, memos[i].dual.norms)
+            return {}
+
+        self.each(work)
+
+    def slopes(self, code: int, memo: Any, w: np.ndarray) -> np.ndarray:
+        """Minus the slopes of a block's losses at w: the dual variables as the primal point has them."""
+        n, d = len(memo.y), self.n_features
+        z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
+        memo.kernels.margins(memo.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
+        tile(code, memo.y, z, NOTHING, slope, curvature)
+        return -slope
+
+    def clip(self, code: int, memo: Any) -> None:
+        """Bring a block's dual variables into the domain of the conjugate."""
+        kernels.clip(code, memo.y, memo.dual.alpha, 0, len(memo.y))
+
+    # ------------------------------------------------------------------ sums
+    def totals(
+        self, state: Committed, memos: Sequence[Any], v: np.ndarray, side: bool | None, out: Any, anew: bool
+    ) -> Totals:
+        """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
+
+        def work(pieces: Pieces) -> Totals:
+            own, part = np.zeros(len(v) if anew else 0), np.zeros(len(v) if side is not None else 0)
+            for i, lo, hi in pieces:
+                m = memos[i]
+                kernels.totals(m.rows, m.y, m.weight, state.C, m.dual.alpha, v, lo, hi, out[i], own, part, side is True)
+            return {"own": own, "side": part}
+
+        totals = self.each(work)
+        if anew:
+            totals["own"][-1] *= state.bias
+        return totals
+
+    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+        """Local epochs from alpha to work, each group on its threads."""
+        plan = request.plan
+        for m in memos:
+            if plan.shrink and not len(m.dual.asleep):
+                m.dual.asleep = np.zeros(len(m.y), np.uint8)
+        runs = [
+            Run(code, request, memos, group, k, plan.bucket or self.bucket, self.limits)
+            for k, group in enumerate(self._groups(plan, memos))
+        ]
+        if len(runs) == 1:
+            runs[0].go()
+        else:
+            with ThreadPoolExecutor(len(runs)) as coordinators:
+                list(coordinators.map(Run.go, runs))
+        low, high = min(run.low for run in runs), max(run.high for run in runs)
+        self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
+        return {
+            "change": sum((run.change for run in runs[1:]), runs[0].change),
+            "squares": sum(float(run.change @ run.change) for run in runs) if request.outer > 1.0 else 0.0,
+            "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
+        }
+
+    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+        """Conjugates of both states, losses and gaps at the margins met on the way."""
+
+        def work(pieces: Pieces) -> Totals:
+            before = after = gap = loss = 0.0
+            for i, lo, hi in pieces:
+                m = memos[i]
+                y, weight, a, z = m.y[lo:hi], m.weight[lo:hi], m.dual.alpha[lo:hi], m.dual.seen[lo:hi]
+                conjugate, value = duals.conjugates(code, y, a, weight), duals.losses(code, y, z, weight)
+                before += conjugate
+                after += duals.conjugates(code, y, m.dual.work[lo:hi], weight)
+                loss += value
+                gap += value + conjugate + duals.products(z, a, weight)
+            return {"before": before, "after": after, "gap": gap, "loss": loss}
+
+        return self.each(work)
+
+    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+        """Conjugates along the last round's change and the previous step."""
+        many = len(request.coefficients)
+
+        def work(pieces: Pieces) -> Totals:
+            values, slopes, hessians = np.zeros(many), np.zeros((many, 2)), np.zeros((many, 2, 2))
+            for i, lo, hi in pieces:
+                m, dual = memos[i], memos[i].dual
+                pending = dual.work[lo:hi] - dual.alpha[lo:hi]
+                previous = dual.previous[lo:hi] if len(dual.previous) else np.zeros(hi - lo)
+                for k, (c1, c2) in enumerate(request.coefficients):
+                    values[k] += duals.along(
+                        code, m.y[lo:hi], m.weight[lo:hi], dual.alpha[lo:hi], pending, previous, c1, c2,
+                        slopes[k], hessians[k],
+                    )  # fmt: skip
+            return {"values": values, "slopes": slopes, "hessians": hessians}
+
+        return self.each(work)
+
+    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+        """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
+
+        def work(pieces: Pieces) -> Totals:
+            total = 0.0
+            for i, lo, hi in pieces:
+                m = memos[i]
+                for first in range(lo, hi, AT_ONCE):
+                    run = slice(first, min(first + AT_ONCE, hi))
+                    scale = np.where(m.y[run] > 0, request.positive, request.negative)
+                    a = scale * m.dual.alpha[run] + request.shift
+                    total += duals.conjugates(code, m.y[run], a, m.weight[run])
+            return {"value": total}
+
+        return self.each(work)

@@ -1,0 +1,231 @@
+"""Dual coordinate ascent beside the data: the numbered states of dual variables, and how they follow each other.
+
+`Ascent` answers the dual requests for a `Shard`. What touches rows is left to a side: `dual_cpu.OnThreads` for rows in
+host memory, `kernels.cuda.dual.OnDevice` for those on a GPU. Dual variables belong to blocks and may be forgotten:
+requests rebuild them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from daskglm.core.device import to_host
+from daskglm.core.requests import (
+    Committed,
+    DualLine,
+    DualLoad,
+    DualRequest,
+    DualRound,
+    DualSave,
+    DualShape,
+    DualTotals,
+    DualValue,
+    Plan,
+    Totals,
+)
+from daskglm.data import row_files as chunks
+
+
+class Side(Protocol):
+    """What the ascent asks of rows, wherever they are; all sums are over all rows of the shard."""
+
+    rows: int
+
+    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+        """Groups and partitions that a plan divides the rows into."""
+
+    def prepare(self, memos: Sequence[Any]) -> None:
+        """Give memos that have none the squared norms of their rows and room for the margins met."""
+
+    def slopes(self, code: int, memo: Any, w: Any) -> Any:
+        """Minus the slopes of a block's losses at w."""
+
+    def clip(self, code: int, memo: Any) -> None:
+        """Bring a block's dual variables into the domain of the conjugate."""
+
+    def totals(self, state: Committed, memos: Sequence[Any], v: Any, side: bool | None, out: Any, anew: bool) -> Totals:
+        """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
+
+    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+        """Local epochs from alpha to work. Reply: change, squares, inner."""
+
+    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+        """Before, after, loss and gap as in `DualRound`."""
+
+    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+        """See `DualLine`."""
+
+    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+        """See `DualValue`."""
+
+    def wake(self, memos: Sequence[Any]) -> None:
+        """No row rests any more."""
+
+    def close(self) -> None:
+        """End the threads."""
+
+
+class DualMemo:
+    """What one block remembers of the ascent: its dual variables at a numbered state, and those the next may take.
+
+    Beside them squared norms of rows (empty: they follow from the pattern) and the margins met on the way.
+    """
+
+    def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
+        self.number: int | None = None
+        self.alpha, self.work = zeros(n), zeros(n)
+        self.seen = self.norms = zeros(0)
+        self.previous = zeros(0)
+        self.asleep = np.empty(0, np.uint8)
+
+    def commit(self, state: Committed) -> bool:
+        """Move to the committed state from the one before; true if rounding may have left the domain."""
+        self.number = state.number
+        c1, c2 = state.commit
+        if state.keep or c2 != 0.0:
+            step = c1 * (self.work - self.alpha)
+            if c2 != 0.0 and len(self.previous):
+                step += c2 * self.previous
+            self.alpha += step
+            self.previous = step
+            return True
+        if c1 == 1.0:
+            self.alpha, self.work = self.work, self.alpha
+        else:
+            self.alpha += c1 * (self.work - self.alpha)
+        return False
+
+    def restart(self, alpha: Any, number: int) -> None:
+        """Take up a state without a past."""
+        self.alpha, self.number = alpha, number
+        self.work = alpha.copy()
+        self.previous = self.previous[:0]
+
+
+class Ascent:
+    """The dual side of one shard.
+
+    Parameters
+    ----------
+    side : Side
+        What touches rows.
+    n_features : int
+    zeros : callable
+        Float64 zeros where the rows are.
+    """
+
+    def __init__(self, side: Side, n_features: int, zeros: Callable[[int], Any]) -> None:
+        self.side, self.n_features, self.zeros = side, n_features, zeros
+        self.number: int | None = None
+        self.own = self.change = self.previous = self.none = zeros(0)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.side.close()
+
+    def answer(self, code: int, request: DualRequest, memos: Sequence[Any]) -> Totals:
+        """Reply to one dual request with sums over all rows of the shard."""
+        if isinstance(request, DualShape):
+            groups, partitions = self.side.shape(request.plan, memos)
+            return {"groups": groups, "partitions": partitions, "rows": 0}
+        if isinstance(request, DualLoad):
+            return self._load(request, memos)
+        read = self._bring(code, request.state, memos)
+        if isinstance(request, DualRound):
+            totals = self._round(code, request, memos)
+        elif isinstance(request, DualLine):
+            totals = self.side.line(code, request, memos)
+        elif isinstance(request, DualTotals):
+            totals = self._totals(request, memos)
+        elif isinstance(request, DualSave):
+            for m in memos:
+                chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
+            totals = {}
+        else:
+            totals = self.side.value(code, request, memos)
+        totals["rows"] = totals.get("rows", 0) + read
+        totals["rebuilt"] = read
+        return totals
+
+    # ------------------------------------------------------------------ state
+    def _bring(self, code: int, state: Committed, memos: Sequence[Any]) -> int:
+        """Bring all blocks and the shard to the committed state; return how many rows had to be read for it."""
+        lost, fresh = [], []
+        for m in memos:
+            if m.dual is None:
+                m.dual = DualMemo(len(m.y), self.zeros)
+                fresh.append(m)
+            if m.dual.number == state.number:
+                continue
+            if m.dual.number is None or m.dual.number != state.before:
+                lost.append(m)
+            elif m.dual.commit(state):
+                self.side.clip(code, m)
+        if fresh:
+            self.side.prepare(memos)
+        for m in lost:
+            anew = state.w is None or not state.trust
+            m.dual.alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
+        if self.number == state.number and not lost:
+            return 0
+        if self.number is not None and self.number == state.before and not lost:
+            c1, c2 = state.commit
+            step = self.none if state.own is not None and not state.keep else c1 * self.change
+            if c2 != 0.0 and len(self.previous):
+                step = step + c2 * self.previous
+            self.own = self.own + step if state.own is None else state.own
+            self.change, self.previous = self.none, step if state.keep else self.none
+            read = 0
+        else:
+            for m in memos:  # all: a change that some blocks have lost is nobody's any more
+                m.dual.restart(m.dual.alpha, state.number)
+            self.own = self._read(state, memos)
+            self.previous, self.change = self.none, self.zeros(len(self.own))
+            read = self.side.rows if state.w is not None else 0
+            self.side.wake(memos)
+        self.number = state.number
+        return read
+
+    def _read(self, state: Committed, memos: Sequence[Any]) -> Any:
+        """X' C alpha and its sum, from the rows."""
+        zero = self.zeros(self.n_features + 1)
+        if state.w is None:
+            return zero
+        out = [self.zeros(len(m.y)) for m in memos]
+        return self.side.totals(state, memos, zero, None, out, True)["own"]
+
+    # ------------------------------------------------------------------ requests
+    def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
+        for m in memos:
+            m.dual = DualMemo(len(m.y), self.zeros)
+            m.dual.restart(m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number)
+        self.side.prepare(memos)
+        self.side.wake(memos)
+        zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]
+        self.own = self.side.totals(request.state, memos, zero, None, out, True)["own"]
+        self.previous, self.change = self.none, self.zeros(len(self.own))
+        self.number = request.state.number
+        return {"own": self.own, "rows": self.side.rows}
+
+    def _round(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+        for m in memos:
+            m.margins.clear()  # of points that the ascent leaves behind
+            m.dual.work[:] = m.dual.alpha
+        swept = self.side.sweep(code, request, memos)
+        self.change = swept["change"]
+        rows = request.plan.epochs * self.side.rows
+        return {**self.side.estimates(code, memos), **swept, "own": self.own, "rows": rows}
+
+    def _totals(self, request: DualTotals, memos: Sequence[Any]) -> Totals:
+        out = []
+        for m in memos:
+            m.reserve(request.token)
+            out.append(m.margins[request.token])
+        self.side.wake(memos)
+        totals = self.side.totals(request.state, memos, request.v, request.side, out, request.anew)
+        if request.anew:
+            self.own = totals["own"].copy()
+        return {"own": self.own, "side": totals["side"], "rows": self.side.rows}

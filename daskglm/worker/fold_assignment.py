@@ -1,0 +1,70 @@
+"""Folds of cross-validation beside the data: which group each row of a block is in, and what is held out when."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from daskglm.core.requests import Folds
+from daskglm.data.blocks import Block
+
+
+def groups(block: Block, folds: Folds) -> np.ndarray:
+    """Group of each row of a block, (n,); the same however blocks are placed, joined or sampled."""
+    if block.drawn is not None:
+        whole, rows = block.drawn
+        return groups(whole, folds)[rows]
+    parts, at = [], 0
+    for partition, first, n in block.spans:
+        if folds.groups is not None:
+            parts.append(folds.groups[first : first + n])
+        elif folds.seed is None:
+            parts.append(np.zeros(n, np.int64))
+        else:
+            rng = np.random.default_rng((folds.seed, partition + 1, first))
+            codes = np.zeros(n, np.int64) if block.labels is None else block.y[at : at + n]
+            parts.append(_deal(codes, len(folds.roles), rng))
+        at += n
+    return np.concatenate(parts)
+
+
+def trained_on(block: Block, folds: Folds, fold: int) -> np.ndarray:
+    """One for each row that a fold trains on, else zero."""
+    roles = np.array([roles[fold] for roles in folds.roles])
+    return (roles[groups(block, folds)] == 0).astype(np.float64)
+
+
+def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
+    """Fold that holds out each row, (n,): those of scikit-learn's StratifiedKFold without shuffling.
+
+    Its own splits, asked for one by one, took as long as a whole fit. `codes` number the classes.
+
+    Raises
+    ------
+    ValueError
+        Where no class has a row for every fold; a UserWarning where some class has not.
+    """
+    counts = np.bincount(codes, minlength=classes)
+    if (counts < n_splits).all():
+        largest = counts.max(initial=0)
+        raise ValueError(f"cv={n_splits}: no class has so many rows; the largest has {largest}, n_samples={len(codes)}")
+    if (counts < n_splits).any():
+        warnings.warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}", stacklevel=2)
+    rows = [codes == code for code in range(classes)]
+    folds, group, first = np.arange(n_splits), np.empty(len(codes), np.int16), 0
+    for code in np.argsort([np.argmax(here) for here in rows]):  # as if sorted by class, in the order they appear in
+        last = first + counts[code]
+        sizes = (last - folds - 1) // n_splits - (first - folds - 1) // n_splits
+        group[rows[code]] = np.repeat(folds, sizes)
+        first = last
+    return group
+
+
+def _deal(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:
+    """Deal the rows of each class to groups in random order, as evenly as can be, beginning anywhere."""
+    dealt = np.empty(len(codes), np.int64)
+    for code in range(codes.max(initial=-1) + 1):
+        rows = rng.permutation(np.flatnonzero(codes == code))
+        dealt[rows] = (np.arange(len(rows)) + rng.integers(n_groups)) % n_groups
+    return dealt

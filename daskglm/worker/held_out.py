@@ -1,0 +1,84 @@
+"""Rows held out, beside the data: their decision values under several models, counted by class or gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.core.batch_requests import GatheredRows, ScoreHeldOut
+from daskglm.core.decisions import predicted, probabilities
+from daskglm.core.requests import Problem, Totals, roles_of
+from daskglm.data.blocks import Block
+from daskglm.kernels import Pattern
+from daskglm.worker.fold_assignment import groups
+from daskglm.worker.subsampling import take
+
+VALUES_AT_ONCE = 1 << 20  # decision values and features of the rows that are multiplied together: 8 MiB each
+Piece = tuple[int, int, int]
+Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
+
+
+def score_held_out(problem: Problem, request: ScoreHeldOut, blocks: Sequence[Block], d: int, each: Each) -> Totals:
+    """Answer a request to score the rows of all blocks that folds hold out."""
+    assert problem.folds is not None
+    folds = problem.folds
+    held_out = roles_of(folds)[:, :-1] == 1
+    known = [groups(block, folds) for block in blocks]
+
+    def work(pieces: list[Piece]) -> Totals:
+        totals, read = _zeros(request), 0
+        for i, lo, hi in pieces:
+            read += hi - lo
+            for fold in range(held_out.shape[1]):
+                rows = lo + np.flatnonzero(held_out[known[i][lo:hi], fold])
+                for run in _runs(rows, request.W[fold], d):
+                    _add(totals, request, blocks[i], fold, run, d)
+        return {**totals, "rows": read}
+
+    return each(work, None)
+
+
+def _zeros(request: ScoreHeldOut) -> Totals:
+    """Sums over no rows."""
+    if request.gather:
+        return {"values": GatheredRows({})}
+    shape, n = request.W.shape[:2], len(request.classes)
+    return {"counts": np.zeros((*shape, n, n)), "weights": np.zeros((*shape, n, n)), "losses": np.zeros(shape)}
+
+
+def _runs(rows: np.ndarray, W: np.ndarray, d: int) -> list[np.ndarray]:
+    """Cut rows so that neither their features nor their decision values are many."""
+    step = max(VALUES_AT_ONCE // max(W[..., 0].size, d), 1)
+    return [rows[lo : lo + step] for lo in range(0, len(rows), step)]
+
+
+def _add(totals: Totals, request: ScoreHeldOut, block: Block, fold: int, rows: np.ndarray, d: int) -> None:
+    """Add some rows of a block to the sums."""
+    W = request.W[fold]
+    values = _decision_values(take(block.X, rows), W.reshape(-1, W.shape[-1]), d).reshape(len(rows), *W.shape[:2])
+    assert block.labels is not None
+    codes = np.array([request.classes.index(label) for label in block.labels])[block.y[rows]]
+    weights = np.ones(len(rows)) if block.weight is None else block.weight[rows].astype(np.float64)
+    if request.gather:
+        partition, first, _ = block.spans[0]
+        run = {(partition, first, int(rows[0]), fold): (codes, weights, values)}
+        totals["values"] = totals["values"] + GatheredRows(run)
+        return
+    n, tiny = len(request.classes), np.finfo(np.float64).eps
+    for model in range(len(W)):
+        z = values[:, model, 0] if W.shape[1] == 1 else values[:, model]
+        pairs = codes * n + predicted(z)
+        totals["counts"][fold, model] += np.bincount(pairs, minlength=n * n).reshape(n, n)
+        totals["weights"][fold, model] += np.bincount(pairs, weights, n * n).reshape(n, n)
+        of_true = probabilities(z)[np.arange(len(rows)), codes]
+        totals["losses"][fold, model] -= weights @ np.log(np.clip(of_true, tiny, 1.0 - tiny))
+
+
+def _decision_values(X: Any, W: np.ndarray, d: int) -> np.ndarray:
+    if isinstance(X, Pattern):
+        X = sp.csr_matrix((np.full(X.nnz, X.value.item()), X.indices, X.indptr), shape=X.shape)
+    values: np.ndarray = X @ W[:, :d].T
+    return values + W[:, d] if W.shape[1] > d else values

@@ -1,0 +1,173 @@
+"""Who visits which rows: rows to groups of threads for good, buckets of rows to partitions, anew at each epoch or not.
+
+Nothing here touches a row. A range is a run of rows of one block; a slice is a run of places in the random order of
+a range's buckets (see `kernels.coordinate_ascent.place_of`), so dealing takes no time that grows with
+the rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from daskglm.core.facts import Facts
+from daskglm.core.requests import Plan
+from daskglm.system.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
+
+STREAMED_BYTES = 16 << 20  # rows beyond this come from memory: buckets pay through prefetching (measured, README)
+SLICE_BUCKETS = 512  # several blocks are visited in slices of at least so many buckets, in random order
+SLICES = 8  # and of at most so many slices a block
+
+
+class Range(NamedTuple):
+    """Rows [first, stop) of a block, and their stored values."""
+
+    block: int
+    first: int
+    stop: int
+    work: float
+
+
+class Slice(NamedTuple):
+    """Places [begin, end) in the random order, named by `key`, of the buckets of a range."""
+
+    block: int
+    first: int
+    stop: int
+    key: int
+    begin: int
+    end: int
+
+
+@cache
+def machine() -> Topology:
+    """The machine this process runs on, read once."""
+    return read_topology()
+
+
+def bucket_rows(rows: int, nbytes: int) -> int:
+    """Rows of a bucket: those whose dual variables share a cache line, or one.
+
+    The rule of the Snap ML paper (section 3), buckets where the dual variables do not fit the last-level cache, and
+    besides where the rows themselves stream from memory: a bucket's rows then follow each other there.
+    """
+    streamed = rows * 8 > machine().last_level_bytes or nbytes > STREAMED_BYTES
+    return max(machine().line_bytes // 8, 1) if streamed else 1
+
+
+@dataclass
+class Group:
+    """Threads that share a replica of the shared vector between epochs, and the rows that are theirs."""
+
+    ranges: list[Range]
+    partitions: int
+    threads: int
+    cpus: list[int] = field(default_factory=list)
+    _pool: ThreadPoolExecutor | None = None
+
+    def map(self, work: Callable[[int], Any]) -> list[Any]:
+        """Do the work of every partition, on the group's threads."""
+        if self.threads == 1 and not self.cpus:
+            return [work(p) for p in range(self.partitions)]
+        if self._pool is None:
+            places = iter(self.cpus)
+            self._pool = ThreadPoolExecutor(self.threads, initializer=_pin, initargs=(places,))
+        return list(self._pool.map(work, range(self.partitions)))
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+        self._pool = None
+
+
+def _pin(cpus: Iterable[int]) -> None:
+    """Bind the calling thread to the next cpu, where there is one; a refusal costs locality only."""
+    cpu = next(iter(cpus), None)
+    if cpu is not None and hasattr(os, "sched_setaffinity"):
+        try:
+            os.sched_setaffinity(0, {cpu})  # of the calling thread, not of the process
+        except OSError:
+            return
+
+
+def groups_of(plan: Plan, facts: Sequence[Facts], threads: int, address: int) -> list[Group]:
+    """One group per NUMA node that the Snap ML paper's rule chooses, or `plan.nodes` groups; rows split by work.
+
+    `address` is that of some rows: the node of their memory is always among the chosen.
+    """
+    topology = machine()
+    if plan.nodes is None:
+        pinned = len(topology.nodes) > 1
+        chosen = choose_nodes(topology, threads, node_of_memory(address) if pinned else None)
+        counts = [(count, cpus_for(node, count) if pinned else []) for node, count in chosen]
+    else:
+        cuts = [threads * k // plan.nodes for k in range(plan.nodes + 1)]
+        counts = [(max(b - a, 1), []) for a, b in pairwise(cuts)]
+    whole = [Range(i, 0, part.n_rows, float(part.nonzeros + part.n_rows)) for i, part in enumerate(facts)]
+    shares = split(whole, [count for count, _ in counts])
+    total = plan.partitions or sum(count for count, _ in counts)
+    parts = [total * k // len(counts) for k in range(len(counts) + 1)]
+    return [
+        Group(share, max(parts[k + 1] - parts[k], 1), count, cpus)
+        for k, (share, (count, cpus)) in enumerate(zip(shares, counts, strict=True))
+    ]
+
+
+def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]:
+    """Cut ranges, in order, into runs whose work is proportional to `shares`."""
+    total = sum(part.work for part in ranges)
+    bounds = np.cumsum(shares) / np.sum(shares) * total
+    parts: list[list[Range]] = [[] for _ in shares]
+    done, k = 0.0, 0
+    for part in ranges:
+        first, rows = part.first, part.stop - part.first
+        while k + 1 < len(shares) and done + part.work > bounds[k]:
+            at = min(max(part.first + round((bounds[k] - done) / part.work * rows), first), part.stop)
+            if at > first:
+                parts[k].append(Range(part.block, first, at, part.work * (at - first) / rows))
+            first, k = at, k + 1
+        if part.stop > first:
+            parts[k].append(Range(part.block, first, part.stop, part.work * (part.stop - first) / rows))
+        done += part.work
+    return parts
+
+
+def deal(group: Group, plan: Plan, bucket: int, rng: np.random.Generator) -> list[list[Slice]]:
+    """The slices that each partition visits in the next epoch, in order."""
+    if plan.partitioning == "static":
+        return [_slices(part, 1, bucket, rng)[0] for part in split(group.ranges, [1.0] * group.partitions)]
+    return _slices(group.ranges, group.partitions, bucket, rng)
+
+
+def _slices(ranges: Sequence[Range], partitions: int, bucket: int, rng: np.random.Generator) -> list[list[Slice]]:
+    """Buckets of all ranges in random order, cut into runs of about equal work."""
+    pieces: list[tuple[Slice, float]] = []
+    for part in ranges:
+        buckets = -(-(part.stop - part.first) // bucket)
+        key = int(rng.integers(1 << 62))
+        count = 1 if len(ranges) == 1 else min(max(buckets // SLICE_BUCKETS, 1), SLICES)
+        cuts = [buckets * k // count for k in range(count + 1)]
+        for begin, end in pairwise(cuts):
+            pieces.append((Slice(*part[:3], key, begin, end), part.work * (end - begin) / buckets))
+    order = rng.permutation(len(pieces))
+    total = sum(work for _, work in pieces) or 1.0
+    parts: list[list[Slice]] = [[] for _ in range(partitions)]
+    done = 0.0
+    for piece, work in (pieces[k] for k in order):
+        begin, count = piece.begin, piece.end - piece.begin
+        while begin < piece.end:
+            k = min(int((done + work * (begin - piece.begin) / count) * partitions / total + 1e-9), partitions - 1)
+            room = ((k + 1) * total / partitions - done) / max(work, 1e-300) * count if k + 1 < partitions else np.inf
+            end = min(max(piece.begin + round(min(room, 1e18)), begin + 1), piece.end)
+            parts[k].append(piece._replace(begin=begin, end=end))
+            begin = end
+        done += work
+    return parts

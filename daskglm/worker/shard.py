@@ -1,0 +1,371 @@
+"""What happens beside the data: a request, the blocks at hand and what they remember become one reply.
+
+A `Shard` is all blocks of one worker (or of this process), answered by one call with all its threads. Nothing here
+knows of Dask.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.batch_requests import JointRequest, ScoreHeldOut
+from daskglm.core.facts import Facts
+from daskglm.core.requests import (
+    DualRequest,
+    Evaluate,
+    HessianVector,
+    InBall,
+    OnHull,
+    Problem,
+    Request,
+    Sampled,
+    Spread,
+    Totals,
+    add,
+)
+from daskglm.data.blocks import Block
+from daskglm.kernels import cpu as host
+from daskglm.kernels import for_rows, gram_side, home_of
+from daskglm.worker.batched import together
+from daskglm.worker.block_cache import Memo
+from daskglm.worker.device_placement import WHERE_THEY_ARE, Where, place
+from daskglm.worker.dual_cpu import OnThreads
+from daskglm.worker.dual_state import Ascent, Side
+from daskglm.worker.held_out import score_held_out
+from daskglm.worker.subsampling import draw
+
+INLINE_WORK = 200_000  # stored values below which handing work to threads costs more than it saves
+NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
+GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
+
+Piece = tuple[int, int, int]  # block, first row, one past the last
+
+
+class Shard:
+    """The blocks of one worker and their memos.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Empty ones are skipped.
+    threads : int
+        How many threads to use.
+    memos : dict, optional
+        Memos by name of block, shared between shards that hold the same block.
+    names : sequence of str, optional
+        Names of the blocks, keys of `memos`.
+    where : Where
+        Whether the rows go to a GPU; default: they stay where they are.
+    placed : dict, optional
+        Blocks on a device by name, shared like `memos`.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        threads: int,
+        memos: dict[Any, Memo] | None = None,
+        names: Sequence[Any] = (),
+        where: Where = WHERE_THEY_ARE,
+        placed: dict[Any, Block] | None = None,
+    ) -> None:
+        named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
+        self.names, self.blocks = place(named, where, {} if placed is None else placed)
+        self.home = home_of(self.blocks[0].X) if self.blocks else host
+        self.memos = {} if memos is None else memos
+        self.where = where
+        self.threads = threads if self.home is host else 1
+        self.facts = Facts()
+        for block in blocks:
+            self.facts = self.facts.merge(block.facts)
+        self.pieces = _deal(self.blocks, self.threads)
+        self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
+        d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
+        on_host = self.home is host
+        side: Side = OnThreads(facts, d, self.threads, self._each) if on_host else self.home.OnDevice(facts, d)
+        self.ascent = Ascent(side, d, self.home.zeros)
+        self.ball: Any = None
+        self.ranks: Any = None  # over the devices of all workers, where they solve `InBall` together
+        self.sample: tuple[tuple[float, int], Shard] | None = None
+
+    @property
+    def memo_names(self) -> list[Any]:
+        """Under which this remembers blocks."""
+        return self.names
+
+    @property
+    def solves_balls(self) -> bool:
+        """Whether `InBall` is answered: where all rows are in the memory of one device."""
+        return bool(self.blocks) and all(self.home.is_resident(block.X) for block in self.blocks)
+
+    def answer(self, problem: Problem, request: Request) -> Totals:
+        """Reply to one request with the sums over all rows of this shard."""
+        if isinstance(request, Sampled):
+            return self._sample(request.fraction, request.seed).answer(problem, request.request)
+        self._let_sample_go()
+        memos = [self._memo(name, block, problem) for name, block in zip(self.names, self.blocks, strict=True)]
+        self._let_codes_go()
+        if isinstance(request, Evaluate):
+            return self._evaluate(problem.code, request, memos)
+        if isinstance(request, HessianVector):
+            return self._hessian_vector(problem.code, request, memos)
+        if isinstance(request, Spread):
+            return self._spread(request, memos)
+        if isinstance(request, InBall):
+            return self._in_ball(problem.code, request, memos)
+        if isinstance(request, DualRequest):
+            return self.ascent.answer(problem.code, request, memos)
+        if isinstance(request, ScoreHeldOut):
+            return score_held_out(problem, request, self.blocks, self.facts.n_features or 0, self._each)
+        if isinstance(request, JointRequest):
+            return together(problem, request, self.blocks, memos, self.facts, self._each)
+        return self._hull(problem.code, request, memos)
+
+    def answer_host(self, problem: Problem, request: Request) -> Totals:
+        """The reply with all sums in host memory, for those who may have no device."""
+        totals: Totals = self.home.to_host(self.answer(problem, request))
+        return totals
+
+    def detach(self) -> None:
+        """Let go of X, and keep what is remembered."""
+        self.blocks = [block._replace(X=None) for block in self.blocks]
+        for name in self.names:
+            if name in self.memos:
+                self.memos[name].rows = None
+
+    def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
+        """Take the same rows again."""
+        named = [(name, block) for name, block in zip(names, blocks, strict=True) if len(block.y)]
+        _, again = place(named, self.where, {}, rows_only=True)
+        self.blocks = [old._replace(X=new.X) for old, new in zip(self.blocks, again, strict=True)]
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the rows are on."""
+        return "cpu" if self.home is host else "cuda"
+
+    def close(self) -> None:
+        """Forget everything and end the threads."""
+        for name in self.names:
+            self.memos.pop(name, None)
+        self.retire()
+
+    def retire(self) -> None:
+        """End the threads and let go of the rows; another shard goes on with the memos."""
+        self._let_sample_go()
+        self.ascent.close()
+        self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
+        self.ball = self.ranks = None
+        if self.pool is not None:
+            self.pool.shutdown(wait=False)
+
+    def _sample(self, fraction: float, seed: int) -> Shard:
+        """A shard of a random part of these rows; the last asked for is kept until all rows are asked."""
+        if self.sample is None or self.sample[0] != (fraction, seed):
+            self._let_sample_go()
+            drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
+            self.sample = (fraction, seed), Shard(drawn, self.threads)
+            self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
+        return self.sample[1]
+
+    def _let_sample_go(self) -> None:
+        if self.sample is not None:
+            self.sample[1].close()
+        self.sample = None
+
+    def _memo(self, name: Any, block: Block, problem: Problem) -> Memo:
+        memo = self.memos.get(name)
+        if memo is None or not memo.serves(problem):
+            memo = self.memos[name] = Memo(block, problem)
+        elif memo.rows is None and block.X is not None:  # of a stream that let them go
+            memo.rows = for_rows(block.X)[1]
+        return memo
+
+    def _let_codes_go(self) -> None:
+        """Release codes of two classes on a device, of which targets are made; another problem sends them again."""
+        for i, block in enumerate(self.blocks):
+            if block.moved is not None and block.labels is not None and len(block.labels) <= 2:
+                self.blocks[i] = block._replace(moved=None)
+
+    def _each(self, work: Callable[[list[Piece]], Totals], threads: int | None = None) -> Totals:
+        pieces = self.pieces if threads is None or threads >= self.threads else _deal(self.blocks, threads)
+        if self.pool is None or len(pieces) == 1:
+            return add([work(part) for part in pieces])
+        return add(list(self.pool.map(work, pieces)))
+
+    def _evaluate(self, code: int, request: Evaluate, memos: list[Memo]) -> Totals:
+        d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
+        w, b = self.home.coefficients(request.w, d)
+        keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
+        uncurved = request.gram and not request.exact
+        bare = [not curved or (uncurved and self.home.gram_without_curvature(memo.rows)) for memo in memos]
+        for i, memo in enumerate(memos if keep else []):
+            memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])  # else it is read anew if need be
+            if not bare[i]:
+                memo.curvature_of = request.token
+        side = gram_side(d) if request.gram else 0
+
+        def work(pieces: list[Piece]) -> Totals:
+            sums, diagonal, gram = zeros(d + 2), zeros(d + 1 if request.diagonal else 0), zeros(side, side)
+            for i, lo, hi in pieces:
+                m = memos[i]
+                z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
+                if keep and not bare[i]:
+                    curvature = m.curvature
+                evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
+                evaluate(code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram)
+            return {"sums": sums, "diagonal": diagonal, "gram": gram}
+
+        threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
+        totals = self._each(work, threads)
+        sums = totals["sums"]
+        reply = {"value": sums[d + 1], "gradient": sums[:size], "rows": self.facts.n_rows}
+        if request.diagonal:
+            reply["diagonal"] = totals["diagonal"][:size]
+        if request.gram:
+            reply["gram"] = self.home.xp.ascontiguousarray(totals["gram"][:size, :size])
+        return reply
+
+    def _hessian_vector(self, code: int, request: HessianVector, memos: list[Memo]) -> Totals:
+        d = self.facts.n_features or 0
+        v, b = self.home.coefficients(request.v, d)
+        read = self._bring_curvature(code, request.at, memos)
+
+        def work(pieces: list[Piece]) -> Totals:
+            out = self.home.zeros(d + 1)
+            for i, lo, hi in pieces:
+                m = memos[i]
+                m.kernels.hessian_vector(m.rows, m.curvature, v, b, lo, hi, out)
+            return {"product": out}
+
+        product = self._each(work)["product"]
+        return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
+
+    def _spread(self, request: Spread, memos: list[Memo]) -> Totals:
+        def work(pieces: list[Piece]) -> Totals:
+            d = len(request.centre)
+            sums = np.zeros(2 * d + 1)
+            for i, lo, hi in pieces:
+                memos[i].kernels.spread(memos[i].rows, request.centre, request.scale, lo, hi, sums)
+            return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
+
+        return {**self._each(work), "rows": self.facts.n_rows}
+
+    def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
+        ranks = self.ranks
+        try:
+            read = self._bring_curvature(code, request.at, memos)
+            new = self._workspace(request, memos)
+        except Exception:
+            if ranks is not None:
+                ranks.fail()  # the others would wait
+            raise
+        if ranks is not None and ranks.any(new) and not new:  # all capture their chunks, or none
+            self.ball = None
+            self._workspace(request, memos)
+        found = self.ball.solve(request.gradient, request.metric, request.radius, request.scale, request.penalised)
+        rows = found.products * self.facts.n_rows + read
+        if ranks is not None and ranks.rank:
+            return {"rows": rows}  # the rest is the same on all devices, and the first tells it
+        reply = {**found._asdict(), "step": found.step.copy(), "residual": found.residual.copy(), "rows": rows}
+        return {key: value for key, value in reply.items() if key != "products"}
+
+    def _workspace(self, request: InBall, memos: list[Memo]) -> bool:
+        """Make sure of a workspace for these memos; tell whether it is a new one."""
+        size, metric = len(request.gradient), request.metric
+        if self.ball is not None and self.ball.ranks is self.ranks and self.ball.serves(size, memos, metric):
+            return False
+        self.ball = self.home.Ball(size, self.facts.n_features or 0, memos, metric, ranks=self.ranks)
+        return True
+
+    def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:
+        read = self._recall(request.points, memos)
+        tokens = [token for token, _ in request.points]
+        m, k = request.coefficients.shape
+
+        def work(pieces: list[Piece]) -> Totals:
+            values, slopes, hessians = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
+            for i, lo, hi in pieces:
+                memo = memos[i]
+                Z = tuple(memo.margins[token] for token in tokens)
+                self.home.margins.hull(
+                    code, memo.y, memo.weight, Z, request.coefficients, lo, hi, values, slopes, hessians
+                )
+            return {"values": values, "slopes": slopes, "hessians": hessians}
+
+        return {**self._each(work), "rows": read}
+
+    def _bring_curvature(self, code: int, at: tuple[int, Any], memos: list[Memo]) -> int:
+        """Make sure that all blocks hold the curvatures of a point; return how many rows had to be read for it."""
+        token, read = at[0], 0
+        behind = {i for i, memo in enumerate(memos) if memo.curvature_of != token}
+        if behind:
+            read = self._recall([at], memos)
+
+            def work(pieces: list[Piece]) -> Totals:
+                for i, lo, hi in pieces:
+                    if i in behind:
+                        m = memos[i]
+                        self.home.margins.curvatures(code, m.y, m.weight, m.margins[token], lo, hi, m.curvature)
+                return {}
+
+            self._each(work)
+            for i in behind:
+                memos[i].curvature_of = token
+        return read
+
+    def _recall(self, points: Sequence[tuple[int, np.ndarray]], memos: list[Memo]) -> int:
+        """Make sure that all blocks hold the margins of all points; return how many rows had to be read for it."""
+        read = 0
+        for token, at in points:
+            w, b = self.home.coefficients(at, self.facts.n_features or 0)
+            missing = {i for i, memo in enumerate(memos) if token not in memo.margins}
+            for i in missing:
+                memos[i].reserve(token, [t for t, _ in points])
+
+            def work(pieces: list[Piece], token: int = token, w: Any = w, b: float = b, missing: Any = missing) -> Any:
+                for i, lo, hi in pieces:
+                    if i in missing:
+                        m = memos[i]
+                        m.kernels.margins(m.rows, w, b, lo, hi, m.margins[token])
+                return {}
+
+            if missing:
+                self._each(work)
+                read += sum(len(memos[i].y) for i in missing)
+        return read
+
+
+def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
+    """Cut the rows of all blocks into `threads` runs of about equal stored values, in order."""
+    work = [block.facts.nonzeros + len(block.y) for block in blocks]
+    total = sum(work)
+    if total < INLINE_WORK or threads == 1:
+        return [[(i, 0, len(block.y)) for i, block in enumerate(blocks)]]
+    deals: list[list[Piece]] = [[] for _ in range(threads)]
+    done = 0.0
+    for i, block in enumerate(blocks):
+        n = len(block.y)
+        # boundaries between threads that fall within this block, as rows
+        first, last = int(done * threads / total), int(min((done + work[i]) * threads / total, threads - 1e-9))
+        cuts = [_row_at(block, (k * total / threads - done) / work[i]) for k in range(first + 1, last + 1)]
+        for k, lo, hi in zip(range(first, last + 1), [0, *cuts], [*cuts, n], strict=True):
+            if hi > lo:
+                deals[min(k, threads - 1)].append((i, lo, hi))
+        done += work[i]
+    return [deal for deal in deals if deal]
+
+
+def _row_at(block: Block, share: float) -> int:
+    """Row before which about `share` of a block's work lies."""
+    n = len(block.y)
+    if block.facts.sparse:
+        work = block.X.indptr + np.arange(n + 1)
+        return int(np.searchsorted(work, share * work[-1]))
+    return min(round(share * n), n)

@@ -1,0 +1,227 @@
+"""Rows that are read from their source at every pass: a shard whose blocks come and go, the next while one is at work.
+
+What a block remembers (targets, margins, dual variables: numbers for each row) stays; only X goes. Neighbouring
+partitions are read together, as many as fit in a third of the memory allowed. Answers requests like a `Shard`, and its
+replies say also how many seconds it `waited` for data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import dask
+import numpy as np
+
+from daskglm.core.device import to_host
+from daskglm.core.facts import Facts
+from daskglm.core.requests import (
+    DualLine,
+    DualRound,
+    DualSave,
+    DualShape,
+    DualValue,
+    OnHull,
+    Problem,
+    Request,
+    Totals,
+    add,
+)
+from daskglm.data.blocks import Block, with_order
+from daskglm.worker.block_cache import Memo
+from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
+from daskglm.worker.shard import Shard
+
+SHARE = 3  # a run at work, the next, and what reading it takes
+
+
+class StreamedShard:
+    """Partitions of one worker that are read anew for every request that needs rows.
+
+    Parameters
+    ----------
+    recipes : sequence of Delayed
+        One `to_block` per partition.
+    names : sequence
+        Of the partitions.
+    threads : int
+        That work, and as many that read.
+    room : int
+        Bytes that rows may take at once.
+    where : Where
+        Whether rows go to a GPU.
+    known, memos : dict, optional
+        Facts of partitions that were read before, and what is remembered of them, by name: shared with other streams.
+
+    Raises
+    ------
+    MemoryError
+        Where one partition alone is larger than its part of the room.
+    """
+
+    solves_balls = False
+
+    def __init__(
+        self,
+        recipes: Sequence[Any],
+        names: Sequence[Any],
+        threads: int,
+        room: int,
+        where: Where = WHERE_THEY_ARE,
+        known: dict[Any, Facts] | None = None,
+        memos: dict[Any, Memo] | None = None,
+    ) -> None:
+        self.threads, self.waited = threads, 0.0
+        self.reader = ThreadPoolExecutor(1)
+        self.known = known = {} if known is None else known
+        self.memos = {} if memos is None else memos
+        new = [i for i, name in enumerate(names) if name not in known]
+        for i, (block,) in zip(new, self._read([[recipes[i]] for i in new]), strict=True):
+            known[names[i]] = block.facts
+            if block.facts.nbytes > room // SHARE:
+                raise MemoryError(
+                    f"partition {block.spans[0][0]} alone takes {block.facts.nbytes:,} bytes, and out of core no more "
+                    f"than {room // SHARE:,} may be read at once here: repartition into at least "
+                    f"{SHARE * block.facts.nbytes // max(room, 1) + 1} times as many"
+                )
+            del block
+        sizes = [known[name] for name in names]
+        self.facts = Facts()
+        for part in sizes:
+            self.facts = self.facts.merge(part)
+        self.sizes = [(part.n_rows, part.n_features) for part in sizes]
+        self.runs = _runs([part.nbytes for part in sizes], room // SHARE)
+        self.recipes, self.names, self.where = list(recipes), list(names), where
+        self.shards: list[Shard | None] = [None] * len(self.runs)
+        self.device = "cuda" if where.device == "cuda" else "cpu"
+
+    @property
+    def memo_names(self) -> list[Any]:
+        """Under which this remembers blocks; joined tiny ones are not known before they are read."""
+        return [*self.names, *(name for shard in self.shards if shard is not None for name in shard.names)]
+
+    def answer(self, problem: Problem, request: Request) -> Totals:
+        """Reply to one request with the sums over all rows; the rows are read if it needs them."""
+        began, self.waited = time.perf_counter(), 0.0
+        shards = [shard for shard in self.shards if shard is not None]
+        if len(shards) == len(self.shards) and all(_remembers(shard, problem, request) for shard in shards):
+            parts = [shard.answer(problem, request) for shard in shards]
+        else:
+            parts = self._over_rows(problem, request)
+        total = _together(parts, request)
+        return {**total, "waited": min(self.waited, time.perf_counter() - began)}
+
+    def answer_host(self, problem: Problem, request: Request) -> Totals:
+        """The reply with all sums in host memory."""
+        total = self.answer(problem, request)
+        shard = self.shards[0]
+        return shard.home.to_host(total) if shard is not None else total
+
+    def close(self) -> None:
+        """Forget everything and end the threads."""
+        for shard in self.shards:
+            if shard is not None:
+                shard.close()
+        self.reader.shutdown(wait=False, cancel_futures=True)
+
+    def retire(self) -> None:
+        """End the threads; another stream goes on with the memos."""
+        for shard in self.shards:
+            if shard is not None:
+                shard.retire()
+        self.reader.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------------ one pass
+    def _over_rows(self, problem: Problem, request: Request) -> list[Totals]:
+        parts: list[Totals] = []
+        order = list(range(len(self.runs)))
+        if isinstance(request, DualRound):  # a fixed order took 2 to 6 times the rounds
+            order = list(map(int, np.random.default_rng(request.seed).permutation(len(order))))
+        for k, blocks in zip(order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True):
+            names = [self.names[i] for i in self.runs[k]]
+            if [block.facts for block in blocks] != [self.known[name] for name in names]:
+                raise ValueError(_changed(blocks, [self.known[name] for name in names]))
+            shard = self.shards[k]
+            if shard is None:
+                shard = self.shards[k] = Shard(blocks, self.threads, self.memos, names, self.where)
+                self.device = shard.device
+            else:
+                shard.attach(blocks, names)
+            del blocks
+            parts.append(shard.answer(problem, request))
+            shard.detach()
+            if isinstance(request, DualRound):  # each run goes on from where the one before it left the vector
+                request = replace(request, v=request.v + request.outer * to_host(parts[-1]["change"]))
+        return parts
+
+    def _read(self, runs: list[list[Any]]) -> Iterator[list[Block]]:
+        """The blocks of each run; while one is used the next is read."""
+        coming: Future[Any] | None = None
+        for k, run in enumerate(runs):
+            coming = coming or self.reader.submit(self._compute, run)
+            began = time.perf_counter()
+            blocks = coming.result()
+            self.waited += time.perf_counter() - began
+            coming = self.reader.submit(self._compute, runs[k + 1]) if k + 1 < len(runs) else None
+            yield blocks
+
+    def _compute(self, run: list[Any]) -> list[Block]:
+        blocks = dask.compute(*run, scheduler="threads", num_workers=self.threads)
+        return [block if block.facts.order else with_order(block) for block in blocks]
+
+
+def _changed(blocks: Sequence[Block], before: Sequence[Facts]) -> str:
+    """What to say of partitions that were read again and are not what they were."""
+    block, facts = next((b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts)
+    now = replace(block.facts, order=facts.order, squared_norms=facts.squared_norms, weight=facts.weight)
+    what = "rows in another order" if now == facts else "other rows"
+    return (
+        f"the data changed at their source while they were read again and again: partition {block.spans[0][0]} has "
+        f"{what}. Where it comes from a shuffle (set_index, merge) or a random sample, write it to files, or persist "
+        "it and fit without out_of_core"
+    )
+
+
+def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Cut partitions, by their bytes, into runs of neighbours that are not larger than the room."""
+    runs: list[list[int]] = []
+    free = 0
+    for i, size in enumerate(sizes):
+        if not runs or size > free:
+            runs.append([])
+            free = room
+        runs[-1].append(i)
+        free -= size
+    return runs
+
+
+def _remembers(shard: Shard, problem: Problem, request: Request) -> bool:
+    """Whether a shard can answer without its rows, from what it remembers."""
+    memos = [shard.memos.get(name) for name in shard.names]
+    if any(memo is None or not memo.serves(problem) for memo in memos):
+        return False
+    if isinstance(request, DualShape):
+        return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share
+    if isinstance(request, OnHull):
+        return all(token in memo.margins for memo in memos if memo for token, _ in request.points)
+    if isinstance(request, (DualLine, DualSave, DualValue)):
+        known = (request.state.number, request.state.before)
+        dual = [memo.dual for memo in memos if memo]
+        return all(each is not None and each.number is not None and each.number in known for each in dual) and (
+            shard.ascent.number is not None and shard.ascent.number in known
+        )
+    return False
+
+
+def _together(parts: list[Totals], request: Request) -> Totals:
+    """One reply for all runs, as if they had been one shard."""
+    total = add(parts)
+    if isinstance(request, DualShape):
+        return {**total, **{name: max(part[name] for part in parts) for name in ("groups", "partitions")}}
+    if isinstance(request, DualRound) and request.outer > 1.0 and (request.plan.nodes or 1) == 1:
+        change = total["change"]
+        total["squares"] = float(change @ change)  # one group moves by the sum
+    return total

@@ -1,0 +1,47 @@
+"""Random samples of rows: blocks of their own, small enough to be read many times for the price of one pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.device import gpu, on_device
+from daskglm.data.blocks import Block
+from daskglm.kernels import Pattern
+
+
+def draw(block: Block, fraction: float, seed: int) -> Block:
+    """A copy of about `fraction` of a block's rows, at least one: one at random of every 1 / fraction, in order.
+
+    Which rows depends on the seed and on where the block lies in the user's data, not on the worker that holds it.
+    """
+    n = len(block.y)
+    many = min(max(round(fraction * n), 1), n)
+    partition, first, _ = block.spans[0]
+    jitter = np.random.default_rng([seed, partition + 1, first]).random(many)
+    rows = np.minimum(((np.arange(many) + jitter) * (n / many)).astype(np.int64), n - 1)
+    X = take(block.X, rows)
+    weight = None if block.weight is None else block.weight[rows]
+    share = many / n
+    facts = replace(
+        block.facts,
+        n_rows=many,
+        weight=float(many) if weight is None else float(weight.sum()),
+        nonzeros=round(share * block.facts.nonzeros),
+        nbytes=round(share * block.facts.nbytes),
+    )
+    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows), moved=None)
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a block's X, copied: of the same kind."""
+    if on_device(X):
+        return gpu().take(X, rows)
+    if not isinstance(X, Pattern):
+        return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else X[rows]
+    counts = np.diff(X.indptr)[rows]
+    indptr = np.concatenate([np.zeros(1, X.indptr.dtype), np.cumsum(counts, dtype=X.indptr.dtype)])
+    places = np.repeat(X.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+    return Pattern(X.value, X.indices[places], indptr, (len(rows), X.shape[1]))

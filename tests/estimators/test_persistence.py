@@ -1,0 +1,203 @@
+import json
+import math
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from daskglm import LinearSVC, LogisticRegression, Ridge
+from daskglm.estimators.persistence import load, save
+from tests.conftest import make_problem
+
+
+@pytest.fixture
+def model():
+    return LogisticRegression(C=0.3).fit(*make_problem(80, 4))
+
+
+def edit(path, **changes):
+    content = json.loads(path.read_text())
+    content.update(changes)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC, Ridge])
+@pytest.mark.parametrize("d", [4, 12_000])
+def test_round_trip_is_exact(cls, d, tmp_path):
+    X, y = make_problem(30, d, loss="squared" if cls is Ridge else "logistic")
+    model = cls(C=0.1, tol=1e-3).fit(X, y)
+    save(model, tmp_path / "m.json")
+    again = load(str(tmp_path / "m.json"))
+    assert type(again) is cls
+    assert again.get_params() == model.get_params()
+    for name in ("coef_", "intercept_", "n_iter_", "n_features_in_"):
+        ours, theirs = getattr(again, name), getattr(model, name)
+        np.testing.assert_array_equal(ours, theirs)
+        assert type(ours) is type(theirs)
+        assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert repr(again.report_) == repr(model.report_)
+    assert again.report_.history == []
+    wanted = {"m.json", "m.json.npz"} if d > 10_000 else {"m.json"}
+    assert set(os.listdir(tmp_path)) == wanted
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes"]),
+        np.array(["no", "yes"], dtype=object),
+        np.array([False, True]),
+        np.array([-1, 1], dtype=np.int8),
+        np.array([2**63, 2**63 + 1024], dtype=np.uint64),
+        np.array([0.1, 0.3]),
+        np.array([0.1, 0.3], dtype=np.float32),
+        np.array(["a", "ccc", "é"]),
+        np.array([3, 5, 9]),
+    ],
+    ids=lambda labels: f"{labels.dtype}-{len(labels)}",
+)
+def test_labels_keep_value_and_dtype(labels, tmp_path):
+    X, _ = make_problem(60, 3)
+    model = LogisticRegression().fit(X, labels[np.arange(60) % len(labels)])
+    model.classes_ = labels
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.classes_, labels)
+    assert again.classes_.dtype == labels.dtype
+    assert list(map(type, again.classes_.tolist())) == list(map(type, labels.tolist()))
+
+
+def test_infinite_C_gives_strict_json(tmp_path):
+    X, y = make_problem(200, 3)
+    model = LogisticRegression(C=math.inf, class_weight={-1: 2.0, 1: 1.0}).fit(X, y)
+    assert math.isnan(model.report_.relative_gap)
+    save(model, tmp_path / "m.json")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    json.loads((tmp_path / "m.json").read_text(), parse_constant=refuse)
+    again = load(tmp_path / "m.json")
+    assert math.inf == again.C
+    assert again.class_weight == {-1: 2.0, 1: 1.0}
+    assert math.isnan(again.report_.relative_gap)
+
+
+def test_feature_names(tmp_path):
+    X, y = make_problem(60, 3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = Ridge().fit(frame, y)
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    assert again.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_what_cannot_be_saved(model, tmp_path):
+    path = tmp_path / "m.json"
+    with pytest.raises(NotFittedError):
+        save(Ridge(), path)
+    with pytest.raises(ValueError, match="cannot save a dict"):
+        save({}, path)
+    model.set_params(random_state=np.random.RandomState(0))
+    with pytest.raises(ValueError, match="random_state"):
+        save(model, path)
+    model.set_params(random_state=None)
+    model.classes_ = np.array(["2020", "2021"], dtype="M8[Y]")
+    with pytest.raises(ValueError, match="labels of dtype"):
+        save(model, path)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    save(model, path)
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save(model.set_params(C=7.0), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.json"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "not a daskglm model"),
+        ({"version": 2}, "version 2"),
+        ({"version": True}, "version True"),
+        ({"estimator": "BaseEstimator"}, "BaseEstimator"),
+        ({"estimator": "Ridge"}, "damaged"),
+        ({"estimator": []}, "known are"),
+        ({"params": {"bogus": 1}}, "bogus"),
+        ({"params": []}, "damaged"),
+        ({"n_features": 5}, "shape"),
+        ({"n_features": "4"}, "n_features"),
+        ({"coef": [[1.0, 2.0]]}, "shape"),
+        ({"coef": [[1.0, 2.0], [1.0]]}, "damaged"),
+        ({"coef": [["1", "2", "3", "4"]]}, "numbers"),
+        ({"coef": None}, "numbers"),
+        ({"intercept": 1.0}, "shape"),
+        ({"classes": None}, "without classes"),
+        ({"classes": {"dtype": "<U1", "values": ["aa", "bb"]}}, "do not fit"),
+        ({"classes": {"dtype": "V8", "values": [1, 2]}}, "damaged"),
+        ({"classes": {"dtype": "<f8", "values": [1.0]}}, "do not fit"),
+        ({"feature_names": ["a"]}, "feature names"),
+        ({"n_iter": ["x"]}, "n_iter"),
+        ({"report": {}}, "report"),
+        ({"arrays": {"file": "../m.npz", "sha256": ""}}, "beside"),
+        ({"arrays": {"file": "gone.npz", "sha256": ""}}, "gone.npz"),
+    ],
+)
+def test_tampered_files(model, tmp_path, changes, message):
+    path = tmp_path / "m.json"
+    save(model, path)
+    edit(path, **changes)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x80\x04K\x01.", b'{"format": NaN}'])
+def test_files_of_other_kinds(tmp_path, content):
+    (tmp_path / "m.json").write_bytes(content)
+    with pytest.raises(ValueError, match="not a daskglm model"):
+        load(tmp_path / "m.json")
+
+
+def test_missing_key_and_missing_file(model, tmp_path):
+    path = tmp_path / "m.json"
+    with pytest.raises(FileNotFoundError):
+        load(path)
+    save(model, path)
+    content = json.loads(path.read_text())
+    del content["coef"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="it has no 'coef'"):
+        load(path)
+
+
+def test_arrays_beside(tmp_path):
+    X, y = make_problem(30, 12_000)
+    first, second = (Ridge(C=C, tol=1e-3).fit(X, y) for C in (0.1, 1.0))
+    save(first, tmp_path / "a.json")
+    save(second, tmp_path / "b.json")
+    beside = tmp_path / "a.json.npz"
+    beside.write_bytes((tmp_path / "b.json.npz").read_bytes())
+    with pytest.raises(ValueError, match="another model"):
+        load(tmp_path / "a.json")
+    np.savez(beside, coef=np.array([{}], dtype=object), intercept=np.zeros(1))
+    with pytest.raises(ValueError, match="damaged"):
+        load(tmp_path / "a.json")
+    beside.write_bytes(b"PK broken")
+    with pytest.raises(ValueError, match="damaged"):
+        load(tmp_path / "a.json")
+    beside.unlink()
+    with pytest.raises(ValueError, match="move both files"):
+        load(tmp_path / "a.json")

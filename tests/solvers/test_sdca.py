@@ -1,0 +1,451 @@
+"""Dual coordinate ascent: what holds in every mode, the same optimum as other solvers, and that nothing is wrong silently."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
+
+import daskglm
+from daskglm.core.requests import DualTotals, Plan, Problem
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
+from daskglm.losses import conjugates as duals
+from daskglm.losses.base import LOSSES
+from daskglm.objectives.dual import Dual
+from daskglm.objectives.primal import Objective, tokens
+from daskglm.solvers import hybrid as staged
+from tests.conftest import make_problem
+
+NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared"]
+ONES = np.ones(1)
+
+
+def value_of(loss, y, z):
+    return duals.losses(LOSSES[loss].code, np.array([y]), np.array([z]), ONES)
+
+
+def conjugate_of(loss, y, a):
+    return duals.conjugates(LOSSES[loss].code, np.array([y]), np.array([a]), ONES)
+
+
+# ---------------------------------------------------------------------------- formulas
+@pytest.mark.parametrize("loss", NAMES)
+@given(
+    st.floats(-30, 30),
+    st.floats(0, 1),
+    st.sampled_from([-1.0, 1.0]),
+    st.sampled_from([1e-9, 1e-3, 0.3, 1.0, 30.0, 1e6]),
+)
+@settings(max_examples=150, deadline=None)
+def test_coordinate_step_maximises_the_dual_of_one_row(loss, z, p, y, q):
+    """The step beats a bounded scalar minimiser, up to the tenth of the gain that an inexact logistic step may leave."""
+    code = LOSSES[loss].code
+    a = y * p
+
+    def dual(b):  # in units of the row's cost: -loss*(-b) - (b - a) z - q (b - a)^2 / 2
+        return -conjugate_of(loss, y, b) - (b - a) * z - 0.5 * q * (b - a) ** 2
+
+    new = duals.step(code, y, z, a, q)
+    low, high = (0.0, 1.0) if loss not in ("squared", "squared_hinge") else (0.0, 200.0)
+    if loss == "squared":
+        low = -200.0
+    found = minimize_scalar(lambda p: -dual(y * p), bounds=(low, high), method="bounded", options={"xatol": 1e-13})
+    best = max(-found.fun, dual(y * low) if loss != "squared" else -np.inf, dual(a))
+    assert dual(new) >= dual(a) - 1e-9 * (1 + abs(dual(a)))
+    slack = 0.1 * (best - dual(a)) if loss == "logistic" else 0.0
+    assert dual(new) >= best - slack - 1e-8 * (1 + abs(best))
+
+
+@pytest.mark.parametrize("loss", NAMES)
+@given(st.floats(-40, 40), st.floats(0, 1), st.sampled_from([-1.0, 1.0]))
+@settings(max_examples=100, deadline=None)
+def test_fenchel_young(loss, z, p, y):
+    """Loss(z) + loss*(-a) + a z >= 0, with equality where a is minus the slope at z."""
+    a = y * p
+    assert value_of(loss, y, z) + conjugate_of(loss, y, a) + a * z >= -1e-12 * (1 + abs(z))
+    slope, curvature = np.empty(1), np.empty(1)
+    from daskglm.losses.base import tile
+
+    tile(LOSSES[loss].code, np.array([y]), np.array([z]), ONES, slope, curvature)
+    at = -float(slope[0])
+    assert abs(value_of(loss, y, z) + conjugate_of(loss, y, at) + at * z) <= 1e-12 * (1 + abs(value_of(loss, y, z)))
+
+
+@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("z", [-1e30, -1e3, 0.0, 1e3, 1e30])
+@pytest.mark.parametrize("q", [0.0, 1e-300, 1e-12, 1e12, 1e300])
+def test_extreme_steps_stay_in_the_domain(loss, z, q):
+    for p in (0.0, 1e-300, 0.5, 1.0 - 1e-16, 1.0):
+        new = duals.step(LOSSES[loss].code, 1.0, z, p, q)
+        assert np.isfinite(new)
+        assert np.isfinite(conjugate_of(loss, 1.0, new))
+        assert loss == "squared" or new >= 0.0
+        assert loss in ("squared", "squared_hinge") or new <= 1.0
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_derivatives_along_two_directions(loss):
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    a = y * rng.uniform(0.2, 0.8, 50)
+    d1, d2 = 0.05 * rng.standard_normal(50), 0.05 * rng.standard_normal(50)
+    weight, code = rng.exponential(size=50), LOSSES[loss].code
+
+    def f(c1, c2):
+        slope, hessian = np.zeros(2), np.zeros((2, 2))
+        return duals.along(code, y, weight, a, d1, d2, c1, c2, slope, hessian), slope, hessian
+
+    value, slope, hessian = f(0.3, 0.2)
+    assert value == pytest.approx(duals.conjugates(code, y, a + 0.3 * d1 + 0.2 * d2, weight), rel=1e-12)
+    h = 1e-5
+    for k, (e1, e2) in enumerate([(h, 0), (0, h)]):
+        up, down = f(0.3 + e1, 0.2 + e2), f(0.3 - e1, 0.2 - e2)
+        assert slope[k] == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-5, abs=1e-7)
+        np.testing.assert_allclose(hessian[k], (up[1] - down[1]) / (2 * h), rtol=1e-4, atol=1e-6)
+    assert loss == "squared" or f(100.0, 0.0)[0] == np.inf
+
+
+# ---------------------------------------------------------------------------- properties of every mode
+def dual_of(X, y, loss, plan, *, C=1.0, seed=0, weight=None):
+    kind = LOSSES[loss]
+    engine = Local(partitions(X, y, weight, classify=kind.classifies).load(), threads=2)
+    problem = Problem(kind.code, 1.0 if kind.classifies else None)
+    objective = Objective(engine, problem, kind, C=C, fit_intercept=False)
+    return Dual(objective, np.zeros(X.shape[1]), plan, seed)
+
+
+def read_again(dual):
+    """X' C alpha as the rows have it."""
+    return dual.objective.ask(DualTotals(dual._state(), dual.v, next(tokens)))["own"]
+
+
+MODES = [
+    Plan(partitions=1),
+    Plan(partitions=2),
+    Plan(partitions=5, bucket=8),
+    Plan(partitioning="static", partitions=3),
+    Plan(nodes=2, partitions=4),
+    Plan(partitions=2, epochs=3),
+    Plan(partitions=1, bucket=4),
+]
+
+
+@pytest.mark.parametrize("plan", MODES, ids=str)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", NAMES)
+def test_shared_vector_primal_and_dual(loss, sparse, plan):
+    """After every round v = X' C alpha to rounding, primal >= dual, and one partition never lets the dual fall."""
+    X, y = make_problem(300, 6, loss=loss, sparse=sparse, seed=3)
+    dual = dual_of(X, y, loss, plan)
+    groups, parts = dual.shape()
+    last = -np.inf
+    for _ in range(6):
+        totals = dual.round(float(groups), float(parts))
+        dual.commit(1.0)
+        assert np.isfinite(totals["gap"])
+        v = dual.v.copy()
+        np.testing.assert_allclose(v, read_again(dual), rtol=1e-10, atol=1e-10 * np.abs(v).max())
+        found = dual.certificate()
+        scale = abs(found.primal) + abs(found.dual)
+        assert found.primal >= found.dual - 1e-12 * scale
+        assert found.dual >= last - 1e-12 * scale  # safe sigma': in every one of these modes
+        last = found.dual
+
+
+@given(st.integers(2, 40), st.integers(1, 6), st.sampled_from(NAMES), st.integers(0, 10**6), st.floats(1e-3, 1e3))
+@settings(max_examples=40, deadline=None)
+def test_dual_never_falls_in_sequential_mode(n, d, loss, seed, C):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * rng.exponential(size=d) * 10.0 ** rng.integers(-2, 3)
+    y = rng.standard_normal(n) if loss == "squared" else np.where(np.arange(n) % 2, 1.0, -1.0)
+    dual = dual_of(X, y, loss, Plan(partitions=1), C=C, seed=seed)
+    last = -np.inf
+    for _ in range(5):
+        dual.round(1.0, 1.0)
+        dual.commit(1.0)
+        found = dual.certificate()
+        scale = abs(found.primal) + abs(found.dual)
+        assert found.primal >= found.dual - 1e-11 * scale
+        assert found.dual >= last - 1e-11 * scale
+        last = found.dual
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"aggregation": "safe"}, {"aggregation": "search"}, {"partitioning": "static"}]
+)
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_reproducible_for_a_random_state(options, partitions):
+    X, y = make_problem(2000, 9, sparse=True, dtype=np.float32)
+    options = {**options, "partitions": partitions, "bucket_size": 4}
+
+    def coef(seed):
+        model = daskglm.fit(X, y, solver="sdca", random_state=seed, tol=1e-4, solver_options=options)
+        return model.coef_, len(model.report_.history)
+
+    (a, rounds), (b, _) = coef(3), coef(3)
+    np.testing.assert_array_equal(a, b)
+    assert rounds > 2
+    assert (a != coef(4)[0]).any()
+
+
+# ---------------------------------------------------------------------------- the optimum
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge", "squared"])
+def test_same_optimum_as_newton(loss, sparse, intercept):
+    X, y = make_problem(1000, 6, loss=loss, sparse=sparse, seed=5)
+    weight = np.random.default_rng(0).exponential(size=len(y)) * (np.arange(len(y)) % 7 > 0)
+    params = {"loss": loss, "fit_intercept": intercept, "sample_weight": weight, "C": 0.3}
+    ours = daskglm.fit(X, y, solver="sdca", tol=1e-9, random_state=0, solver_options={"polish": False}, **params)
+    theirs = daskglm.fit(X, y, solver="newton", tol=1e-13, **params)
+    excess = (ours.report_.objective - theirs.report_.objective) / theirs.report_.objective
+    assert -1e-12 <= excess <= ours.report_.relative_gap <= 1e-9
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3 * np.abs(theirs.coef_).max())
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+
+
+def test_hinge_is_liblinears():
+    from sklearn.svm import LinearSVC
+
+    X, y = make_problem(800, 5)
+    ours = daskglm.LinearSVC(loss="hinge", fit_intercept=False, tol=1e-5, C=0.1, random_state=0, max_iter=5000).fit(
+        X, y
+    )
+    theirs = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-9, C=0.1, max_iter=10**6).fit(X, y)
+    assert ours.report_.solver == "sdca"
+
+    def value(w):
+        return 0.5 * w @ w + 0.1 * np.maximum(0, 1 - y * (X @ w)).sum()
+
+    assert value(ours.coef_[0]) == pytest.approx(ours.report_.objective, rel=1e-12)
+    assert (value(ours.coef_[0]) - value(theirs.coef_[0])) / value(theirs.coef_[0]) <= 1e-5
+
+
+def test_hinge_with_unpenalised_intercept():
+    """Against a linear program's worth of exactness: the best of a fine search over the intercept."""
+    X, y = make_problem(400, 2, seed=2)
+    ours = daskglm.fit(X, y, loss="hinge", C=0.05, tol=1e-6, random_state=0, max_iter=20_000)
+
+    def best(b):
+        fixed = daskglm.fit(
+            np.c_[X, np.full(len(y), 1e4)], y, loss="hinge", C=0.05, fit_intercept=False, tol=1e-3, random_state=0
+        )
+        return fixed
+
+    from scipy.optimize import minimize
+
+    def objective(u):
+        return 0.5 * u[:2] @ u[:2] + 0.05 * np.maximum(0, 1 - y * (X @ u[:2] + u[2])).sum()
+
+    start = np.append(ours.coef_[0], ours.intercept_[0])
+    found = min(
+        minimize(objective, start + 0.01 * np.random.default_rng(k).standard_normal(3), method="Nelder-Mead",
+                 options={"xatol": 1e-10, "fatol": 1e-13, "maxiter": 4000, "maxfev": 8000}).fun for k in range(3)
+    )  # fmt: skip
+    assert ours.report_.objective <= found * (1 + 1e-6)
+    assert objective(start) == pytest.approx(ours.report_.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_shrinking_reaches_the_same_optimum(loss):
+    X, y = make_problem(1500, 8, sparse=True, seed=4)
+    values = [
+        daskglm.fit(
+            X, y, loss=loss, solver="sdca", C=0.2, tol=1e-6, random_state=0, max_iter=5000,
+            solver_options={"shrinking": on, "polish": False},
+        ).report_.objective
+        for on in (False, True)
+    ]  # fmt: skip
+    assert values[1] == pytest.approx(values[0], rel=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_dynamic_partitions_need_fewer_epochs_than_static():
+    X, y = make_problem(3000, 20, seed=6)
+
+    def epochs(**options):
+        model = daskglm.fit(
+            X, y, solver="sdca", fit_intercept=False, C=0.02, tol=1e-4, random_state=0, max_iter=300,
+            solver_options={"polish": False, "aggregation": "safe", **options},
+        )  # fmt: skip
+        return model.report_.n_iter
+
+    one, static, dynamic = epochs(partitions=1), epochs(partitions=16, partitioning="static"), epochs(partitions=16)
+    assert one <= dynamic < static
+
+
+# ---------------------------------------------------------------------------- modes and reports
+def test_wild_tells_when_it_is_wrong(monkeypatch):
+    """A wild vector that has lost updates is found out: the report is made from the dual variables."""
+    from daskglm.worker import local_epochs as epochs
+
+    X, y = make_problem(500, 5, seed=1)
+    sweep = epochs.Run._sweep
+
+    def losing(self, slices, v, sigma, epoch):
+        before = v.copy()
+        found = sweep(self, slices, v, sigma, epoch)
+        v[0] = before[0]  # as if other threads had overwritten every change of this entry
+        return found
+
+    monkeypatch.setattr(epochs.Run, "_sweep", losing)
+    options = {"partitioning": "wild", "stop": "model-change", "partitions": 2}
+    model = daskglm.fit(X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options)
+    assert model.report_.relative_gap > 1e-3
+    w = model.coef_[0]
+    assert 0.5 * w @ w + np.logaddexp(0, -y * (X @ w)).sum() == pytest.approx(model.report_.objective, rel=1e-12)
+
+
+def test_wild_converges_where_collisions_are_rare():
+    X = sp.random(4000, 3000, density=0.003, format="csr", random_state=1)
+    y = np.where(np.asarray(X.sum(axis=1)).ravel() > 4.5, 1.0, -1.0)
+    options = {"partitioning": "wild", "polish": False}
+    model = daskglm.fit(X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options)
+    assert model.report_.converged
+    assert model.report_.relative_gap <= 1e-3
+
+
+def test_model_change_rule():
+    X, y = make_problem(1000, 6)
+    options = {"stop": "model-change"}
+    model = daskglm.fit(X, y, solver="sdca", tol=1e-3, random_state=0, solver_options=options)
+    report = model.report_
+    assert report.converged
+    assert "from one epoch to the next" in report.reason
+    assert report.relative_gap < 1e-2
+    assert report.history[-1]["relative_gap"] > 0.0
+
+
+def test_history_says_what_is_estimated_and_the_report_is_not():
+    X, y = make_problem(1000, 6)
+    options = {"polish": False}
+    with pytest.warns(ConvergenceWarning, match="relative gap"):
+        model = daskglm.fit(X, y, solver="sdca", tol=1e-9, max_iter=3, random_state=0, solver_options=options)
+    report = model.report_
+    assert [record["estimated"] for record in report.history] == [False, True, True, True]
+    best = daskglm.fit(X, y, tol=1e-12).report_.objective
+    assert 0 <= report.objective - best <= report.relative_gap * report.objective
+
+
+def test_hand_over_to_newton(monkeypatch):
+    X, y = make_problem(3000, 6, seed=2)
+    model = daskglm.fit(X, y, solver="sdca", C=10.0, tol=1e-10, random_state=0)
+    assert model.report_.solver == "sdca+newton"
+    assert {record["solver"] for record in model.report_.history} == {"sdca", "newton"}
+    assert model.report_.converged
+    monkeypatch.setattr(staged, "LARGEST_GRAM", 3)
+    assert daskglm.fit(X, y, solver="sdca", C=10.0, tol=1e-10, random_state=0).report_.solver == "sdca+tron"
+    options = {"polish": False}
+    stayed = daskglm.fit(X, y, solver="sdca", C=0.1, tol=1e-7, random_state=0, solver_options=options)
+    assert stayed.report_.solver == "sdca"
+
+
+def test_hand_over_of_the_hinge_to_proximal_points():
+    X, y = make_problem(3000, 6, seed=2)
+    params = {"loss": "hinge", "solver": "sdca", "C": 1.0, "random_state": 0}
+    for intercept in (False, True):
+        model = daskglm.fit(X, y, tol=1e-8, fit_intercept=intercept, **params)
+        assert model.report_.solver == "sdca+newton"
+        assert model.report_.converged
+        assert model.report_.relative_gap <= 1e-8
+        options = {"polish": False}
+        crawl = daskglm.fit(X, y, tol=1e-4, fit_intercept=intercept, solver_options=options, max_iter=5000, **params)
+        assert crawl.report_.solver == "sdca"
+        excess = crawl.report_.objective - model.report_.objective
+        assert -1e-8 * model.report_.objective <= excess <= 1e-4 * crawl.report_.objective
+
+
+def test_search_needs_fewer_rounds_where_partitions_meet():
+    X, y = make_problem(2000, 30, seed=8)
+    runs = {}
+    for how in ("safe", "search"):
+        runs[how] = daskglm.fit(
+            X, y, solver="sdca", fit_intercept=False, C=1.0, tol=1e-5, random_state=0, max_iter=2000,
+            solver_options={"nodes": 4, "partitions": 4, "aggregation": how, "polish": False},
+        ).report_  # fmt: skip
+    assert runs["search"].converged
+    assert runs["safe"].converged
+    assert runs["search"].n_iter < runs["safe"].n_iter
+
+
+def test_warm_start_goes_on_from_where_it_was():
+    X, y = make_problem(2000, 6, seed=2)
+    params = {"solver": "sdca", "random_state": 0, "solver_options": {"polish": False}, "fit_intercept": True, "C": 0.1}
+    cold = daskglm.fit(X, y, tol=1e-8, **params)
+    warm = daskglm.fit(X, y, tol=1e-8, warm_start=cold, **params)
+    assert warm.report_.n_iter < 0.7 * cold.report_.n_iter
+    assert warm.report_.objective == pytest.approx(cold.report_.objective, rel=1e-7)
+
+
+# ---------------------------------------------------------------------------- storage
+def test_equal_values_are_stored_as_a_pattern():
+    from daskglm.data.blocks import Place, to_block
+    from daskglm.kernels import Pattern
+
+    rng = np.random.default_rng(0)
+    n, fields = 3000, 5
+    columns = rng.integers(0, 20, (n, fields)) + 20 * np.arange(fields)
+    X = sp.csr_matrix((np.full(n * fields, 0.5), columns.ravel(), np.arange(0, n * fields + 1, fields)), shape=(n, 100))
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    block = to_block(X, y, place=Place(), classify=True)
+    assert isinstance(block.X, Pattern)
+    assert block.facts.nbytes < 0.5 * (X.data.nbytes + X.indices.nbytes)
+    other = X.copy()
+    other.data[0] = 0.5 + 1e-9  # no longer a pattern, and hardly another problem
+    for solver in ("newton", "tron", "lbfgs", "sdca"):
+        a = daskglm.fit(X, y, solver=solver, tol=1e-8, random_state=0)
+        b = daskglm.fit(other, y, solver=solver, tol=1e-8, random_state=0)
+        assert a.report_.objective == pytest.approx(b.report_.objective, rel=1e-7)
+    blocks = daskglm.fit(da.from_array(X.toarray()).map_blocks(sp.csr_matrix), y, solver="sdca", random_state=0)
+    assert blocks.report_.objective == pytest.approx(a.report_.objective, rel=1e-5)
+
+
+def test_many_small_blocks_and_empty_ones():
+    X, y = make_problem(1000, 5, seed=3)
+    cuts = [0, 0, 3, 300, 301, 650, 650, 1000]
+    lazy = da.concatenate([da.from_array(X[a:b], chunks=(b - a or 1, 5)) for a, b in zip(cuts, cuts[1:], strict=False)])
+    whole = daskglm.fit(X, y, solver="sdca", tol=1e-7, random_state=0)
+    parts = daskglm.fit(lazy, y, solver="sdca", tol=1e-7, random_state=0)
+    assert parts.report_.objective == pytest.approx(whole.report_.objective, rel=2e-7)
+
+
+@pytest.mark.parametrize("X", [np.zeros((40, 3)), np.full((40, 3), 1e12), np.eye(40, 3) * 1e-150])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_degenerate_rows(X):
+    y = np.where(np.arange(40) % 3, 1.0, -1.0)
+    for loss in ("logistic", "hinge", "squared_hinge"):
+        model = daskglm.fit(X, y, loss=loss, solver="sdca", random_state=0, max_iter=50)
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.report_.objective)
+
+
+# ---------------------------------------------------------------------------- wrong arguments
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"solver_options": {"partitioning": "random"}}, "partitioning='random' is not one of 'dynamic'"),
+        ({"solver_options": {"aggregation": "mean"}}, "aggregation='mean'"),
+        ({"solver_options": {"stop": "loss"}}, "stop='loss'"),
+        ({"solver_options": {"partitions": 0}}, "partitions=0 must be a positive integer"),
+        ({"solver_options": {"bucket_size": 2.5}}, "bucket_size=2.5"),
+        ({"solver_options": {"shrinking": 3}}, "shrinking=3"),
+        ({"solver_options": {"sigma": 1}}, "does not take sigma"),
+        ({"C": np.inf}, "no dual problem"),
+        ({"loss": "hinge", "solver": "newton"}, "needs a smooth loss"),
+        ({"loss": "hinge", "solver_options": {"polish": 2}}, "polish=2 must be True or False"),
+    ],
+)
+def test_wrong_arguments(params, message):
+    X, y = make_problem(50, 3)
+    with pytest.raises(ValueError, match=message):
+        daskglm.fit(X, y, **{"solver": "sdca", **params})
+
+
+def test_newton_refuses_a_hessian_that_cannot_fit():
+    X = sp.csr_matrix((np.ones(4), ([0, 1, 2, 3], [0, 1, 2, 39_999])), shape=(4, 40_000))
+    with pytest.raises(ValueError, match="40,000 x 40,000"):
+        daskglm.fit(X, [0, 1, 0, 1], solver="newton")

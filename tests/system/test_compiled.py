@@ -1,0 +1,67 @@
+"""Kernels' machine code on disk is that of the sources as they are."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import daskglm
+from daskglm.kernels import dense
+from daskglm.system import compiled
+
+PACKAGE = Path(daskglm.__file__).parent
+CURVATURES = """
+import numpy as np
+from daskglm.kernels.margins import curvatures
+out = np.zeros(3)
+curvatures(2, np.ones(3), np.ones(3), np.zeros(3), 0, 3, out)
+print(out[0], sum(curvatures.stats.cache_hits.values()))
+"""
+
+
+def curvature(folder):
+    """Of the squared loss, by a kernel that inlines it, and how often machine code was found on disk."""
+    env = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(folder)}
+    done = subprocess.run([sys.executable, "-c", CURVATURES], capture_output=True, text=True, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    value, hits = done.stdout.split()
+    return float(value), int(hits)
+
+
+def test_an_edit_in_another_file_is_seen(tmp_path):
+    """Before: the kernel's own file had not changed, and numba went on with machine code of the old loss."""
+    copy = tmp_path / "daskglm"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert curvature(tmp_path) == (1.0, 0)
+    assert curvature(tmp_path) == (1.0, 1)
+    losses = copy / "losses" / "base.py"
+    text = losses.read_text()
+    changed = text.replace("curvature[t] = s\n", "curvature[t] = 50.0 * s\n")
+    assert changed != text
+    losses.write_text(changed)
+    assert curvature(tmp_path) == (50.0, 0)
+    losses.write_text(text)
+    assert curvature(tmp_path)[0] == 1.0
+
+
+def test_a_module_counts_with_all_that_it_imports():
+    def names(module):
+        return {name.removeprefix("daskglm.") for name in compiled._imported(f"daskglm.{module}")}
+
+    assert names("kernels.dense") >= {
+        *("kernels.dense", "kernels.gram", "kernels.simd_columns", "kernels.simd", "losses.base"),
+    }
+    assert "kernels.csr" not in names("kernels.dense")
+    assert names("losses.conjugates") == {"losses.conjugates", "losses.base", "system.compiled"}
+    assert compiled.digest("daskglm.losses.conjugates") != compiled.digest("daskglm.losses.base")
+
+
+def test_kernels_are_kept_on_disk():
+    X, z = np.ones((4, 3)), np.zeros(4)
+    dense.margins(X, np.ones(3), 0.0, 0, 4, z)
+    stats = dense.margins.stats
+    assert sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()) >= 1
+    assert list(Path(stats.cache_path).glob("dense.margins*.nbi"))

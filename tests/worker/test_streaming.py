@@ -1,0 +1,275 @@
+"""Rows read at every pass give the same answer as rows in memory; what cannot fit is refused before it is loaded."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+import daskglm
+from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
+from daskglm.data.loading import check_room
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
+from daskglm.worker.streaming import StreamedShard, _runs
+from tests.conftest import make_problem
+
+X, y = make_problem(1000, 6)
+
+
+def write_parts(frame, folder):
+    folder.mkdir()
+    for k in range(6):
+        frame.iloc[k::6].to_parquet(folder / f"{k}.parquet", index=False)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Delayed blocks whose reads are counted in a file."""
+    log = tmp_path / "reads"
+    log.touch()
+
+    def read(k):
+        with open(log, "a") as file:
+            file.write("x")
+        return X[100 * k : 100 * k + 100]
+
+    rows = [dask.delayed(read, pure=False)(k) for k in range(10)]
+    labels = [dask.delayed(y[100 * k : 100 * k + 100]) for k in range(10)]
+    return rows, labels, lambda: log.stat().st_size
+
+
+def shard_of(source, room):
+    data = partitions(source[0], source[1], classify=True)
+    return StreamedShard(data.lazy, range(10), 2, room)
+
+
+def test_runs_of_partitions_fit_the_room():
+    assert _runs([4, 4, 4, 9, 1, 1], 10) == [[0, 1], [2], [3, 4], [5]]
+    assert _runs([], 10) == []
+
+
+@pytest.mark.parametrize("room", [3 * 4800, 3 * 15000, 10**9])
+def test_replies_are_those_of_rows_in_memory(source, room):
+    streamed = shard_of(source, room)
+    kept = Local(partitions(*source[:2], classify=True).load(), threads=2).shard
+    assert replace(streamed.facts, order=0) == kept.facts  # rows that are read again are told by their order too
+    problem, w, v = Problem(0, 1.0), np.linspace(-1, 1, 7), np.linspace(2, 1, 7)
+    for request in (
+        Evaluate(w, 1, gram=True),
+        HessianVector(v, (1, w)),
+        Evaluate(v, 2, diagonal=True),
+        OnHull(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
+        OnHull(((3, w + v), (2, v)), np.array([[0.5, 0.5, 0.1]])),  # the margins of one are not known
+    ):
+        got, wanted = streamed.answer(problem, request), kept.answer(problem, request)
+        waited = got.pop("waited")
+        assert waited >= 0.0
+        assert set(got) == set(wanted)
+        for key in wanted:
+            np.testing.assert_allclose(got[key], wanted[key], rtol=1e-12, atol=1e-12, err_msg=key)
+    streamed.close()
+
+
+def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source):
+    streamed = shard_of(source, 3 * 4800)
+    reads = source[2]
+    assert reads() == 10, "the pass that learns the facts"
+    problem, w = Problem(0, 1.0), np.zeros(7)
+    streamed.answer(problem, Evaluate(w, 1))
+    assert reads() == 20
+    streamed.answer(problem, OnHull(((1, w),), np.array([[1.0, 0.3]])))
+    assert reads() == 20, "margins are remembered"
+    assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
+    assert all(memo.rows is None for shard in streamed.shards for memo in shard.memos.values())
+    streamed.close()
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
+def test_every_solver_out_of_core(source, solver, monkeypatch):
+    monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 2 * 4800)
+    model = daskglm.fit(*source[:2], solver=solver, tol=1e-8, out_of_core=True, random_state=0)
+    wanted = daskglm.fit(X, y, tol=1e-12)
+    np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-3)
+    report = model.report_
+    assert report.converged
+    assert 0.0 < report.waiting <= 1.0
+    assert "for data to be read" in repr(report)
+    assert source[2]() <= 10 * (report.passes + 3), "one read of each partition a pass"
+
+
+def test_dual_rounds_over_runs_take_a_few_times_those_over_all_rows(source, monkeypatch):
+    options = {"solver": "sdca", "tol": 1e-4, "random_state": 0, "solver_options": {"polish": False}}
+    whole = daskglm.fit(*source[:2], **options).report_
+    monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 4800 * 2)
+    streamed = daskglm.fit(*source[:2], out_of_core=True, **options).report_
+    assert streamed.converged
+    assert streamed.n_iter <= 4 * whole.n_iter
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "squared"])
+def test_other_losses_and_classes(source, loss):
+    rows, t = make_problem(600, 5, loss=loss)
+    if loss == "squared_hinge":
+        t = np.digitize(rows @ np.arange(5.0), [-1.0, 1.0])
+    lazy = (da.from_array(rows, chunks=(70, 5)), da.from_array(t, chunks=70))
+    wanted = daskglm.fit(rows, t, loss=loss, tol=1e-6, random_state=0)
+    model = daskglm.fit(*lazy, loss=loss, tol=1e-6, out_of_core=True, random_state=0)
+    np.testing.assert_allclose(model.coef_, wanted.coef_, atol=5e-3)
+
+
+def test_files_parquet_and_svmlight(tmp_path, client):
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=y)
+    write_parts(frame, tmp_path / "p")
+    sparse = sp.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
+    dump_svmlight_file(sparse, y, str(tmp_path / "s.svm"))
+    table = dd.read_parquet(tmp_path / "p")
+    model = daskglm.fit(table, "label", out_of_core=True, tol=1e-10)
+    np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
+    assert model.report_.workers == 2
+    rows = daskglm.read_svmlight(str(tmp_path / "s.svm"), n_features=6)
+    model = daskglm.fit(*rows, out_of_core=True, tol=1e-10, solver="lbfgs")
+    np.testing.assert_allclose(model.coef_, daskglm.fit(sparse, y, tol=1e-12).coef_, atol=1e-4)
+    assert not client.run(lambda dask_worker: len(dask_worker.data)) or set(
+        client.run(lambda dask_worker: len(dask_worker.data)).values()
+    ) == {0}
+
+
+def test_zarr(tmp_path):
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    da.from_array(X, chunks=(150, 6)).to_zarr(str(tmp_path / "x.zarr"))
+    model = daskglm.fit(
+        da.from_zarr(str(tmp_path / "x.zarr")), da.from_array(y, chunks=150), out_of_core=True, tol=1e-10
+    )
+    np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
+
+
+def test_what_cannot_be_streamed_is_told(client):
+    with pytest.raises(ValueError, match="X is in memory"):
+        daskglm.fit(X, y, out_of_core=True)
+    lazy = da.from_array(X, chunks=(100, 6))
+    with pytest.raises(ValueError, match="X is persisted: in memory already"):
+        daskglm.fit(lazy.persist(), y, out_of_core=True)
+    bad = np.where(np.arange(6000).reshape(1000, 6) == 5999, np.nan, X)
+    for where in (client, None):
+        with pytest.raises(ValueError, match=r"NaN: partition 9, row 99, column 5"):
+            daskglm.fit(da.from_array(bad, chunks=(100, 6)), y, out_of_core=True, client=where)
+    parts = [dask.delayed(X[:500]), dask.delayed(X[500:, :3])]
+    with pytest.raises(ValueError, match="partition 0 has 6 columns but partition 1 has 3"):
+        daskglm.fit(parts, [dask.delayed(y[:500]), dask.delayed(y[500:])], out_of_core=True)
+
+
+def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_path):
+    monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 4000)
+    with pytest.raises(MemoryError, match=r"partition 0 alone takes 4,800 bytes.*at least 3 times as many"):
+        daskglm.fit(*source[:2], out_of_core=True)
+    monkeypatch.undo()
+    count = iter(range(1000))
+
+    def read():
+        return X[:500] + next(count)
+
+    with pytest.raises(ValueError, match="the data changed at their source"):
+        daskglm.fit([dask.delayed(read)()], [dask.delayed(y[:500])], out_of_core=True, client=None)
+
+
+# ---------------------------------------------------------------------------- on a cluster
+@pytest.mark.slow
+def test_a_worker_killed_while_streaming_is_replaced_by_the_others(tmp_path):
+    from distributed import Client, LocalCluster
+
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=y)
+    write_parts(frame, tmp_path / "p")
+    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+        with Client(cluster) as client:
+            victim = min(client.run(os.getpid).values())
+
+            def kill(record):
+                if record["iteration"] == 2:
+                    os.kill(victim, signal.SIGKILL)
+
+            table = dd.read_parquet(tmp_path / "p")
+            model = daskglm.fit(table, "label", out_of_core=True, tol=1e-10, solver="lbfgs", callback=kill)
+            assert model.report_.repairs >= 1
+    here = daskglm.fit(X, y, tol=1e-10, solver="lbfgs").report_
+    assert model.report_.passes <= here.passes + 4, "the others remember their own rows"
+    np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
+
+
+# ---------------------------------------------------------------------------- room
+@pytest.fixture
+def small_workers():
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="900MB", dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            yield client
+
+
+def test_data_beyond_the_memory_of_workers_are_refused_before_loading(small_workers, tmp_path):
+    read = tmp_path / "reads"
+    read.mkdir()
+
+    def block(k, rows):
+        (read / str(k)).touch()
+        return np.random.default_rng(k).standard_normal((rows, 50))
+
+    parts = [da.from_delayed(dask.delayed(block)(k, 40_000), (40_000, 50), float) for k in range(200)]
+    big = da.concatenate(parts)
+    t = da.ones(big.shape[0], chunks=40_000)
+    with pytest.raises(
+        MemoryError, match=r"need 3.28 GiB of memory: 2.98 GiB of rows.*the 2 workers have together 1.68"
+    ):
+        daskglm.fit(big, t)
+    assert not list(read.iterdir()), "nothing was loaded"
+    # of unknown size: some partitions tell
+    unknown = [dask.delayed(block)(k, 40_000) for k in range(200)]
+    labels = [dask.delayed(np.arange)(40_000) for _ in unknown]
+    with pytest.raises(MemoryError, match=r"estimated from \d+ of 200 partitions.*out_of_core=True"):
+        daskglm.fit(unknown, labels, loss="squared")
+    deadline = time.monotonic() + 10
+    while (
+        small_workers.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) and time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    assert len(list(read.iterdir())) < 120
+
+
+@pytest.mark.slow
+def test_data_beyond_the_memory_of_workers_are_streamed(small_workers):
+    def block(k):
+        return np.random.default_rng(k).standard_normal((40_000, 50)).astype(np.float32)
+
+    def labels(k):
+        z = block(k) @ np.linspace(-1, 1, 50)
+        return (z + np.random.default_rng(k).logistic(size=len(z)) > 0).astype(float)
+
+    rows = [dask.delayed(block)(k) for k in range(240)]  # 1.9 GB, of 1.8
+    model = daskglm.fit(
+        rows, [dask.delayed(labels)(k) for k in range(240)], solver="newton", tol=1e-4, out_of_core=True
+    )
+    assert model.report_.converged
+    np.testing.assert_allclose(model.coef_[0], np.linspace(-1, 1, 50), atol=0.02)
+
+
+def test_room_in_this_process(monkeypatch):
+    check_room(100, 0, "")
+    check_room(100, 111, "")
+    with pytest.raises(MemoryError):
+        check_room(101, 110, "")
+    monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 40_000)
+    with pytest.raises(MemoryError, match="this machine has"):
+        daskglm.fit(da.from_array(X, chunks=(100, 6)), y)
+    parts = ([dask.delayed(X[k::10]) for k in range(10)], [dask.delayed(y[k::10]) for k in range(10)])
+    with pytest.raises(MemoryError, match="estimated from 3 of 10 partitions"):
+        daskglm.fit(*parts)
+    monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 60_000)
+    assert daskglm.fit(*parts).report_.converged
