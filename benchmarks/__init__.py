@@ -1,1 +1,3 @@
-"""Benchmarks of daskglm beside its rivals: `python -m benchmarks --help`. Not part of the installed package."""
+"""Benchmarks of daskglm beside its rivals: `python -m benchmarks --help`. Not part of the installed
+package.
+"""

@@ -36,34 +36,68 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 
 
 @main.command()
-@click.option("--suite", type=click.Choice(sorted([*SUITES, *MEASURED_APART])), help="Default: spine.")
+@click.option(
+    "--suite", type=click.Choice(sorted([*SUITES, *MEASURED_APART])), help="Default: spine."
+)
 @click.option("--data", multiple=True, help="Data sets, instead of the suite's; repeatable.")
-@click.option("--folder", type=click.Path(exists=True, file_okay=False), help="Of the data files; else DASKGLM_DATA.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False),
+    help="Of the data files; else DASKGLM_DATA.",
+)
 @click.option("--rows", type=int, help="Rows of generated sets; others are cut to so many.")
-@click.option("--peers", multiple=True, callback=_words, help='Contestants or packages, or "all"; commas between them.')
+@click.option(
+    "--peers",
+    multiple=True,
+    callback=_words,
+    help='Contestants or packages, or "all"; commas between them.',
+)
 @click.option("--repeats", type=int)
 @click.option("--loss", multiple=True, type=click.Choice(LOSSES))
 @click.option("--C", "c", multiple=True, type=float)
-@click.option("--tol", multiple=True, type=float, help="Each contestant's own tolerance; repeatable.")
-@click.option("--intercept/--no-intercept", default=False, help="Some rivals only know problems without.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Default: as generated or loaded.")
+@click.option(
+    "--tol", multiple=True, type=float, help="Each contestant's own tolerance; repeatable."
+)
+@click.option(
+    "--intercept/--no-intercept", default=False, help="Some rivals only know problems without."
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float64"]), help="Default: as generated or loaded."
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--threads", type=int, help="Default: all processors this process may use.")
-@click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds for one process.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps data and optima for later runs.")
-@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
-@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/<date>-<suite>.jsonl")
-@click.option("--quick", is_flag=True, help="Few rows, one tolerance, one repeat; without --suite: about a minute.")
+@click.option(
+    "--timeout", type=float, default=300.0, show_default=True, help="Seconds for one process."
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    help="Folder that keeps data and optima for later runs.",
+)
+@click.option(
+    "--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock)."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Default: benchmarks/results/<date>-<suite>.jsonl",
+)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Few rows, one tolerance, one repeat; without --suite: about a minute.",
+)
 def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
-    `papers` and `scaling` write tables of their own; of the options they take --folder, --quick, --repeats, --lock and
-    --out, a folder.
+    `papers` and `scaling` write tables of their own; of the options they take --folder, --quick,
+    --repeats, --lock and --out, a folder.
     """
     name = suite or ("quick" if quick else "spine")
     if given["folder"]:
         os.environ["DASKGLM_DATA"] = given["folder"]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child in its own session ends too
+    # so that the child in its own session ends too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if name in MEASURED_APART:
         _run_apart(name, quick, out, given)
         return
@@ -95,7 +129,10 @@ def _plan(suite: Suite, given: dict[str, Any]) -> Suite:
     cases = suite.cases
     if given["data"]:
         by_name = {case.data: case for case in cases}
-        cases = tuple(by_name.get(name, Case(name, contestants=suite.cases[0].contestants)) for name in given["data"])
+        cases = tuple(
+            by_name.get(name, Case(name, contestants=suite.cases[0].contestants))
+            for name in given["data"]
+        )
     if given["c"]:
         cases = tuple(replace(case, Cs=given["c"]) for case in cases)
     changed: dict[str, Any] = {"cases": cases}
@@ -112,7 +149,13 @@ def _run_apart(name: str, quick: bool, out: Path | None, given: dict[str, Any]) 
     import importlib
 
     module = importlib.import_module(MEASURED_APART[name])
-    module.run(out or RESULTS / name, quick=quick, repeats=given["repeats"], lock=given["lock"], say=click.echo)
+    module.run(
+        out or RESULTS / name,
+        quick=quick,
+        repeats=given["repeats"],
+        lock=given["lock"],
+        say=click.echo,
+    )
 
 
 @main.command()
@@ -129,7 +172,9 @@ def report(files: tuple[Path, ...], out: Path | None) -> None:
 
 
 @main.command()
-@click.option("--workers", type=int, multiple=True, help="Worker processes; repeatable. Default: 2.")
+@click.option(
+    "--workers", type=int, multiple=True, help="Worker processes; repeatable. Default: 2."
+)
 @click.option("--repeats", type=int, default=100, show_default=True)
 @click.option("--size", type=int, multiple=True, help="Doubles each way; repeatable.")
 def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> None:
@@ -142,8 +187,12 @@ def rounds(workers: tuple[int, ...], repeats: int, size: tuple[int, ...]) -> Non
 
 @main.command()
 @click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
-@click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each repeat holds (flock).")
-@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md")
+@click.option(
+    "--lock", type=click.Path(path_type=Path), help="File whose lock each repeat holds (flock)."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/startup.md"
+)
 def startup(repeats: int, lock: Path | None, out: Path | None) -> None:
     """Time importing daskglm and first fits in fresh processes; write a Markdown page."""
     from benchmarks.machine.startup import measure, page

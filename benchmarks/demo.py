@@ -1,4 +1,6 @@
-"""What `make demo` runs: two data sets on a cluster of two workers, beside scikit-learn, with a report and a plot."""
+"""What `make demo` runs: two data sets on a cluster of two workers, beside scikit-learn, with a
+report and a plot.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ PARTITIONS, HELD_OUT = 10, 2  # the last two tenths of the rows are not trained 
 
 
 @click.command()
-@click.option("--data", type=click.Path(exists=True, path_type=Path), help="svmlight or CSV (last column: label) file.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="svmlight or CSV (last column: label) file.",
+)
 @click.option("--rows", default=1_000_000, show_default=True, help="Rows of the HIGGS-shaped set.")
 @click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=Path))
 def main(data: Path | None, rows: int, out: Path) -> None:
@@ -32,7 +38,9 @@ def main(data: Path | None, rows: int, out: Path) -> None:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
-        click.echo(f"a cluster of {len(client.nthreads())} workers is up at {client.scheduler.address}\n")
+        click.echo(
+            f"a cluster of {len(client.nthreads())} workers is up at {client.scheduler.address}\n"
+        )
         fitted = {}
         for name, X, y in (_real(data), _higgs(rows)):
             fitted[name] = _show(name, X, y)
@@ -51,7 +59,11 @@ def _real(path: Path | None) -> tuple[str, da.Array, da.Array]:
         order = np.random.default_rng(0).permutation(len(y))
         rows = -(-len(y) // PARTITIONS)
         X = StandardScaler().fit_transform(X)[order]
-        return "breast_cancer", da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y[order], chunks=rows)
+        return (
+            "breast_cancer",
+            da.from_array(X, chunks=(rows, X.shape[1])),
+            da.from_array(y[order], chunks=rows),
+        )
     if path.suffix == ".csv" or path.name.endswith(".csv.gz"):
         import pandas as pd
 
@@ -63,7 +75,9 @@ def _real(path: Path | None) -> tuple[str, da.Array, da.Array]:
     rows = -(-len(y) // PARTITIONS)
     blocks = [dask.delayed(X[order[a : a + rows]]) for a in range(0, len(y), rows)]
     sizes = [len(order[a : a + rows]) for a in range(0, len(y), rows)]
-    parts = [da.from_delayed(b, (n, X.shape[1]), X.dtype) for b, n in zip(blocks, sizes, strict=True)]
+    parts = [
+        da.from_delayed(b, (n, X.shape[1]), X.dtype) for b, n in zip(blocks, sizes, strict=True)
+    ]
     return path.name, da.concatenate(parts), da.from_array(y[order], chunks=rows)
 
 
@@ -88,22 +102,34 @@ def _show(name: str, X: Any, y: Any) -> tuple[list[dict[str, Any]], float]:
     model = daskglm.fit(X_train, y_train, progress=True)
     wall = time.perf_counter() - start
     accuracy = model.score(*_cut(X, y, test))
-    rows, labels = (np.asarray(v) if not hasattr(v, "tocsr") else v for v in dask.compute(X_train, y_train))
-    X_test, y_test = (np.asarray(v) if not hasattr(v, "tocsr") else v for v in dask.compute(*_cut(X, y, test)))
+    rows, labels = (
+        np.asarray(v) if not hasattr(v, "tocsr") else v for v in dask.compute(X_train, y_train)
+    )
+    X_test, y_test = (
+        np.asarray(v) if not hasattr(v, "tocsr") else v for v in dask.compute(*_cut(X, y, test))
+    )
     theirs, seconds = _scikit_learn(rows, labels)
     signs = np.where(labels == model.classes_[1], 1.0, -1.0)
     values = [
-        objective(rows, signs, m.coef_[0], float(m.intercept_[0]), loss="logistic", C=1.0) for m in (model, theirs)
+        objective(rows, signs, m.coef_[0], float(m.intercept_[0]), loss="logistic", C=1.0)
+        for m in (model, theirs)
     ]
     best = daskglm.fit(rows, labels, tol=1e-12).report_.objective
     click.echo(f"== {name}\n{model.report_}")
-    click.echo(f"{'':<22}{'objective':>18}{'above optimum':>15}{'held-out accuracy':>19}{'seconds':>9}")
+    click.echo(
+        f"{'':<22}{'objective':>18}{'above optimum':>15}{'held-out accuracy':>19}{'seconds':>9}"
+    )
     for who, value, score, took in (
         ("daskglm, cluster", values[0], accuracy, wall),
         ("scikit-learn, lbfgs", values[1], theirs.score(X_test, y_test), seconds),
     ):
-        click.echo(f"{who:<22}{value:>18.8g}{max(value / best - 1, 0):>15.1e}{score:>19.4f}{took:>9.2f}")
-    click.echo("(seconds: daskglm's include loading the partitions and, at the very first run, compiling kernels)\n")
+        click.echo(
+            f"{who:<22}{value:>18.8g}{max(value / best - 1, 0):>15.1e}{score:>19.4f}{took:>9.2f}"
+        )
+    click.echo(
+        "(seconds: daskglm's include loading the partitions and, at the very first run, "
+        "compiling kernels)\n"
+    )
     return model.report_.history, best
 
 
@@ -126,10 +152,14 @@ def _plot(fitted: dict[str, tuple[list[dict[str, Any]], float]], path: Path) -> 
     figure, all_axes = plt.subplots(1, len(fitted), figsize=(5.5 * len(fitted), 4), squeeze=False)
     for axes, (name, (history, best)) in zip(all_axes[0], fitted.items(), strict=True):
         passes = [record["passes"] for record in history]
-        axes.semilogy(passes, [r["relative_gap"] for r in history], "o-", label="bound (relative gap)")
+        axes.semilogy(
+            passes, [r["relative_gap"] for r in history], "o-", label="bound (relative gap)"
+        )
         above = [max(r["objective"] / best - 1, 1e-16) for r in history]
         axes.semilogy(passes, above, "s--", label="true distance from the optimum")
-        axes.set(title=name, xlabel="passes over X", ylabel="relative suboptimality", ylim=(1e-16, None))
+        axes.set(
+            title=name, xlabel="passes over X", ylabel="relative suboptimality", ylim=(1e-16, None)
+        )
         axes.grid(alpha=0.3)
         axes.legend()
     figure.tight_layout()

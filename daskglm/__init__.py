@@ -1,4 +1,6 @@
-"""daskglm: generalised linear models on Dask, in process or on a cluster, with a bound on how good the answer is."""
+"""daskglm: generalised linear models on Dask, in process or on a cluster, with a bound on how good
+the answer is.
+"""
 
 from daskglm.data.svmlight import read_svmlight
 from daskglm.estimators.cross_validation import LogisticRegressionCV

@@ -1,4 +1,6 @@
-"""The command line: `daskglm fit`, `daskglm predict`, `daskglm info`; `daskglm cluster` is in `launch.commands`."""
+"""The command line: `daskglm fit`, `daskglm predict`, `daskglm info`; `daskglm cluster` is in
+`launch.commands`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from daskglm.solvers import SOLVERS
 _HERE = "127.0.0.1:0"
 NOT_CONVERGED = 3  # exit code: the model was saved, but its precision is not the one asked for
 
-WORKERS_A_PROCESSOR = 16  # local worker processes; more only wait for each other, and each takes some 150 MB
+# local worker processes; more only wait for each other, and each takes some 150 MB
+WORKERS_A_PROCESSOR = 16
 
 
 def _version() -> str:
@@ -36,7 +39,9 @@ def _version() -> str:
 
 
 class _OneLineErrors(click.Group):
-    """Errors of data, files and clusters end as one line and exit code 1; -v shows where they come from."""
+    """Errors of data, files and clusters end as one line and exit code 1; -v shows where they come
+    from.
+    """
 
     def invoke(self, context: click.Context) -> Any:
         """Run a command."""
@@ -53,10 +58,16 @@ class _OneLineErrors(click.Group):
 
 @click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="daskglm")
-@click.option("-v", "--verbose", count=True, help="Log what happens (-vv: debug), and show tracebacks of errors.")
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="Log what happens (-vv: debug), and show tracebacks of errors.",
+)
 @click.pass_context
 def main(context: click.Context, verbose: int) -> None:
-    """Fit generalised linear models on Dask, predict with them, look at them; start clusters to fit on.
+    """Fit generalised linear models on Dask, predict with them, look at them; start clusters to fit
+    on.
 
     Exit codes: 0 done, 1 bad data or files, 2 bad usage, 3 saved but not converged.
     """
@@ -74,7 +85,9 @@ def _one_line(error: BaseException) -> str:
 
 
 def _visible(text: str) -> str:
-    """Text for a terminal: control characters, which could be commands to it, are shown as escapes."""
+    """Text for a terminal: control characters, which could be commands to it, are shown as
+    escapes.
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -100,23 +113,54 @@ def _check_out(out: str, *inputs: str) -> None:
             raise ValueError(f"{out} is a file that this command reads: give another --out")
 
 
-# ---------------------------------------------------------------------------- commands
+# ---- commands
 @main.command()
 @click.argument("train", callback=_not_blank)
 @click.option("--loss", type=click.Choice(list(ESTIMATORS)), default="logistic", show_default=True)
-@click.option("--C", "C", type=float, default=1.0, show_default=True, help="Weight of the losses; inf: no penalty.")
+@click.option(
+    "--C",
+    "C",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Weight of the losses; inf: no penalty.",
+)
 @click.option("--solver", type=click.Choice(["auto", *SOLVERS, *SOLVER_NAMES]), default="auto")
-@click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative suboptimality to reach.")
+@click.option(
+    "--tol", type=float, default=1e-6, show_default=True, help="Relative suboptimality to reach."
+)
 @click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most.")
 @click.option("--no-intercept", is_flag=True, help="Fit no intercept.")
-@click.option("--class-weight", type=click.Choice(["balanced"]), help="Weigh classes inversely to their frequency.")
 @click.option(
-    "--label", callback=_not_blank, help="Column with the target, for CSV and Parquet; default: the last one."
+    "--class-weight",
+    type=click.Choice(["balanced"]),
+    help="Weigh classes inversely to their frequency.",
 )
-@click.option("--format", "kind", type=click.Choice(datafiles.FORMATS), default="auto", help="Default: by extension.")
-@click.option("--n-features", type=click.IntRange(min=1), help="Columns of svmlight data; default: found by a pass.")
-@click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True)
+@click.option(
+    "--label",
+    callback=_not_blank,
+    help="Column with the target, for CSV and Parquet; default: the last one.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(datafiles.FORMATS),
+    default="auto",
+    help="Default: by extension.",
+)
+@click.option(
+    "--n-features",
+    type=click.IntRange(min=1),
+    help="Columns of svmlight data; default: found by a pass.",
+)
+@click.option(
+    "--zero-based/--one-based",
+    default=None,
+    help="Indices of svmlight data; default: found by a pass.",
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float64"]), default="float64", show_default=True
+)
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
@@ -124,19 +168,48 @@ def _check_out(out: str, *inputs: str) -> None:
     callback=_not_blank,
     help="Run on its cluster.",
 )
-@click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Of that cluster.")
-@click.option("--workers", type=click.IntRange(min=1), help="Run on this many local worker processes.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
-@click.option("--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB.")
 @click.option(
-    "--checkpoint", metavar="FOLDER", callback=_not_blank, help="Keep the state of the solve there, to go on from."
+    "--tls-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Of that cluster.",
 )
-@click.option("--checkpoint-every", metavar="N|TIME", default="60s", show_default=True, help="Iterations or time.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Run on this many local worker processes."
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: where the rows are.")
+@click.option(
+    "--device-memory-limit", metavar="BYTES", help="That a fit may take on a GPU, such as 8GB."
+)
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    callback=_not_blank,
+    help="Keep the state of the solve there, to go on from.",
+)
+@click.option(
+    "--checkpoint-every",
+    metavar="N|TIME",
+    default="60s",
+    show_default=True,
+    help="Iterations or time.",
+)
 @click.option("--resume", metavar="FOLDER", callback=_not_blank, help="A checkpoint to go on from.")
-@click.option("--out-of-core", is_flag=True, help="Read the data at every pass, instead of keeping them in memory.")
+@click.option(
+    "--out-of-core",
+    is_flag=True,
+    help="Read the data at every pass, instead of keeping them in memory.",
+)
 @click.option("--progress/--no-progress", default=None, help="Default: on long fits in a terminal.")
-@click.option("--out", required=True, type=click.Path(), callback=_not_blank, help="File to save the model to.")
-def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any) -> None:
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(),
+    callback=_not_blank,
+    help="File to save the model to.",
+)
+def fit(
+    train: str, loss: str, out: str, no_intercept: bool, class_weight: str | None, **options: Any
+) -> None:
     """Fit a model to TRAIN (svmlight, CSV or Parquet; a file, glob or folder) and save it."""
     from daskglm.estimators.persistence import save
 
@@ -151,10 +224,13 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")
     most = WORKERS_A_PROCESSOR * (os.cpu_count() or 1)
     if (options["workers"] or 0) > most:
-        raise click.BadParameter(f"{options['workers']} are more than {most}, 16 a processor.", param_hint="--workers")
+        raise click.BadParameter(
+            f"{options['workers']} are more than {most}, 16 a processor.", param_hint="--workers"
+        )
     _check_out(out, train)
     params = {
-        name: options[name] for name in ("C", "solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
+        name: options[name]
+        for name in ("C", "solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
     }
     if class_weight:
         params["class_weight"] = class_weight
@@ -172,13 +248,18 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
             from daskglm.data.svmlight import read_svmlight
 
             base = datafiles.base(options["zero_based"])
-            X, y = read_svmlight(train, n_features=options["n_features"], dtype=options["dtype"], zero_based=base)
+            X, y = read_svmlight(
+                train, n_features=options["n_features"], dtype=options["dtype"], zero_based=base
+            )
         else:
             X = datafiles.read_frame(train, kind)
             y = options["label"] or X.columns[-1]
             X = datafiles.as_dtype(X, y, options["dtype"])
         every = options["checkpoint_every"]
-        kept = {"checkpoint": options["checkpoint"], "checkpoint_every": int(every) if every.isdecimal() else every}
+        kept = {
+            "checkpoint": options["checkpoint"],
+            "checkpoint_every": int(every) if every.isdecimal() else every,
+        }
         model._fit(X, y, None, resume=options["resume"], out_of_core=options["out_of_core"], **kept)
     save(model, out)
     click.echo("\n".join(map(_visible, repr(model.report_).splitlines())))
@@ -191,12 +272,28 @@ def fit(train: str, loss: str, out: str, no_intercept: bool, class_weight: str |
 @main.command()
 @click.argument("model", type=click.Path(), callback=_not_blank)
 @click.argument("data", callback=_not_blank)
-@click.option("--out", required=True, type=click.Path(), callback=_not_blank, help="CSV file to write.")
-@click.option("--proba", is_flag=True, help="Write probabilities of the classes (logistic regression).")
+@click.option(
+    "--out", required=True, type=click.Path(), callback=_not_blank, help="CSV file to write."
+)
+@click.option(
+    "--proba", is_flag=True, help="Write probabilities of the classes (logistic regression)."
+)
 @click.option("--decision", is_flag=True, help="Write decision values.")
-@click.option("--label", callback=_not_blank, help="Column with the target, to score against; no feature.")
-@click.option("--format", "kind", type=click.Choice(datafiles.FORMATS), default="auto", help="Default: by extension.")
-@click.option("--zero-based/--one-based", default=None, help="Indices of svmlight data; default: found by a pass.")
+@click.option(
+    "--label", callback=_not_blank, help="Column with the target, to score against; no feature."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(datafiles.FORMATS),
+    default="auto",
+    help="Default: by extension.",
+)
+@click.option(
+    "--zero-based/--one-based",
+    default=None,
+    help="Indices of svmlight data; default: found by a pass.",
+)
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
     """Predict with MODEL for each row of DATA, one line a row, holding one partition at a time."""
     from daskglm.estimators.persistence import load
@@ -208,7 +305,9 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
     if proba and not hasattr(fitted, "predict_proba"):
         raise click.UsageError(f"--proba: a {type(fitted).__name__} has no probabilities.")
     if decision and not hasattr(fitted, "decision_function"):
-        raise click.UsageError(f"--decision: a {type(fitted).__name__} predicts numbers without --decision.")
+        raise click.UsageError(
+            f"--decision: a {type(fitted).__name__} predicts numbers without --decision."
+        )
     score = _Score(fitted)
     header, values = _wanted(fitted, proba, decision)
     kind = _format(data, options["kind"])
@@ -238,7 +337,11 @@ def info(model: str) -> None:
     if hasattr(fitted, "classes_"):
         rows.append(("classes", ", ".join(map(str, fitted.classes_.tolist()))))
     rows += [
-        ("features", f"{fitted.n_features_in_:,}" + (" (named)" if hasattr(fitted, "feature_names_in_") else "")),
+        (
+            "features",
+            f"{fitted.n_features_in_:,}"
+            + (" (named)" if hasattr(fitted, "feature_names_in_") else ""),
+        ),
         ("coefficients", f"{coef.size:,}, {np.count_nonzero(coef):,} of them not zero"),
         ("intercept", ", ".join(f"{value:.6g}" for value in np.atleast_1d(fitted.intercept_))),
         ("C", f"{fitted._settings().C:g}"),
@@ -251,7 +354,7 @@ def info(model: str) -> None:
 main.add_command(_cluster)
 
 
-# ---------------------------------------------------------------------------- where to run
+# ---- where to run
 @contextlib.contextmanager
 def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) -> Iterator[None]:
     if scheduler:
@@ -287,14 +390,18 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
 def _format(path: str, asked: str) -> str:
     kind = datafiles.format_of(path, asked)
     if kind is None:
-        raise click.UsageError(f"cannot tell the format of {_visible(path)!r} from its name: give --format.")
+        raise click.UsageError(
+            f"cannot tell the format of {_visible(path)!r} from its name: give --format."
+        )
     return kind
 
 
-# ---------------------------------------------------------------------------- writing
+# ---- writing
 def _wanted(model: Any, proba: bool, decision: bool) -> tuple[list[str], Callable[[Any], Any]]:
     """Header, and what to write for rows."""
-    classes = [str(label) for label in model.classes_.tolist()] if hasattr(model, "classes_") else []
+    classes = (
+        [str(label) for label in model.classes_.tolist()] if hasattr(model, "classes_") else []
+    )
     if proba:
         return classes, model.predict_proba
     if decision:
@@ -305,7 +412,9 @@ def _wanted(model: Any, proba: bool, decision: bool) -> tuple[list[str], Callabl
 def _write_csv(file: Any, values: Any) -> None:
     import pandas as pd
 
-    pd.DataFrame(values if isinstance(values, list) else np.asarray(values)).to_csv(file, index=False, header=False)
+    pd.DataFrame(values if isinstance(values, list) else np.asarray(values)).to_csv(
+        file, index=False, header=False
+    )
 
 
 @contextlib.contextmanager

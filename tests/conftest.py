@@ -43,7 +43,9 @@ def listen_to_sigint():
 def _cluster():
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster:
         yield cluster
 
 
@@ -63,7 +65,11 @@ def make_problem(n=600, d=7, *, loss="logistic", seed=0, sparse=False, dtype=np.
     if sparse:
         X *= rng.random((n, d)) < 0.3
     z = X @ rng.standard_normal(d) * 2 + 0.5
-    y = z + rng.standard_normal(n) if loss == "squared" else np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    y = (
+        z + rng.standard_normal(n)
+        if loss == "squared"
+        else np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    )
     X = X.astype(dtype)
     return (sp.csr_matrix(X) if sparse else X), y
 
@@ -92,7 +98,9 @@ def _take_device_modules():
     import daskglm.kernels
 
     daskglm.kernels.__dict__.pop("cuda", None)
-    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(DEVICE_MODULES)}
+    return {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(DEVICE_MODULES)
+    }
 
 
 def _stand_in():

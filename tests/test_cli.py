@@ -85,7 +85,9 @@ def test_end_to_end_in_processes(tmp_path):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
 def test_losses_on_svmlight(svm, tmp_path, loss):
     model, out = tmp_path / "m.json", tmp_path / "p.csv"
-    result = run("fit", svm, "--loss", loss, "--C", "0.5", "--no-intercept", "--no-progress", "--out", model)
+    result = run(
+        "fit", svm, "--loss", loss, "--C", "0.5", "--no-intercept", "--no-progress", "--out", model
+    )
     assert "relative gap" in result.stdout
     fitted = load(model)
     assert np.all(fitted.intercept_ == 0)
@@ -118,7 +120,9 @@ def test_csv_with_string_labels(frame, tmp_path):
     assert [row[0] for row in read(out)[1]] == fitted.predict(features).tolist()
     assert f"accuracy {fitted.score(features, frame.kind):.6g}" in result.stderr
 
-    frame[["c", "a", "b"]].to_csv(tmp_path / "new.csv", index=False)  # another order of columns, no target
+    frame[["c", "a", "b"]].to_csv(
+        tmp_path / "new.csv", index=False
+    )  # another order of columns, no target
     result = run("predict", model, tmp_path / "new.csv", "--proba", "--out", out)
     assert result.stderr == ""
     header, rows = read(out)
@@ -127,7 +131,9 @@ def test_csv_with_string_labels(frame, tmp_path):
     run("predict", model, tmp_path / "new.csv", "--decision", "--out", out)
     header, rows = read(out)
     assert header == ["decision"]
-    np.testing.assert_allclose(np.ravel(rows).astype(float), fitted.decision_function(features), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.ravel(rows).astype(float), fitted.decision_function(features), rtol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # dask's reader on pandas 3.1
@@ -138,8 +144,21 @@ def test_parquet_folder_with_named_label(frame, tmp_path):
         run_of_rows = frame[["target", "a", "b", "c"]].iloc[40 * i : 40 * (i + 1)]
         run_of_rows.to_parquet(tmp_path / "data" / f"part.{i}.parquet", index=False)
     model = tmp_path / "m.json"
-    run("fit", tmp_path / "data", "--loss", "squared", "--C", "1e6", "--label", "target", "--out", model)
-    result = run("predict", model, tmp_path / "data", "--label", "target", "--out", tmp_path / "p.csv")
+    run(
+        "fit",
+        tmp_path / "data",
+        "--loss",
+        "squared",
+        "--C",
+        "1e6",
+        "--label",
+        "target",
+        "--out",
+        model,
+    )
+    result = run(
+        "predict", model, tmp_path / "data", "--label", "target", "--out", tmp_path / "p.csv"
+    )
     assert "R2 1 " in result.stderr
     assert len(read(tmp_path / "p.csv")[1]) == 120
 
@@ -151,7 +170,9 @@ def test_partitions_are_read_one_by_one(svm, tmp_path, monkeypatch):
     run("fit", svm, "--out", tmp_path / "m.json")
     events = []
     reader, parse, write = svmlight.read_svmlight, svmlight._parse, cli._write_csv
-    monkeypatch.setattr(svmlight, "read_svmlight", lambda *args, **kw: reader(*args, blocksize=2000, **kw))
+    monkeypatch.setattr(
+        svmlight, "read_svmlight", lambda *args, **kw: reader(*args, blocksize=2000, **kw)
+    )
     monkeypatch.setattr(svmlight, "_parse", lambda *args: events.append("read") or parse(*args))
     monkeypatch.setattr(cli, "_write_csv", lambda *args: events.append("write") or write(*args))
     run("predict", tmp_path / "m.json", svm, "--one-based", "--out", tmp_path / "p.csv")
@@ -198,8 +219,12 @@ def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
     one_error(run("info", svm, code=1), "not a daskglm model")
     run("fit", tmp_path / "train.csv", "--out", model)
     one_error(run("predict", model, tmp_path / "train.csv", *out, code=1), "kind", "--label")
-    one_error(run("predict", model, tmp_path / "train.csv", "--label", "a", *out, code=1), "column 'a'")
-    one_error(run("predict", model, tmp_path / "train.csv", "--label", "z", *out, code=1), "column 'z'")
+    one_error(
+        run("predict", model, tmp_path / "train.csv", "--label", "a", *out, code=1), "column 'a'"
+    )
+    one_error(
+        run("predict", model, tmp_path / "train.csv", "--label", "z", *out, code=1), "column 'z'"
+    )
     one_error(run("predict", model, svm, *out, code=1), "train.svm, line 1", "n_features=3")
     assert not (tmp_path / "p.csv").exists()
     assert not list(tmp_path.glob(".*"))
@@ -251,7 +276,9 @@ def test_on_local_workers(svm, tmp_path):
     code = f"from daskglm.cli import main; main(['fit', {str(svm)!r}, '--workers', '2', '--out', 'm.json'])"
     script = tmp_path / "script.py"
     script.write_text(f"if __name__ == '__main__':\n    {code}\n")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=250)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=250
+    )
     assert done.returncode == 0, done.stderr
     assert "worker(s)" in done.stdout
     assert load(tmp_path / "m.json").coef_.shape == (1, 4)

@@ -58,7 +58,7 @@ def one_error(result, *words, code=1):
         assert word in result.stderr, result.stderr
 
 
-# ---------------------------------------------------------------------------- data
+# ---- data
 TEXT = b"a,b,y\n" + b"1,2,0\n2,1,1\n" * 500
 SVM = b"1 1:1 2:2\n-1 1:2 2:1\n" * 500
 FILES = {
@@ -100,9 +100,15 @@ def test_the_bad_file_of_many_is_named(tmp_path):
     for k in range(3):
         (tmp_path / f"{k}.csv").write_bytes(TEXT)
     (tmp_path / "1.csv").write_bytes(TEXT + b"1,2,\xff\n")
-    one_error(run("fit", tmp_path / "*.csv", "--out", tmp_path / "new.json"), "1.csv, line 1002: not UTF-8")
+    one_error(
+        run("fit", tmp_path / "*.csv", "--out", tmp_path / "new.json"),
+        "1.csv, line 1002: not UTF-8",
+    )
     (tmp_path / "1.csv").write_bytes(TEXT + b"1,2,3,4,5\n")
-    one_error(run("fit", tmp_path / "*.csv", "--out", tmp_path / "new.json"), "1.csv: rows of different lengths")
+    one_error(
+        run("fit", tmp_path / "*.csv", "--out", tmp_path / "new.json"),
+        "1.csv: rows of different lengths",
+    )
 
 
 def test_a_folder_with_a_file_that_is_no_parquet(tmp_path):
@@ -110,14 +116,22 @@ def test_a_folder_with_a_file_that_is_no_parquet(tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
     frame.to_parquet(tmp_path / "data" / "0.parquet")
     (tmp_path / "data" / "1.parquet").write_bytes(b"hello, world")
-    one_error(run("fit", tmp_path / "data", "--out", tmp_path / "new.json"), "1.parquet: no Parquet file")
+    one_error(
+        run("fit", tmp_path / "data", "--out", tmp_path / "new.json"), "1.parquet: no Parquet file"
+    )
 
 
 def test_data_in_a_pipe(tmp_path, model):
     os.mkfifo(tmp_path / "pipe.svm")
     for path in (tmp_path / "pipe.svm", "/dev/zero"):
-        one_error(run("fit", path, "--format", "csv", "--out", tmp_path / "new.json"), "is a pipe or a device")
-        one_error(run("predict", model, path, "--format", "svmlight", "--out", tmp_path / "p.csv"), "is a pipe")
+        one_error(
+            run("fit", path, "--format", "csv", "--out", tmp_path / "new.json"),
+            "is a pipe or a device",
+        )
+        one_error(
+            run("predict", model, path, "--format", "svmlight", "--out", tmp_path / "p.csv"),
+            "is a pipe",
+        )
 
 
 def test_data_without_rows(tmp_path):
@@ -125,7 +139,7 @@ def test_data_without_rows(tmp_path):
     one_error(run("fit", tmp_path / "head.csv", "--out", tmp_path / "new.json"))
 
 
-# ---------------------------------------------------------------------------- models
+# ---- models
 def test_info_of_a_bad_model_prints_one_line_only(model, tmp_path):
     whole = json.loads(model.read_text())
     for name, change in (
@@ -138,7 +152,10 @@ def test_info_of_a_bad_model_prints_one_line_only(model, tmp_path):
     ):
         (tmp_path / name).write_text(json.dumps({**whole, **change}))
         one_error(run("info", tmp_path / name), str(tmp_path / name))
-        one_error(run("predict", tmp_path / name, "x.svm", "--out", tmp_path / "p.csv"), str(tmp_path / name))
+        one_error(
+            run("predict", tmp_path / name, "x.svm", "--out", tmp_path / "p.csv"),
+            str(tmp_path / name),
+        )
     for content in (b"", b"\x00" * 100, b"[]", b"\x80\x04K\x01.", b"[" * 100_000):
         (tmp_path / "bad").write_bytes(content)
         one_error(run("info", tmp_path / "bad"), "bad is not a daskglm model")
@@ -159,10 +176,20 @@ def test_labels_reach_a_terminal_as_escapes(tmp_path):
     assert all(line.isprintable() for line in shown.splitlines())
     frame = pd.DataFrame({f"x{ESC}": [1.0], "b": [2.0]})
     frame.to_csv(tmp_path / "d.csv", index=False)
-    one_error(run("predict", tmp_path / "m.json", tmp_path / "d.csv", "--label", ESC, "--out", tmp_path / "p.csv"))
+    one_error(
+        run(
+            "predict",
+            tmp_path / "m.json",
+            tmp_path / "d.csv",
+            "--label",
+            ESC,
+            "--out",
+            tmp_path / "p.csv",
+        )
+    )
 
 
-# ---------------------------------------------------------------------------- what is written to
+# ---- what is written to
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_out_replaces_no_special_file(command, svm, model, tmp_path):
     os.mkfifo(tmp_path / "pipe")
@@ -172,7 +199,9 @@ def test_out_replaces_no_special_file(command, svm, model, tmp_path):
         one_error(run(command, *inputs, "--out", out), "a folder, a pipe or a device")
         assert os.stat(out).st_mode == before
     one_error(run(command, *inputs, "--out", tmp_path / "none" / "x"), "the folder does not exist")
-    one_error(run(command, tmp_path / "none.svm", *inputs[1:], "--out", "/dev/full"), "/dev/full")  # before any work
+    one_error(
+        run(command, tmp_path / "none.svm", *inputs[1:], "--out", "/dev/full"), "/dev/full"
+    )  # before any work
     for path in inputs:
         before = path.read_bytes()
         one_error(run(command, *inputs, "--out", path), "is a file that this command reads")
@@ -180,7 +209,7 @@ def test_out_replaces_no_special_file(command, svm, model, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-# ---------------------------------------------------------------------------- arguments
+# ---- arguments
 @pytest.mark.parametrize(
     "args",
     [
@@ -216,7 +245,10 @@ def test_arguments_that_are_none_exit_2(args, tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", [["workers", "--plan"], ["local"]])
 @pytest.mark.parametrize("count", ["--threads", "--workers"])
 def test_a_million_of_anything_is_refused(command, count):
-    one_error(run("cluster", *command, count, "1000000"), f"{count[2:]}=1000000 is more than 16 for each of the")
+    one_error(
+        run("cluster", *command, count, "1000000"),
+        f"{count[2:]}=1000000 is more than 16 for each of the",
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,10 +275,12 @@ def test_nothing_of_a_file_name_is_a_command_to_the_terminal(tmp_path):
         assert result.stderr[:-1].isprintable(), repr(result.stderr)
 
 
-# ---------------------------------------------------------------------------- processes
+# ---- processes
 def process(*args, timeout=200, **more):
     command = [sys.executable, "-m", "daskglm", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **more)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, **more
+    )
 
 
 @pytest.mark.slow
@@ -263,7 +297,9 @@ def test_bad_rows_on_workers_are_one_line(tmp_path):
 def test_schedulers_that_are_none(svm, tmp_path):
     for address in ("garbage://x:1", "tcp://127.0.0.1:1", "tcp://", "://"):
         environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
-        done = process("fit", svm, "--scheduler", address, "--out", tmp_path / "m.json", env=environment)
+        done = process(
+            "fit", svm, "--scheduler", address, "--out", tmp_path / "m.json", env=environment
+        )
         assert done.returncode == 1, (address, done.stderr)
         assert done.stderr.startswith("error: "), done.stderr
         assert done.stderr.count("\n") == 1, done.stderr

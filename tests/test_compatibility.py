@@ -5,7 +5,13 @@ import json
 
 import daskglm
 from tests.compatibility.__main__ import EXPECTED, cause_of, tell
-from tests.compatibility.patch import SUITES, functions_about, patched, sklearn_header, write_sklearn
+from tests.compatibility.patch import (
+    SUITES,
+    functions_about,
+    patched,
+    sklearn_header,
+    write_sklearn,
+)
 
 SOURCE = '''"""Words."""
 import numpy as np
@@ -51,9 +57,17 @@ def test_causes_are_told_and_unknown_failures_are_errors(capsys):
     known = json.loads(EXPECTED.read_text())
     assert all(entry["cause"] and entry["tests"] for entries in known.values() for entry in entries)
     assert all(
-        not fnmatch.fnmatchcase("test_", each) for entries in known.values() for e in entries for each in e["tests"]
+        not fnmatch.fnmatchcase("test_", each)
+        for entries in known.values()
+        for e in entries
+        for each in e["tests"]
     )
-    assert cause_of("test_logistic.py", "test_logreg_l1[42-csr_matrix]") == "missing: L1 and elastic-net penalties"
-    assert not tell("test_logistic.py", {"test_logreg_l1[x]": ("failed", "why"), "test_a": ("passed", "")})
+    assert (
+        cause_of("test_logistic.py", "test_logreg_l1[42-csr_matrix]")
+        == "missing: L1 and elastic-net penalties"
+    )
+    assert not tell(
+        "test_logistic.py", {"test_logreg_l1[x]": ("failed", "why"), "test_a": ("passed", "")}
+    )
     assert tell("test_logistic.py", {"test_new_thing": ("failed", "something")})
     assert "UNEXPECTED test_new_thing: something" in capsys.readouterr().out

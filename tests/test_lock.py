@@ -13,7 +13,12 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("requirements.lock", "requirements-cuda.lock", "requirements-deploy.lock")
 LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.]*")
-OF_PYTHON = {"pip", "setuptools", "wheel", "daskglm"}  # that `python -m venv` puts there, and ourselves
+OF_PYTHON = {
+    "pip",
+    "setuptools",
+    "wheel",
+    "daskglm",
+}  # that `python -m venv` puts there, and ourselves
 
 
 def lines(name):
@@ -24,7 +29,9 @@ def pins(*names):
     found = {}
     for line in (line for name in names for line in lines(name)):
         name, _, version = line.partition("==")
-        assert found.setdefault(canonicalize_name(name), version) == version, f"{name} has two versions"
+        assert found.setdefault(canonicalize_name(name), version) == version, (
+            f"{name} has two versions"
+        )
     return found
 
 
@@ -43,7 +50,10 @@ def bounds():
 @pytest.fixture(scope="module")
 def installed():
     """Distributions by name; skips where the environment is not that of the lock."""
-    found = {canonicalize_name(each.metadata["Name"]): each for each in importlib.metadata.distributions()}
+    found = {
+        canonicalize_name(each.metadata["Name"]): each
+        for each in importlib.metadata.distributions()
+    }
     if found["numpy"].version != pins("requirements.lock")["numpy"]:
         pytest.skip("this environment was made from other versions than those of requirements.lock")
     return found
@@ -80,7 +90,9 @@ def test_the_lowest_versions_are_the_bounds():
 def test_what_is_installed_is_what_the_locks_say(installed):
     known = pins(*LOCKS)
     stray = [name for name in installed if name not in known and name not in OF_PYTHON]
-    other = [name for name, each in installed.items() if name in known and known[name] != each.version]
+    other = [
+        name for name, each in installed.items() if name in known and known[name] != each.version
+    ]
     assert not stray, f"installed, but in no lock: {', '.join(sorted(stray))}"
     assert not other, f"installed in another version than the lock's: {', '.join(sorted(other))}"
     missing = [name for name in pins("requirements.lock") if name not in installed]
@@ -105,6 +117,8 @@ def test_no_distribution_of_the_lock_says_that_it_is_yanked_or_unmaintained(inst
     """Whether a release was withdrawn is known to an index only; a distribution can say that it is inactive."""
     inactive = "Development Status :: 7 - Inactive"
     said = [
-        name for name in pins("requirements.lock") if inactive in installed[name].metadata.get_all("Classifier", [])
+        name
+        for name in pins("requirements.lock")
+        if inactive in installed[name].metadata.get_all("Classifier", [])
     ]
     assert not said, said

@@ -2,8 +2,8 @@
 
 `fit(X, y, *, loss, C, fit_intercept, tol, threads, **options) -> (coef (d,), intercept, info)`
 
-and, where it needs it, `prepare(X, y, *, fit_intercept, threads, **options) -> (X, y)`, what the library wants to
-hold before the clock starts.
+and, where it needs it, `prepare(X, y, *, fit_intercept, threads, **options) -> (X, y)`, what the
+library wants to hold before the clock starts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ class NotApplicable(Exception):
 
 
 class Contestant(NamedTuple):
-    """A file of this folder, the options it is called with, the losses it knows, and the package it measures.
+    """A file of this folder, the options it is called with, the losses it knows, and the package it
+    measures.
 
-    `environment` names the peer's own (`environments.py`), `tols` its tolerances from loose to tight in suites that
-    give none: what they mean differs from library to library, so each has those that span 1e-2 to 1e-7 of
-    suboptimality.
+    `environment` names the peer's own (`environments.py`), `tols` its tolerances from loose to
+    tight in suites that give none: what they mean differs from library to library, so each has
+    those that span 1e-2 to 1e-7 of suboptimality.
     """
 
     module: str
@@ -46,7 +47,8 @@ class Contestant(NamedTuple):
 
 
 def select(words: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
-    """Contestants that words name: a contestant, a package, the first part of names ("sklearn"), or "all".
+    """Contestants that words name: a contestant, a package, the first part of names ("sklearn"), or
+    "all".
 
     Packages and first parts mean those of `offered`, and all that there are where none is offered.
 
@@ -67,7 +69,9 @@ def select(words: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
         ]
         if not named:
             packages = sorted({contestant.package for contestant in CONTESTANTS.values()})
-            raise ValueError(f"no contestant or package is called {word!r}; packages: {', '.join(packages)}")
+            raise ValueError(
+                f"no contestant or package is called {word!r}; packages: {', '.join(packages)}"
+            )
         found += [name for name in named if name in offered and word != "all"] or named
     return tuple(dict.fromkeys(found))
 
@@ -75,17 +79,22 @@ def select(words: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
 DECADES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # for bounds on the mean gradient's entries
 SECOND_ORDER = (1e-2, 1e-4, 1e-6, 1e-8)
 CHANGES = (1.0, 0.3, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # for bounds on the change of the coefficients
-SUMS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2)  # for bounds on the entries of the gradient of a sum over rows
+# for bounds on the entries of the gradient of a sum over rows
+SUMS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2)
 
 
-def _sklearn(losses: tuple[str, ...], tols: tuple[float, ...] = DECADES, **options: Any) -> Contestant:
+def _sklearn(
+    losses: tuple[str, ...], tols: tuple[float, ...] = DECADES, **options: Any
+) -> Contestant:
     return Contestant("scikit_learn", options, losses, "scikit-learn", tols=tols)
 
 
 def _liblinear(solver: int, loss: str, *, multicore: bool = False) -> Contestant:
     package = "liblinear-multicore" if multicore else "liblinear-official"
     environment = "liblinear-multicore" if multicore else "liblinear"
-    return Contestant("liblinear", {"solver": solver, "multicore": multicore}, (loss,), package, environment)
+    return Contestant(
+        "liblinear", {"solver": solver, "multicore": multicore}, (loss,), package, environment
+    )
 
 
 def _dask(solver: str, package: str, tols: tuple[float, ...], workers: int = 0) -> Contestant:
@@ -93,7 +102,9 @@ def _dask(solver: str, package: str, tols: tuple[float, ...], workers: int = 0) 
     return Contestant("dask_algorithms", options, ("logistic",), package, "dask-ml", tols)
 
 
-def _peer(module: str, package: str, tols: tuple[float, ...] = DECADES, **options: Any) -> Contestant:
+def _peer(
+    module: str, package: str, tols: tuple[float, ...] = DECADES, **options: Any
+) -> Contestant:
     return Contestant(module, options, ("logistic",), package, package, tols)
 
 
@@ -101,7 +112,8 @@ def _daskglm(solver: str, workers: int = 0) -> Contestant:
     return Contestant("daskglm_solvers", {"solver": solver, "workers": workers}, LOSSES, "daskglm")
 
 
-# what stops each of dask-glm's algorithms: coefficients (newton), the objective, tolerances of its own (admm)
+# what stops each of dask-glm's algorithms: coefficients (newton), the objective, tolerances of its
+# own (admm)
 DASK_TOLS = {
     "newton": (1.0, 1e-1, 1e-2, 1e-4),
     "lbfgs": SUMS,
@@ -120,7 +132,9 @@ CONTESTANTS: dict[str, Contestant] = {
     },
     # float32 data are cast before the clock starts: some solvers stop early in float32
     "sklearn-lbfgs-f64": _sklearn(("logistic",), solver="lbfgs", dtype="float64"),
-    "sklearn-newton-cholesky-f64": _sklearn(("logistic",), SECOND_ORDER, solver="newton-cholesky", dtype="float64"),
+    "sklearn-newton-cholesky-f64": _sklearn(
+        ("logistic",), SECOND_ORDER, solver="newton-cholesky", dtype="float64"
+    ),
     "sklearn-linearsvc-dual": _sklearn(("squared_hinge",), solver="dual"),
     "sklearn-linearsvc-primal": _sklearn(("squared_hinge",), solver="primal"),
     **{
@@ -135,14 +149,24 @@ CONTESTANTS: dict[str, Contestant] = {
     "liblinear-multicore-s0": _liblinear(0, "logistic", multicore=True),
     "liblinear-multicore-s1": _liblinear(1, "squared_hinge", multicore=True),
     "liblinear-multicore-s2": _liblinear(2, "squared_hinge", multicore=True),
-    "snapml-dual": Contestant("snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml", "snapml", CHANGES),
-    "snapml-primal": Contestant("snap_ml", {"dual": False}, ("logistic",), "snapml", "snapml", CHANGES),
+    "snapml-dual": Contestant(
+        "snap_ml", {"dual": True}, ("logistic", "squared_hinge"), "snapml", "snapml", CHANGES
+    ),
+    "snapml-primal": Contestant(
+        "snap_ml", {"dual": False}, ("logistic",), "snapml", "snapml", CHANGES
+    ),
     "glum-irls": _peer("glum_regressor", "glum", SECOND_ORDER, solver="irls-ls"),
     "glum-lbfgs": _peer("glum_regressor", "glum", solver="lbfgs"),
     "skglm-lbfgs": _peer("skglm_lbfgs", "skglm"),
     **{f"dask-glm-{solver}": _dask(solver, "dask-glm", tols) for solver, tols in DASK_TOLS.items()},
-    **{f"dask-ml-{solver}": _dask(solver, "dask-ml", DASK_TOLS[solver]) for solver in ("newton", "lbfgs")},
-    **{f"dask-ml-{solver}-cluster": _dask(solver, "dask-ml", DASK_TOLS[solver], 2) for solver in ("newton", "lbfgs")},
+    **{
+        f"dask-ml-{solver}": _dask(solver, "dask-ml", DASK_TOLS[solver])
+        for solver in ("newton", "lbfgs")
+    },
+    **{
+        f"dask-ml-{solver}-cluster": _dask(solver, "dask-ml", DASK_TOLS[solver], 2)
+        for solver in ("newton", "lbfgs")
+    },
     "h2o-irlsm": _peer("h2o_server", "h2o", SECOND_ORDER, solver="IRLSM"),
     "h2o-lbfgs": _peer("h2o_server", "h2o", solver="L_BFGS"),
     "torch-lbfgs": _peer("torch_optim", "torch", solver="lbfgs"),

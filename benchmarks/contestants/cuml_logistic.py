@@ -22,6 +22,8 @@ def fit(
     X: Any, y: Any, *, loss: str, C: float, fit_intercept: bool, tol: float, threads: int
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Fit and wait for the device; its C is ours, as scikit-learn's."""
-    model = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=tol, max_iter=MAX_ITER).fit(X, y)
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=tol, max_iter=MAX_ITER).fit(
+        X, y
+    )
     coef = np.ravel(cp.asnumpy(model.coef_))
     return coef, float(np.ravel(cp.asnumpy(model.intercept_))[0]) if fit_intercept else 0.0, {}

@@ -1,8 +1,9 @@
-"""dask-glm's algorithms, and the same through dask-ml's estimator: on threads, or on a LocalCluster with the data.
+"""dask-glm's algorithms, and the same through dask-ml's estimator: on threads, or on a LocalCluster
+with the data.
 
-Their `lamduh` is 1 / C and the loss a sum: our objective, but only with normalize=False, which otherwise standardises
-columns under the penalty. newton and gradient_descent know no penalty, and proximal_grad takes steps that lower the
-loss alone; they are judged at our objective all the same.
+Their `lamduh` is 1 / C and the loss a sum: our objective, but only with normalize=False, which
+otherwise standardises columns under the penalty. newton and gradient_descent know no penalty, and
+proximal_grad takes steps that lower the loss alone; they are judged at our objective all the same.
 """
 
 from __future__ import annotations
@@ -25,18 +26,27 @@ PENALISED = ("lbfgs", "proximal_grad", "admm")
 def prepare(
     X: Any, y: np.ndarray, *, solver: str, fit_intercept: bool, threads: int, workers: int, **_: Any
 ) -> tuple[Any, np.ndarray]:
-    """Dask arrays in chunks of rows, on the workers where there are some; sparse rows as the package sparse's."""
+    """Dask arrays in chunks of rows, on the workers where there are some; sparse rows as the
+    package sparse's.
+    """
     if fit_intercept:
         raise NotApplicable("their intercept is penalised: another problem; run without intercept")
     rows = -(-X.shape[0] // (CHUNKS_PER_THREAD * threads))
     labels = da.from_array(np.asarray(y > 0, dtype=X.dtype), chunks=rows)
     if sp.issparse(X):
         if solver == "newton":
-            raise NotApplicable("its Hessian of sparse rows is sparse, which its linear solver refuses")
+            raise NotApplicable(
+                "its Hessian of sparse rows is sparse, which its linear solver refuses"
+            )
         import sparse
 
-        parts = [sparse.GCXS.from_scipy_sparse(X[at : at + rows]).asformat("coo") for at in range(0, X.shape[0], rows)]
-        table = da.concatenate([da.from_array(part, chunks=part.shape, asarray=False) for part in parts])
+        parts = [
+            sparse.GCXS.from_scipy_sparse(X[at : at + rows]).asformat("coo")
+            for at in range(0, X.shape[0], rows)
+        ]
+        table = da.concatenate(
+            [da.from_array(part, chunks=part.shape, asarray=False) for part in parts]
+        )
     else:
         table = da.from_array(X, chunks=(rows, X.shape[1]))
     if workers:
@@ -70,11 +80,18 @@ def fit(
 
             options = {"normalize": False, **(stop if solver == "admm" else {})}
             model = LogisticRegression(
-                C=C, tol=tol, solver=solver, fit_intercept=False, max_iter=MAX_ITER, solver_kwargs=options
+                C=C,
+                tol=tol,
+                solver=solver,
+                fit_intercept=False,
+                max_iter=MAX_ITER,
+                solver_kwargs=options,
             )
             return np.ravel(model.fit(X, y).coef_), 0.0, {}
         from dask_glm import algorithms
 
         penalty = {"regularizer": "l2", "lamduh": 1.0 / C} if solver in PENALISED else {}
-        coef = getattr(algorithms, solver)(X, y, normalize=False, max_iter=MAX_ITER, **penalty, **stop)
+        coef = getattr(algorithms, solver)(
+            X, y, normalize=False, max_iter=MAX_ITER, **penalty, **stop
+        )
     return np.ravel(coef), 0.0, {}

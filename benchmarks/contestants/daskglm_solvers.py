@@ -1,4 +1,6 @@
-"""daskglm's solvers: in this process on threads, or on a LocalCluster that holds the data before the clock starts."""
+"""daskglm's solvers: in this process on threads, or on a LocalCluster that holds the data before
+the clock starts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MAY_TAKE = ("auto", "tron", "lbfgs", "sdca")
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
-    """In process: as it is. On a cluster: runs of rows as delayed blocks that the workers hold, in order of address."""
+    """In process: as it is. On a cluster: runs of rows as delayed blocks that the workers hold, in
+    order of address.
+    """
     if not workers:
         return X, y
     import dask
@@ -26,13 +30,17 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
     parts: tuple[list[Any], list[Any]] = ([], [])
     for i, (lo, hi) in enumerate(pairwise(cuts)):
         for values, blocks in zip((X, y), parts, strict=True):
-            held = client.scatter(values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False)
+            held = client.scatter(
+                values[lo:hi], workers=[addresses[i // BLOCKS_PER_WORKER]], hash=False
+            )
             blocks.append(dask.delayed(held))
     return parts
 
 
 def warm_up(X: Any, y: Any, *, solver: str, **task: Any) -> None:
-    """Fit few rows. For them `auto` takes a solver that it may not take for all: those are made ready, too."""
+    """Fit few rows. For them `auto` takes a solver that it may not take for all: those are made
+    ready, too.
+    """
     for name in MAY_TAKE if solver == "auto" else (solver,):
         fit(X, y, solver=name, **task)
 
@@ -51,7 +59,9 @@ def fit(
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Fit; what the report counts goes along."""
     client = client_of(workers, threads) if workers else None
-    model = daskglm.fit(X, y, loss=loss, C=C, solver=solver, fit_intercept=fit_intercept, tol=tol, client=client)
+    model = daskglm.fit(
+        X, y, loss=loss, C=C, solver=solver, fit_intercept=fit_intercept, tol=tol, client=client
+    )
     report = model.report_
     names = ("passes", "rounds", "relative_gap", "solver")
     info = {name: getattr(report, name) for name in names} | {"iterations": report.n_iter}

@@ -29,7 +29,9 @@ MAX_ITER = 10_000
 @cache
 def _server(threads: int) -> None:
     """One server for the life of this process, reached from this machine only."""
-    h2o.init(ip="127.0.0.1", bind_to_localhost=True, nthreads=threads, max_mem_size=HEAP, verbose=False)
+    h2o.init(
+        ip="127.0.0.1", bind_to_localhost=True, nthreads=threads, max_mem_size=HEAP, verbose=False
+    )
     h2o.no_progress()
     atexit.register(lambda: h2o.cluster().shutdown())
 
@@ -37,7 +39,9 @@ def _server(threads: int) -> None:
 def prepare(X: Any, y: np.ndarray, *, threads: int, **_: Any) -> tuple[Any, str]:
     """A frame on the server with the label as a category, handed over as a Parquet file."""
     if not isinstance(X, np.ndarray):
-        raise NotApplicable("H2O keeps a frame by columns, so tens of thousands of sparse ones are not asked of it")
+        raise NotApplicable(
+            "H2O keeps a frame by columns, so tens of thousands of sparse ones are not asked of it"
+        )
     _server(threads)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     frame["label"] = np.where(y > 0, "yes", "no")
@@ -50,15 +54,33 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, **_: Any) -> tuple[Any, str]
 
 
 def fit(
-    X: Any, y: str, *, loss: str, C: float, fit_intercept: bool, tol: float, threads: int, solver: str
+    X: Any,
+    y: str,
+    *,
+    loss: str,
+    C: float,
+    fit_intercept: bool,
+    tol: float,
+    threads: int,
+    solver: str,
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
-    """Fit; `tol` is given to all three of its tolerances: of the objective, of coefficients, of the gradient."""
+    """Fit; `tol` is given to all three of its tolerances: of the objective, of coefficients, of the
+    gradient.
+    """
     names = [name for name in X.columns if name != y]
     model = H2OGeneralizedLinearEstimator(
-        family="binomial", solver=solver, alpha=[0.0], lambda_=[1.0 / (X.nrow * C)], standardize=False,
-        intercept=fit_intercept, ignore_const_cols=False, max_iterations=MAX_ITER, objective_epsilon=tol,
-        beta_epsilon=tol, gradient_epsilon=tol,
-    )  # fmt: skip
+        family="binomial",
+        solver=solver,
+        alpha=[0.0],
+        lambda_=[1.0 / (X.nrow * C)],
+        standardize=False,
+        intercept=fit_intercept,
+        ignore_const_cols=False,
+        max_iterations=MAX_ITER,
+        objective_epsilon=tol,
+        beta_epsilon=tol,
+        gradient_epsilon=tol,
+    )
     model.train(x=names, y=y, training_frame=X)
     found = model.coef()
     return np.array([found[name] for name in names]), float(found.get("Intercept", 0.0)), {}

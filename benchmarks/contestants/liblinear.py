@@ -1,7 +1,8 @@
-"""LIBLINEAR through its own Python interface: liblinear-official (one thread) or liblinear-multicore.
+"""LIBLINEAR through its own Python interface: liblinear-official (one thread) or
+liblinear-multicore.
 
-Both install a module of the same name, so each has an environment of its own. The C interface takes float64 pairs
-(index, value), 16 bytes an entry; they are made before the clock starts.
+Both install a module of the same name, so each has an environment of its own. The C interface takes
+float64 pairs (index, value), 16 bytes an entry; they are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ FREE_BIAS = (0, 2, 11)  # solvers that know -R, an unpenalised bias
 REGRESSION = (11,)
 
 
-def prepare(X: Any, y: np.ndarray, *, solver: int, fit_intercept: bool, **_: Any) -> tuple[Any, np.ndarray]:
+def prepare(
+    X: Any, y: np.ndarray, *, solver: int, fit_intercept: bool, **_: Any
+) -> tuple[Any, np.ndarray]:
     """LIBLINEAR's problem, from CSR by its compiled conversion."""
     if fit_intercept and solver not in FREE_BIAS:
         raise NotApplicable(
-            f"-s {solver} penalises the bias (-R is not for it): another problem; run without intercept"
+            f"-s {solver} penalises the bias (-R is not for it): another problem; run without "
+            "intercept"
         )
     rows = sp.csr_matrix(X, copy=sp.issparse(X))  # its conversion sorts in place
     return problem(np.asarray(y, dtype=np.float64), rows, 1 if fit_intercept else -1), y

@@ -1,4 +1,6 @@
-"""A LocalCluster for contestants that run on one; needs dask and distributed, which their environments have."""
+"""A LocalCluster for contestants that run on one; needs dask and distributed, which their
+environments have.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ def client_of(workers: int, threads: int) -> Any:
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers=workers, threads_per_worker=max(1, threads // workers), dashboard_address=":0", memory_limit=0
+        n_workers=workers,
+        threads_per_worker=max(1, threads // workers),
+        dashboard_address=":0",
+        memory_limit=0,
     )
     client = Client(cluster)
     atexit.register(lambda: (client.close(), cluster.close()))

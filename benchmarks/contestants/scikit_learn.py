@@ -14,7 +14,9 @@ from benchmarks.contestants import NotApplicable
 MAX_ITER = 100_000  # the runner's time limit stops what does not converge
 
 
-def prepare(X: Any, y: np.ndarray, *, solver: str, dtype: str | None = None, **_: Any) -> tuple[Any, np.ndarray]:
+def prepare(
+    X: Any, y: np.ndarray, *, solver: str, dtype: str | None = None, **_: Any
+) -> tuple[Any, np.ndarray]:
     """Cast where asked."""
     return (X if dtype is None else X.astype(dtype, copy=False)), y
 
@@ -36,17 +38,32 @@ def fit(
         raise NotApplicable("penalises the intercept: another problem; run it without intercept")
     if loss == "logistic":
         model = LogisticRegression(
-            C=C, solver=solver, fit_intercept=fit_intercept, tol=tol, max_iter=MAX_ITER, random_state=0
+            C=C,
+            solver=solver,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=MAX_ITER,
+            random_state=0,
         )
     elif loss == "squared_hinge":
         model = LinearSVC(
-            C=C, dual=solver == "dual", fit_intercept=fit_intercept, tol=tol, max_iter=MAX_ITER, random_state=0
+            C=C,
+            dual=solver == "dual",
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=MAX_ITER,
+            random_state=0,
         )
     else:
         if solver == "cholesky" and fit_intercept and sp.issparse(X):
             raise NotApplicable("Ridge's cholesky does not take an intercept with sparse rows")
         model = Ridge(
-            alpha=1.0 / C, solver=solver, fit_intercept=fit_intercept, tol=tol, max_iter=MAX_ITER, random_state=0
+            alpha=1.0 / C,
+            solver=solver,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=MAX_ITER,
+            random_state=0,
         )
     model.fit(X, y)
     iterations = getattr(model, "n_iter_", None)

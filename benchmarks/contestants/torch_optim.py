@@ -1,6 +1,8 @@
-"""PyTorch on the CPU: its L-BFGS, and gradient descent by its SGD on all rows, on the mean objective f / (n C).
+"""PyTorch on the CPU: its L-BFGS, and gradient descent by its SGD on all rows, on the mean
+objective f / (n C).
 
-The objective is written by hand, since PyTorch has no such estimator; float32 rows stay float32, coefficients too.
+The objective is written by hand, since PyTorch has no such estimator; float32 rows stay float32,
+coefficients too.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, **_: Any) -> tuple[Any, Any]
 
 
 def fit(
-    X: Any, y: Any, *, loss: str, C: float, fit_intercept: bool, tol: float, threads: int, solver: str
+    X: Any,
+    y: Any,
+    *,
+    loss: str,
+    C: float,
+    fit_intercept: bool,
+    tol: float,
+    threads: int,
+    solver: str,
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Minimise until no entry of the mean objective's gradient exceeds `tol`."""
     n, d = X.shape
@@ -37,15 +47,23 @@ def fit(
     unknowns = [w, b] if fit_intercept else [w]
 
     def value() -> Any:
-        return torch.nn.functional.softplus(-y * (X @ w + b)).mean() + w.square().sum() / (2 * n * C)
+        return torch.nn.functional.softplus(-y * (X @ w + b)).mean() + w.square().sum() / (
+            2 * n * C
+        )
 
     iterations = (_lbfgs if solver == "lbfgs" else _descend)(X, unknowns, value, tol, 1.0 / (n * C))
     return w.detach().numpy().astype(np.float64), float(b.detach()), {"iterations": iterations}
 
 
-def _lbfgs(X: Any, unknowns: list[Any], value: Callable[[], Any], tol: float, penalty: float) -> int:
+def _lbfgs(
+    X: Any, unknowns: list[Any], value: Callable[[], Any], tol: float, penalty: float
+) -> int:
     method = torch.optim.LBFGS(
-        unknowns, max_iter=MAX_ITER, tolerance_grad=tol, tolerance_change=0.0, line_search_fn="strong_wolfe"
+        unknowns,
+        max_iter=MAX_ITER,
+        tolerance_grad=tol,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
     )
 
     def closure() -> Any:
@@ -58,14 +76,17 @@ def _lbfgs(X: Any, unknowns: list[Any], value: Callable[[], Any], tol: float, pe
     return int(method.state[unknowns[0]]["n_iter"])
 
 
-def _descend(X: Any, unknowns: list[Any], value: Callable[[], Any], tol: float, penalty: float) -> int:
+def _descend(
+    X: Any, unknowns: list[Any], value: Callable[[], Any], tol: float, penalty: float
+) -> int:
     """Steps of 1 / L, where L = largest eigenvalue of X'X / (4 n) + penalty, found on the clock."""
     n = X.shape[0]
     v = torch.ones(X.shape[1], dtype=X.dtype)
     bias = len(unknowns) > 1
     for _ in range(POWER_ITERATIONS):
         v = (v / v.norm()).requires_grad_()
-        (X @ v).square().sum().div(2).backward()  # X'Xv; CSR tensors have no product with their transpose
+        # X'Xv; CSR tensors have no product with their transpose
+        (X @ v).square().sum().div(2).backward()
         largest, v = float(v.grad.norm()), v.grad
     method = torch.optim.SGD(unknowns, lr=1.0 / (SAFETY * (largest / n + bias) / 4 + penalty))
     for iteration in range(MAX_ITER):

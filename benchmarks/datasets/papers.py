@@ -1,6 +1,8 @@
-"""The data sets of the three papers by name: from a file of the user's where there is one, else a generator's stand-in.
+"""The data sets of the three papers by name: from a file of the user's where there is one, else a
+generator's stand-in.
 
-Files are LIBSVM's, in the folder that DASKGLM_DATA names; `benchmarks/README.md` says where people get them.
+Files are LIBSVM's, in the folder that DASKGLM_DATA names; `benchmarks/README.md` says where people
+get them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import scipy.sparse as sp
 
 
 class PaperSet(NamedTuple):
-    """Names of its file from best to worst, its generator, the rows that are used, its columns, and how it is held."""
+    """Names of its file from best to worst, its generator, the rows that are used, its columns, and
+    how it is held.
+    """
 
     files: tuple[str, ...]
     stand_in: str
@@ -26,8 +30,12 @@ SETS = {
     "HIGGS": PaperSet(("HIGGS",), "higgs-like", 2_000_000, 28, True),
     "SUSY": PaperSet(("SUSY",), "susy-like", 5_000_000, 18, True),
     "epsilon": PaperSet(("epsilon_normalized",), "epsilon-like", 100_000, 2000, True),
-    "RCV1": PaperSet(("rcv1_test.binary", "rcv1_train.binary"), "rcv1-like", 200_000, 47_236, False),
-    "Criteo": PaperSet(("criteo.kaggle2014.train.svm",), "criteo-like", 1_000_000, 1_000_000, False),
+    "RCV1": PaperSet(
+        ("rcv1_test.binary", "rcv1_train.binary"), "rcv1-like", 200_000, 47_236, False
+    ),
+    "Criteo": PaperSet(
+        ("criteo.kaggle2014.train.svm",), "criteo-like", 1_000_000, 1_000_000, False
+    ),
     "real-sim": PaperSet(("real-sim",), "real-sim-like", 72_309, 20_958, False),
     "KDD2010-b": PaperSet(("kddb",), "kdd2010b-like", 500_000, 29_890_095, False),
     "url": PaperSet(("url_combined",), "url-like", 240_000, 3_231_961, False),
@@ -42,7 +50,8 @@ def find(name: str, folder: Path) -> Path | None:
 
 
 def read(name: str, path: Path, rows: int) -> tuple[Any, np.ndarray]:
-    """The first rows of a set's file, float32, dense or CSR as the set is held, and labels of -1/+1.
+    """The first rows of a set's file, float32, dense or CSR as the set is held, and labels of
+    -1/+1.
 
     Raises
     ------
@@ -53,7 +62,9 @@ def read(name: str, path: Path, rows: int) -> tuple[Any, np.ndarray]:
 
     import daskglm
 
-    table, targets = daskglm.read_svmlight(path, n_features=SETS[name].columns, zero_based=False, dtype="float32")
+    table, targets = daskglm.read_svmlight(
+        path, n_features=SETS[name].columns, zero_based=False, dtype="float32"
+    )
     parts: list[Any] = []
     labels: list[np.ndarray] = []
     for number in range(table.numblocks[0]):

@@ -1,6 +1,8 @@
-"""Generated data shaped like the sets of the Snap ML paper: sizes, sparsity and skew are theirs, the values are drawn.
+"""Generated data shaped like the sets of the Snap ML paper: sizes, sparsity and skew are theirs,
+the values are drawn.
 
-Every function takes the number of rows and a seed and gives X, y with labels -1/+1 from a noisy linear model.
+Every function takes the number of rows and a seed and gives X, y with labels -1/+1 from a noisy
+linear model.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 
-def _labels(X: Any, rng: np.random.Generator, signal: float, positive: float | None = None) -> np.ndarray:
+def _labels(
+    X: Any, rng: np.random.Generator, signal: float, positive: float | None = None
+) -> np.ndarray:
     """Labels drawn from a logistic model whose margins have standard deviation `signal`.
 
     `positive` is the share of +1; None: margins have mean 0, whatever share that gives.
@@ -27,13 +31,17 @@ def _labels(X: Any, rng: np.random.Generator, signal: float, positive: float | N
 
 
 def _power_law(rng: np.random.Generator, size: int, features: int, exponent: float) -> np.ndarray:
-    """Feature numbers whose frequency falls as rank ** -exponent (exponent < 1), shuffled over the columns."""
+    """Feature numbers whose frequency falls as rank ** -exponent (exponent < 1), shuffled over the
+    columns.
+    """
     rank = (rng.random(size) ** (1.0 / (1.0 - exponent)) * features).astype(np.int64)
     return rng.permutation(features).astype(np.int32)[np.minimum(rank, features - 1)]
 
 
 def rcv1_like(rows: int = 200_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Text-like: 47,236 features of which about 74 a row, frequencies by a power law, float32 rows of norm one."""
+    """Text-like: 47,236 features of which about 74 a row, frequencies by a power law, float32 rows
+    of norm one.
+    """
     rng = np.random.default_rng(seed)
     features, per_row = 47_236, 74
     X = _text(rng, np.full(rows, per_row), features, 0.7)
@@ -41,7 +49,9 @@ def rcv1_like(rows: int = 200_000, seed: int = 0) -> tuple[sp.csr_matrix, np.nda
 
 
 def criteo_like(rows: int = 1_000_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Click logs: 39 fields, one category of each set to 1 / sqrt(39) (rows of norm one), 1,000,000 columns in all."""
+    """Click logs: 39 fields, one category of each set to 1 / sqrt(39) (rows of norm one), 1,000,000
+    columns in all.
+    """
     rng = np.random.default_rng(seed)
     fields, features = 39, 1_000_000
     sizes = np.exp(np.linspace(np.log(20), np.log(200_000), fields))
@@ -52,7 +62,9 @@ def criteo_like(rows: int = 1_000_000, seed: int = 0) -> tuple[sp.csr_matrix, np
         rank = (rng.random(rows) ** 4.0 * sizes[k]).astype(np.int64)
         columns[:, k] = starts[k] + np.minimum(rank, sizes[k] - 1)
     values = np.full(rows * fields, 1.0 / np.sqrt(fields), np.float32)
-    X = sp.csr_matrix((values, columns.ravel(), np.arange(0, rows * fields + 1, fields)), shape=(rows, features))
+    X = sp.csr_matrix(
+        (values, columns.ravel(), np.arange(0, rows * fields + 1, fields)), shape=(rows, features)
+    )
     return X, _labels(X, rng, 2.0)
 
 
@@ -68,26 +80,32 @@ def epsilon_like(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def susy_like(rows: int = 5_000_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Dense, 18 features as in SUSY: skewed momenta, angles, derived masses that repeat them; 46 % are +1."""
+    """Dense, 18 features as in SUSY: skewed momenta, angles, derived masses that repeat them; 46 %
+    are +1.
+    """
     rng = np.random.default_rng(seed)
     X = np.empty((rows, 18), np.float32)
     momenta, angles, derived = (0, 3, 6), (1, 2, 4, 5, 7), tuple(range(8, 18))
     for start in range(0, rows, 500_000):
         part = X[start : start + 500_000]
         noise = rng.standard_normal(part.shape, dtype=np.float32)
-        hard = rng.standard_normal(len(part), dtype=np.float32)  # how energetic the event is: all momenta share it
+        # how energetic the event is: all momenta share it
+        hard = rng.standard_normal(len(part), dtype=np.float32)
         for k, j in enumerate(momenta):
             part[:, j] = np.exp((0.5 + 0.1 * k) * (0.7 * hard + 0.7 * noise[:, j])) * 0.8
         part[:, angles] = np.clip(noise[:, angles], -2.1, 2.1)
         for k, j in enumerate(derived):
             mixed = 0.75 * hard + 0.3 * noise[:, momenta[k % 3]] + 0.45 * noise[:, j]
-            part[:, j] = np.exp(0.45 * mixed) if k < 7 else np.maximum(mixed + 0.2, 0.0)  # three are 0 for many events
+            # three are 0 for many events
+            part[:, j] = np.exp(0.45 * mixed) if k < 7 else np.maximum(mixed + 0.2, 0.0)
     centred = X - X[:100_000].mean(axis=0)
     return X, _labels(centred / X[:100_000].std(axis=0), rng, 2.0, 0.46)
 
 
 def real_sim_like(rows: int = 72_309, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Text-like as real-sim: 20,958 features, 51 a row with long and short rows, rows of norm one, 31 % are +1."""
+    """Text-like as real-sim: 20,958 features, 51 a row with long and short rows, rows of norm one,
+    31 % are +1.
+    """
     rng = np.random.default_rng(seed)
     lengths = np.maximum(1, np.exp(rng.normal(np.log(51.0), 0.62, rows))).astype(np.int64)
     X = _text(rng, lengths, 20_958, 0.8)
@@ -95,15 +113,19 @@ def real_sim_like(rows: int = 72_309, seed: int = 0) -> tuple[sp.csr_matrix, np.
 
 
 def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Suspicious addresses as in url: 114 a row, 52 of them numbers in shared columns, the others 0/1; 33 % are +1.
+    """Suspicious addresses as in url: 114 a row, 52 of them numbers in shared columns, the others
+    0/1; 33 % are +1.
 
-    Columns are in proportion to the rows as there (3,231,961 for 2,396,130): a tenth of its rows by default.
+    Columns are in proportion to the rows as there (3,231,961 for 2,396,130): a tenth of its rows by
+    default.
     """
     rng = np.random.default_rng(seed)
     shared, rare, features = 52, 88, int(rows * 3_231_961 / 2_396_130) + 52
     columns = np.empty((rows, shared + rare), np.int32)
     columns[:, :shared] = np.arange(shared)
-    columns[:, shared:] = shared + _power_law(rng, rows * rare, features - shared, 0.9).reshape(rows, rare)
+    columns[:, shared:] = shared + _power_law(rng, rows * rare, features - shared, 0.9).reshape(
+        rows, rare
+    )
     values = np.ones((rows, shared + rare), np.float32)
     values[:, :shared] = rng.random((rows, shared), dtype=np.float32) ** 3
     indptr = np.arange(0, columns.size + 1, shared + rare)
@@ -116,16 +138,22 @@ def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndar
 def kdd2010b_like(
     rows: int = 500_000, seed: int = 0, positive: float | None = 0.86
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """As wide for its length as KDD2010-b: 29 equal values a row, popularity by a power law, unit rows, 86 % +1."""
+    """As wide for its length as KDD2010-b: 29 equal values a row, popularity by a power law, unit
+    rows, 86 % +1.
+    """
     rng, features = np.random.default_rng(seed), int(rows * 29_890_095 / 19_264_097)
     columns = np.sort(_power_law(rng, rows * 29, features, 0.7).reshape(rows, 29), axis=1).ravel()
     indptr = np.arange(0, rows * 29 + 1, 29)
-    X = sp.csr_matrix((np.full(rows * 29, 29**-0.5, np.float32), columns, indptr), shape=(rows, features))
+    X = sp.csr_matrix(
+        (np.full(rows * 29, 29**-0.5, np.float32), columns, indptr), shape=(rows, features)
+    )
     X.sum_duplicates()
     return X, _labels(X, rng, 3.0, positive)
 
 
-def _text(rng: np.random.Generator, lengths: np.ndarray, features: int, exponent: float) -> sp.csr_matrix:
+def _text(
+    rng: np.random.Generator, lengths: np.ndarray, features: int, exponent: float
+) -> sp.csr_matrix:
     """Rows of norm one with so many words each; a word that is drawn twice weighs more."""
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     columns = _power_law(rng, int(indptr[-1]), features, exponent)
@@ -133,7 +161,9 @@ def _text(rng: np.random.Generator, lengths: np.ndarray, features: int, exponent
     X = sp.csr_matrix((values, columns, indptr), shape=(len(lengths), features))
     X.sum_duplicates()
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel().astype(np.float32)
-    return sp.csr_matrix((X.data / np.repeat(norms, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return sp.csr_matrix(
+        (X.data / np.repeat(norms, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+    )
 
 
 def dense_100(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +174,9 @@ def dense_100(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 def sparse_1000(rows: int = 100_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """The sparse synthetic set of the paper's Figure 1b: 1,000 features, 1 % of the values set, uniformly."""
+    """The sparse synthetic set of the paper's Figure 1b: 1,000 features, 1 % of the values set,
+    uniformly.
+    """
     rng = np.random.default_rng(seed)
     X = sp.random(rows, 1000, density=0.01, format="csr", dtype=np.float32, random_state=rng)
     X.data[:] = rng.standard_normal(X.nnz, dtype=np.float32)

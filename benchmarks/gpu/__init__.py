@@ -1,1 +1,3 @@
-"""What is measured on a GPU: `python -m benchmarks.gpu`, or all of it with the tests by `benchmarks/gpu_report.sh`."""
+"""What is measured on a GPU: `python -m benchmarks.gpu`, or all of it with the tests by
+`benchmarks/gpu_report.sh`.
+"""

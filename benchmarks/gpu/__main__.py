@@ -14,12 +14,21 @@ INTERRUPTED = 130  # exit status of programs that SIGINT ends
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the two files.")
-@click.option("--minutes", type=float, default=6.0, show_default=True, help="After so many no case is begun.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder for the two files."
+)
+@click.option(
+    "--minutes", type=float, default=6.0, show_default=True, help="After so many no case is begun."
+)
 @click.option("--quick", is_flag=True, help="Tiny sizes: to see that all of it runs.")
-@click.option("--tests", type=click.Path(path_type=Path, exists=True), help="Log of the tests, quoted in the report.")
+@click.option(
+    "--tests",
+    type=click.Path(path_type=Path, exists=True),
+    help="Log of the tests, quoted in the report.",
+)
 def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
-    """Measure and write after every line; a case that fails is told in the report, and by the exit status.
+    """Measure and write after every line; a case that fails is told in the report, and by the exit
+    status.
 
     SIGINT ends it: the files then name the case that it was in.
     """
@@ -32,11 +41,20 @@ def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
     from benchmarks.gpu import cases, peers
 
     start = time.monotonic()
-    closing = None if tests is None else [line for line in tests.read_text().splitlines() if line.strip()][-15:]
+    closing = (
+        None
+        if tests is None
+        else [line for line in tests.read_text().splitlines() if line.strip()][-15:]
+    )
     results = Results(out, about_this_device(), quick=quick, tests=closing)
     for case in (
-        cases.bandwidth, cases.passes, cases.solves, cases.hiding, cases.streaming, peers.peers,
-    ):  # fmt: skip
+        cases.bandwidth,
+        cases.passes,
+        cases.solves,
+        cases.hiding,
+        cases.streaming,
+        peers.peers,
+    ):
         name = case.__name__
         if time.monotonic() - start > 60 * minutes:
             results.leave_out(name, f"no time left after {minutes:g} minutes")
@@ -46,7 +64,9 @@ def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
             for line in case(quick):
                 results.add(name, line)
         except KeyboardInterrupt:
-            click.echo(f"interrupted in {name}; what was found before is in {out / 'gpu.json'}", err=True)
+            click.echo(
+                f"interrupted in {name}; what was found before is in {out / 'gpu.json'}", err=True
+            )
             raise SystemExit(INTERRUPTED) from None
         except Exception:
             results.end(name, traceback.format_exc())

@@ -33,16 +33,20 @@ def bandwidth(quick: bool) -> Iterator[Line]:
 
     timed = on_device_clock(copy, quick)
     yield {
-        "bytes": 8 * size, "seconds": timed.seconds, "GB/s": 8 * size / timed.seconds / 1e9, "clock": timed.way,
+        "bytes": 8 * size,
+        "seconds": timed.seconds,
+        "GB/s": 8 * size / timed.seconds / 1e9,
+        "clock": timed.way,
         "right": bool((b == 1).all()),
-    }  # fmt: skip
+    }
 
 
 def passes(quick: bool) -> Iterator[Line]:
-    """One pass over the rows: evaluation, with diagonal, with Gram, product; bytes of X over device time.
+    """One pass over the rows: evaluation, with diagonal, with Gram, product; bytes of X over device
+    time.
 
-    "error" is the relative distance of what was asked for from NumPy's in float64 (of a Gram of many columns: of the
-    gradient that comes with it).
+    "error" is the relative distance of what was asked for from NumPy's in float64 (of a Gram of
+    many columns: of the gradient that comes with it).
     """
     for name in SIZES:
         yield from _passes_over(name, quick)
@@ -53,9 +57,14 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     kernels, rows = rows_of(X)
     home, (n, d), rng = gpu(), X.shape, np.random.default_rng(0)
     nbytes = X.nbytes if isinstance(X, np.ndarray) else rows.nbytes
-    at, along = (np.append(scale * rng.standard_normal(d), 0.0) for scale in (0.1, 1.0))  # no intercept
+    # no intercept
+    at, along = (np.append(scale * rng.standard_normal(d), 0.0) for scale in (0.1, 1.0))
     wanted = reference.sums(X, y, np.ones(n), at, along)
-    labels, z, c = home.vector(y, rows, exact=False), home.vector(None, rows), home.vector(None, rows, exact=False)
+    labels, z, c = (
+        home.vector(y, rows, exact=False),
+        home.vector(None, rows),
+        home.vector(None, rows, exact=False),
+    )
     w, v, none = cp.asarray(at[:d]), cp.asarray(along[:d]), np.empty(0)
 
     def evaluate(out: Any, diagonal: Any, gram: Any) -> None:
@@ -88,13 +97,21 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
         error = _distance(out.get(), sums.get(), right, wanted.gradient, d)
         timed = on_device_clock(functools.partial(work, out), quick)
         yield {
-            "set": name, "rows": n, "columns": d, "kind": kind, "seconds": timed.seconds,
-            "GB/s of X": nbytes / timed.seconds / 1e9, "clock": timed.way, "error": error,
-        }  # fmt: skip
+            "set": name,
+            "rows": n,
+            "columns": d,
+            "kind": kind,
+            "seconds": timed.seconds,
+            "GB/s of X": nbytes / timed.seconds / 1e9,
+            "clock": timed.way,
+            "error": error,
+        }
 
 
 def _distance(out: Any, sums: Any, right: Any, gradient: Any, d: int) -> float:
-    """How far features' part of a sum is from the right one; sums of the intercept are not asked for."""
+    """How far features' part of a sum is from the right one; sums of the intercept are not asked
+    for.
+    """
     if right is None:
         return reference.distance(sums[:d], gradient[:d])
     if right.ndim == 2:
@@ -103,23 +120,42 @@ def _distance(out: Any, sums: Any, right: Any, gradient: Any, d: int) -> float:
 
 
 def solves(quick: bool) -> Iterator[Line]:
-    """Solves without intercept, C = 1, rows on the device before the clock starts; memory beyond the data."""
-    wanted = {"higgs": ("newton", "tron", "lbfgs"), "rcv1": ("tron", "lbfgs", "sdca"), "epsilon": ("tron", "lbfgs")}
+    """Solves without intercept, C = 1, rows on the device before the clock starts; memory beyond
+    the data.
+    """
+    wanted = {
+        "higgs": ("newton", "tron", "lbfgs"),
+        "rcv1": ("tron", "lbfgs", "sdca"),
+        "epsilon": ("tron", "lbfgs"),
+    }
     for name, solvers in wanted.items():
         X, y = data(name, quick)
         Xd = on_device(X)
         for solver in solvers:
             before = cp.get_default_memory_pool().used_bytes()
             model, timed = fitted(
-                Xd, y, 1 if quick else 5, solver=solver, tol=1e-6, fit_intercept=False, random_state=0
-            )  # fmt: skip
+                Xd,
+                y,
+                1 if quick else 5,
+                solver=solver,
+                tol=1e-6,
+                fit_intercept=False,
+                random_state=0,
+            )
             value, bound = judged(X, y, model.coef_)
             yield {
-                "set": name, "solver": solver, "tol": 1e-6, "seconds": timed.seconds, "objective": value,
-                "proved suboptimality": bound, "iterations": model.report_.n_iter, "passes": model.report_.passes,
+                "set": name,
+                "solver": solver,
+                "tol": 1e-6,
+                "seconds": timed.seconds,
+                "objective": value,
+                "proved suboptimality": bound,
+                "iterations": model.report_.n_iter,
+                "passes": model.report_.passes,
                 "bytes of the data": Xd.nbytes if hasattr(Xd, "nbytes") else None,
-                "bytes in use before": before, "most bytes in use": _most_in_use(Xd, y, solver),
-            }  # fmt: skip
+                "bytes in use before": before,
+                "most bytes in use": _most_in_use(Xd, y, solver),
+            }
     yield _liblinear_tolerance(quick)
 
 
@@ -130,12 +166,23 @@ def _most_in_use(X: Any, y: np.ndarray, solver: str) -> int:
     def look(record: Any) -> None:
         most[0] = max(most[0], pool.used_bytes())
 
-    daskglm.fit(X, y, solver=solver, tol=1e-6, fit_intercept=False, random_state=0, callback=look, progress=False)
+    daskglm.fit(
+        X,
+        y,
+        solver=solver,
+        tol=1e-6,
+        fit_intercept=False,
+        random_state=0,
+        callback=look,
+        progress=False,
+    )
     return most[0]
 
 
 def _liblinear_tolerance(quick: bool) -> Line:
-    """TRON on RCV1's size until |g| <= 0.01 min(positive, negative) / n |g at 0|, LIBLINEAR's default rule."""
+    """TRON on RCV1's size until |g| <= 0.01 min(positive, negative) / n |g at 0|, LIBLINEAR's
+    default rule.
+    """
     X, y = data("rcv1", quick)
     share = LIBLINEAR_EPS * min((y > 0).sum(), (y < 0).sum()) / len(y)
     first: list[float] = []
@@ -150,18 +197,31 @@ def _liblinear_tolerance(quick: bool) -> Line:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the callback ends it before tol does
         model, timed = fitted(
-            on_device(X), y, 1 if quick else 9, solver="tron", tol=0.0, fit_intercept=False, callback=enough
-        )  # fmt: skip
+            on_device(X),
+            y,
+            1 if quick else 9,
+            solver="tron",
+            tol=0.0,
+            fit_intercept=False,
+            callback=enough,
+        )
     value, bound = judged(X, y, model.coef_)
     return {
-        "set": "rcv1", "solver": "tron", "tol": "LIBLINEAR's", "seconds": timed.seconds, "objective": value,
-        "proved suboptimality": bound, "iterations": model.report_.n_iter, "passes": model.report_.passes,
-    }  # fmt: skip
+        "set": "rcv1",
+        "solver": "tron",
+        "tol": "LIBLINEAR's",
+        "seconds": timed.seconds,
+        "objective": value,
+        "proved suboptimality": bound,
+        "iterations": model.report_.n_iter,
+        "passes": model.report_.passes,
+    }
 
 
-# ---------------------------------------------------------------------------- what hiding latency gains
+# ---- what hiding latency gains
 def hiding(quick: bool) -> Iterator[Line]:
-    """TRON with one means after the other: two products a pass, fused kernels, CG on the device, CG as a graph.
+    """TRON with one means after the other: two products a pass, fused kernels, CG on the device, CG
+    as a graph.
 
     And TRON as it is, preconditioned by the Hessian of a sample where there are so many values.
     """
@@ -169,32 +229,50 @@ def hiding(quick: bool) -> Iterator[Line]:
         X, y = data(name, quick)
         Xd = on_device(X)
         for label, means in (
-            ("baseline", (unfused, host_cg, diagonal_metric)), ("+ fused kernels", (host_cg, diagonal_metric)),
-            ("+ CG on the device", (no_graph, diagonal_metric)), ("+ graph", (graph_at_once, diagonal_metric)),
+            ("baseline", (unfused, host_cg, diagonal_metric)),
+            ("+ fused kernels", (host_cg, diagonal_metric)),
+            ("+ CG on the device", (no_graph, diagonal_metric)),
+            ("+ graph", (graph_at_once, diagonal_metric)),
             ("+ preconditioner", ()),
-        ):  # fmt: skip
+        ):
             with contextlib.ExitStack() as stack:
                 for change in means:
                     stack.enter_context(change())
-                model, timed = fitted(Xd, y, 1 if quick else 7, solver="tron", tol=1e-6, fit_intercept=False)
+                model, timed = fitted(
+                    Xd, y, 1 if quick else 7, solver="tron", tol=1e-6, fit_intercept=False
+                )
             value, bound = judged(X, y, model.coef_)
             yield {
-                "set": name, "means": label, "seconds": timed.seconds, "passes": model.report_.passes,
-                "objective": value, "proved suboptimality": bound,
-            }  # fmt: skip
+                "set": name,
+                "means": label,
+                "seconds": timed.seconds,
+                "passes": model.report_.passes,
+                "objective": value,
+                "proved suboptimality": bound,
+            }
 
 
-# ---------------------------------------------------------------------------- more rows than memory
+# ---- more rows than memory
 def streaming(quick: bool) -> Iterator[Line]:
-    """A fit of three times the memory allowed, and what a streamed pass costs beside its copy and its kernels."""
+    """A fit of three times the memory allowed, and what a streamed pass costs beside its copy and
+    its kernels.
+    """
     X, y = data("higgs", quick)
     X, y = X[: len(X) // 4], y[: len(y) // 4]
     limit = X.nbytes // 3 + 24 * len(y)
-    solver = "tron" if quick else "newton"  # a Gram for each of the tiny chunks takes the stand-in long
+    # a Gram for each of the tiny chunks takes the stand-in long
+    solver = "tron" if quick else "newton"
     whole, resident = fitted(on_device(X), y, 1, solver=solver, tol=1e-6, fit_intercept=False)
     parts, streamed = fitted(
-        X, y, 1, solver=solver, tol=1e-6, fit_intercept=False, device="cuda", device_memory_limit=limit
-    )  # fmt: skip
+        X,
+        y,
+        1,
+        solver=solver,
+        tol=1e-6,
+        fit_intercept=False,
+        device="cuda",
+        device_memory_limit=limit,
+    )
     upload = gpu().Upload()
     rows = gpu().move(np.ascontiguousarray(X), X.shape, 0.0, 64 << 20, upload)
     labels, c = (gpu().vector(values, rows, exact=False) for values in (y, None))
@@ -211,15 +289,22 @@ def streaming(quick: bool) -> Iterator[Line]:
     kernels, on = rows_of(X)
     compute = on_device_clock(
         lambda: kernels.evaluate(0, on, labels, none, w, 0, 0, len(y), z, c, out, none, none), quick
-    )  # fmt: skip
+    )
     a_pass()
     copies = min(wall(copy_only)[1] for _ in range(3))
     both = min(wall(a_pass)[1] for _ in range(3))
     a, b = judged(X, y, whole.coef_)[0], judged(X, y, parts.coef_)[0]
     yield {
-        "bytes of X": X.nbytes, "limit": limit, "relative difference of objectives": abs(a - b) / abs(a),
-        "seconds resident": resident.seconds, "seconds streamed": streamed.seconds, "copies of a pass": copies,
-        "kernels of a pass": compute.seconds, "streamed pass": both,
-        "hidden share of the kernels": (copies + compute.seconds - both) / max(compute.seconds, 1e-12),
-        "GB/s of the copies": X.nbytes / copies / 1e9, "clock of the kernels": compute.way,
-    }  # fmt: skip
+        "bytes of X": X.nbytes,
+        "limit": limit,
+        "relative difference of objectives": abs(a - b) / abs(a),
+        "seconds resident": resident.seconds,
+        "seconds streamed": streamed.seconds,
+        "copies of a pass": copies,
+        "kernels of a pass": compute.seconds,
+        "streamed pass": both,
+        "hidden share of the kernels": (copies + compute.seconds - both)
+        / max(compute.seconds, 1e-12),
+        "GB/s of the copies": X.nbytes / copies / 1e9,
+        "clock of the kernels": compute.way,
+    }

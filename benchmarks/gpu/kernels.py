@@ -1,7 +1,8 @@
-"""Every kernel on small rows: what compute-sanitizer watches. Run as `python -m benchmarks.gpu.kernels`.
+"""Every kernel on small rows: what compute-sanitizer watches. Run as `python -m
+benchmarks.gpu.kernels`.
 
-NumPy judges, and rows of fits are on the device from the start, so that next to no time goes into compiling the CPU's
-kernels, which every tool would watch too.
+NumPy judges, and rows of fits are on the device from the start, so that next to no time goes into
+compiling the CPU's kernels, which every tool would watch too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ EPOCHS = 3  # of dual ascent: its kernels, not its convergence, are looked at
 
 
 def main() -> None:
-    """Sums over rows of every kind, the same over streamed ones, conjugate gradients in the ball, dual ascent."""
+    """Sums over rows of every kind, the same over streamed ones, conjugate gradients in the ball,
+    dual ascent.
+    """
     for shape in SHAPES:
         found = one(shape, quick=True)
         assert found["ok"], (shape, found)
@@ -40,14 +43,18 @@ def main() -> None:
             found = _objective(rows, y, solver=solver, tol=1e-5)
             assert found <= best * (1 + 1e-4), (solver, found, best)
         with warnings.catch_warnings(action="ignore"):  # of an ascent that ends before it converges
-            found = _objective(rows, y, solver="sdca", max_iter=EPOCHS, solver_options={"polish": False})
+            found = _objective(
+                rows, y, solver="sdca", max_iter=EPOCHS, solver_options={"polish": False}
+            )
         assert best <= found < ROWS * np.log(2.0), found
     cp.cuda.Device().synchronize()
     print("every kernel ran")
 
 
 def _objective(X: Any, y: np.ndarray, **options: Any) -> float:
-    model = daskglm.fit(on_device(X), y, fit_intercept=False, random_state=0, progress=False, **options)
+    model = daskglm.fit(
+        on_device(X), y, fit_intercept=False, random_state=0, progress=False, **options
+    )
     return evaluate.objective(X, y, model.coef_, 0.0, loss="logistic", C=1.0)
 
 
@@ -59,7 +66,11 @@ def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
     rows = home.move(raw, X.shape, 1 / 3, 1 << 10, upload)
     upload.finish()
     w, v = rng.standard_normal(d + 1), rng.standard_normal(d + 1)
-    labels, z, c = home.vector(y, rows, exact=False), home.vector(None, rows), home.vector(None, rows, exact=False)
+    labels, z, c = (
+        home.vector(y, rows, exact=False),
+        home.vector(None, rows),
+        home.vector(None, rows, exact=False),
+    )
     out, product, none = home.zeros(d + 2), home.zeros(d + 1), np.empty(0)
     home.streamed.evaluate(0, rows, labels, none, cp.asarray(w), 1, 0, n, z, c, out, none, none)
     home.streamed.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)

@@ -29,7 +29,9 @@ class Lines:
     def add(self, stage: str, **found: Any) -> None:
         """Write what a stage found, with the seconds since the program began."""
         line = {"t": round(time.monotonic() - self.began, 1), "stage": stage, **found}
-        text = json.dumps(line, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+        text = json.dumps(
+            line, default=lambda value: value.item() if hasattr(value, "item") else str(value)
+        )
         with self.path.open("a") as file:
             file.write(text + "\n")
         click.echo(text)

@@ -29,15 +29,27 @@ def unfused() -> Iterator[None]:
     home = gpu()
 
     def evaluate(
-        code: int, rows: Any, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, c: Any, sums: Any,
-        diagonal: Any, gram: Any,
-    ) -> None:  # fmt: skip
+        code: int,
+        rows: Any,
+        y: Any,
+        weight: Any,
+        w: Any,
+        b: int,
+        start: int,
+        stop: int,
+        z: Any,
+        c: Any,
+        sums: Any,
+        diagonal: Any,
+        gram: Any,
+    ) -> None:
         slope = cp.empty(len(z), z.dtype)
         home.csr.margins(rows, w, b, start, stop, z)
         home.margins.losses(code, y, weight, z, slope, c, sums[rows.d + 1 :])
         home.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
         if diagonal.size:
-            home.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)  # rows read once more, as for the gradient
+            # rows read once more, as for the gradient
+            home.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)
 
     with (
         _patched(home.dense, "NARROW", 0),
@@ -65,7 +77,9 @@ def no_graph() -> Iterator[None]:
 
 @contextlib.contextmanager
 def graph_at_once() -> Iterator[None]:
-    """Conjugate gradients as a graph from the first chunk, which by default is captured after some chunks."""
+    """Conjugate gradients as a graph from the first chunk, which by default is captured after some
+    chunks.
+    """
     from daskglm.kernels.cuda import ball
 
     with _patched(ball, "CAPTURE_AFTER", 0):
@@ -74,6 +88,8 @@ def graph_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def diagonal_metric() -> Iterator[None]:
-    """No preconditioner from a sample of the rows, which conjugate gradients from the host do not have."""
+    """No preconditioner from a sample of the rows, which conjugate gradients from the host do not
+    have.
+    """
     with _patched(importlib.import_module("daskglm.solvers.tron"), "LARGEST_GRAM", 0):
         yield

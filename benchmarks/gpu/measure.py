@@ -1,4 +1,6 @@
-"""Clocks, rows on the device, and the judge, who works in float64 on the host and knows nothing of the device."""
+"""Clocks, rows on the device, and the judge, who works in float64 on the host and knows nothing of
+the device.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ class Timed(NamedTuple):
 def on_device_clock(work: Callable[[], Any], quick: bool) -> Timed:
     """Seconds that one call takes on the device, by device events; `quick`: once.
 
-    CALLS calls (`quick`: one) are captured in one CUDA graph, so that the device does not wait for Python between them;
-    what they read and write stays in the caches as far as it fits. What cannot be captured (it allocates, or waits) is
-    enqueued call by call between two events, and then the host's time to enqueue it may be the longer one: `way` is
-    "graph" or "calls".
+    CALLS calls (`quick`: one) are captured in one CUDA graph, so that the device does not wait for
+    Python between them; what they read and write stays in the caches as far as it fits. What cannot
+    be captured (it allocates, or waits) is enqueued call by call between two events, and then the
+    host's time to enqueue it may be the longer one: `way` is "graph" or "calls".
     """
     stream = cp.cuda.Stream(non_blocking=True)
     with stream:
@@ -96,7 +98,9 @@ def on_device(X: Any) -> Any:
 
 
 def rows_of(X: Any) -> tuple[Any, Any]:
-    """Kernels, and X on the device in the form they take (sparse rows with their columns beside them)."""
+    """Kernels, and X on the device in the form they take (sparse rows with their columns beside
+    them).
+    """
     home = gpu()
     kernels, rows = home.for_rows(on_device(X))
     home.add_twin(rows, 1 << 60)
@@ -104,14 +108,17 @@ def rows_of(X: Any) -> tuple[Any, Any]:
 
 
 def fitted(X: Any, y: np.ndarray, repeats: int, **options: Any) -> tuple[Any, Timed]:
-    """The last of some fits after one to warm up, and the seconds of their solves, the device idle at both ends."""
+    """The last of some fits after one to warm up, and the seconds of their solves, the device idle
+    at both ends.
+    """
     models = [daskglm.fit(X, y, progress=False, **options) for _ in range(repeats + 1)]
     seconds = [model.report_.seconds for model in models[1:]]
     return models[-1], Timed(statistics.median(seconds), seconds, "wall clock")
 
 
 def judged(X: Any, y: np.ndarray, coef: np.ndarray, C: float = 1.0) -> tuple[float, float]:
-    """Objective without intercept of a logistic regression, and a bound on its relative distance from the optimum.
+    """Objective without intercept of a logistic regression, and a bound on its relative distance
+    from the optimum.
 
     By strong convexity f - f* <= |g|^2 / 2; both in float64 on the host.
     """

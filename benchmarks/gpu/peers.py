@@ -1,4 +1,6 @@
-"""Rivals on the same device: PyTorch's L-BFGS and cuML, where they are installed; judged like us."""
+"""Rivals on the same device: PyTorch's L-BFGS and cuML, where they are installed; judged like
+us.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from benchmarks.gpu.rows import data
 
 
 def peers(quick: bool) -> Iterator[dict[str, Any]]:
-    """Seconds and proved suboptimality of each rival at a few of its own tolerances; HIGGS's and RCV1's shapes."""
+    """Seconds and proved suboptimality of each rival at a few of its own tolerances; HIGGS's and
+    RCV1's shapes.
+    """
     for name in ("higgs", "rcv1"):
         X, y = data(name, quick)
         for rival, fit in (("torch L-BFGS", _torch), ("cuML LogisticRegression", _cuml)):
@@ -30,9 +34,13 @@ def peers(quick: bool) -> Iterator[dict[str, Any]]:
                     continue
                 value, bound = judged(X, y, coef)
                 yield {
-                    "set": name, "rival": rival, "tol": tol, "seconds": seconds, "objective": value,
+                    "set": name,
+                    "rival": rival,
+                    "tol": tol,
+                    "seconds": seconds,
+                    "objective": value,
                     "proved suboptimality": bound,
-                }  # fmt: skip
+                }
 
 
 def _torch(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
@@ -50,7 +58,12 @@ def _torch(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
     def solve() -> Any:
         w = torch.zeros(X.shape[1], device="cuda", requires_grad=True)
         method = torch.optim.LBFGS(
-            [w], lr=1.0, max_iter=500, tolerance_grad=tol, tolerance_change=tol * 1e-3, line_search_fn="strong_wolfe"
+            [w],
+            lr=1.0,
+            max_iter=500,
+            tolerance_grad=tol,
+            tolerance_change=tol * 1e-3,
+            line_search_fn="strong_wolfe",
         )
 
         def closure() -> Any:
@@ -74,7 +87,9 @@ def _cuml(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
     rows, labels = on_device(X), cp.asarray((y > 0).astype(np.float32))
 
     def solve() -> Any:
-        return LogisticRegression(C=1.0, fit_intercept=False, tol=tol, max_iter=1000).fit(rows, labels)
+        return LogisticRegression(C=1.0, fit_intercept=False, tol=tol, max_iter=1000).fit(
+            rows, labels
+        )
 
     solve()
     model, seconds = wall(solve)

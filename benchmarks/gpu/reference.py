@@ -1,4 +1,6 @@
-"""What kernels must give, by NumPy and SciPy in float64: sums of the logistic loss over rows, block by block."""
+"""What kernels must give, by NumPy and SciPy in float64: sums of the logistic loss over rows, block
+by block.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ MOST_COLUMNS = 100  # up to which a Gram is made
 class Sums(NamedTuple):
     """Sums over rows with weights s and targets t at coefficients (w, b), z = X w + b.
 
-    value = s . log(1 + exp(-t z)); gradient = [X 1]' slope; diagonal and Gram of [X 1]' diag(c) [X 1] with c the second
-    derivatives; product = that matrix times v. The intercept comes last; Gram: upper triangle, None for many columns.
+    value = s . log(1 + exp(-t z)); gradient = [X 1]' slope; diagonal and Gram of [X 1]' diag(c) [X
+    1] with c the second derivatives; product = that matrix times v. The intercept comes last; Gram:
+    upper triangle, None for many columns.
     """
 
     value: np.ndarray
@@ -29,7 +32,12 @@ class Sums(NamedTuple):
 def sums(X: Any, y: np.ndarray, weight: np.ndarray, w: np.ndarray, v: np.ndarray) -> Sums:
     """All of `Sums` at w (d + 1,) and v (d + 1,)."""
     d = X.shape[1]
-    value, gradient, diagonal, product = np.zeros(1), np.zeros(d + 1), np.zeros(d + 1), np.zeros(d + 1)
+    value, gradient, diagonal, product = (
+        np.zeros(1),
+        np.zeros(d + 1),
+        np.zeros(d + 1),
+        np.zeros(d + 1),
+    )
     gram = np.zeros((d + 1, d + 1)) if d <= MOST_COLUMNS else None
     for A, t, s in _blocks(X, y, weight):
         tz = t * (A @ w)
@@ -45,17 +53,25 @@ def sums(X: Any, y: np.ndarray, weight: np.ndarray, w: np.ndarray, v: np.ndarray
     return Sums(value, gradient, diagonal, product, None if gram is None else np.triu(gram))
 
 
-def _blocks(X: Any, y: np.ndarray, weight: np.ndarray) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+def _blocks(
+    X: Any, y: np.ndarray, weight: np.ndarray
+) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
     """Rows in float64 with a column of ones behind, their targets and weights."""
     for lo in range(0, X.shape[0], BLOCK_ROWS):
         part = X[lo : lo + BLOCK_ROWS].astype(np.float64)
         ones = np.ones((part.shape[0], 1))
-        A = sp.hstack([part, sp.csr_matrix(ones)], "csr") if sp.issparse(part) else np.hstack([part, ones])
+        A = (
+            sp.hstack([part, sp.csr_matrix(ones)], "csr")
+            if sp.issparse(part)
+            else np.hstack([part, ones])
+        )
         yield A, y[lo : lo + BLOCK_ROWS], weight[lo : lo + BLOCK_ROWS]
 
 
 def distance(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Norm of the difference relative to that of what is wanted; infinite where a value is not finite."""
+    """Norm of the difference relative to that of what is wanted; infinite where a value is not
+    finite.
+    """
     if not np.isfinite(found).all():
         return float("inf")
     return float(np.linalg.norm(found - wanted) / max(np.linalg.norm(wanted), np.finfo(float).tiny))

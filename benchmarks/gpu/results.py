@@ -1,4 +1,6 @@
-"""Results as two files, JSON and Markdown, rewritten whole after every line, so that an interruption loses none."""
+"""Results as two files, JSON and Markdown, rewritten whole after every line, so that an
+interruption loses none.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,17 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = (
-    "daskglm", "cupy-cuda13x", "cupy-cuda12x", "numpy", "scipy", "numba", "dask", "distributed", "dask-cuda", "torch",
-)  # fmt: skip
+    "daskglm",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "numpy",
+    "scipy",
+    "numba",
+    "dask",
+    "distributed",
+    "dask-cuda",
+    "torch",
+)
 
 
 class Results:
@@ -30,9 +41,17 @@ class Results:
         Closing lines of the tests.
     """
 
-    def __init__(self, folder: Path, about: dict[str, Any], *, quick: bool, tests: list[str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, about: dict[str, Any], *, quick: bool, tests: list[str] | None = None
+    ) -> None:
         self.folder = folder
-        self.found: dict[str, Any] = {"about": about, "quick": quick, "interrupted": None, "not run": {}, "tables": {}}
+        self.found: dict[str, Any] = {
+            "about": about,
+            "quick": quick,
+            "interrupted": None,
+            "not run": {},
+            "tables": {},
+        }
         if tests is not None:
             self.found["tests"] = tests
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +82,10 @@ class Results:
 
     def write(self) -> None:
         """Write both files, each in one step: a reader finds the old or the new one."""
-        for name, text in (("gpu.json", json.dumps(self.found, indent=1, default=float)), ("gpu.md", self._markdown())):
+        for name, text in (
+            ("gpu.json", json.dumps(self.found, indent=1, default=float)),
+            ("gpu.md", self._markdown()),
+        ):
             scratch = self.folder / f"{name}.{os.getpid()}.tmp"
             scratch.write_text(text)
             scratch.replace(self.folder / name)
@@ -81,7 +103,10 @@ class Results:
             keys = list(dict.fromkeys(key for line in table["lines"] for key in line))
             if keys:
                 lines += ["| " + " | ".join(keys) + " |", "|" + " --- |" * len(keys)]
-            lines += ["| " + " | ".join(_cell(line.get(key)) for key in keys) + " |" for line in table["lines"]]
+            lines += [
+                "| " + " | ".join(_cell(line.get(key)) for key in keys) + " |"
+                for line in table["lines"]
+            ]
         for name, reason in found["not run"].items():
             lines += ["", f"## {name}: not run", "", "```", reason.strip(), "```"]
         if "tests" in found:

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.machine.kernels`: CPU kernels beside the memory's bandwidth and BLAS, as Markdown.
+"""`python -m benchmarks.machine.kernels`: CPU kernels beside the memory's bandwidth and BLAS, as
+Markdown.
 
-Kernels are called as the package calls them: one call a thread, each on a run of rows, with outputs of its own. The
-yardsticks are measured in the same process: a sum over a large array, BLAS's syrk, and for sparse rows the gather and
-the scatter of the same index stream, each alone.
+Kernels are called as the package calls them: one call a thread, each on a run of rows, with outputs
+of its own. The yardsticks are measured in the same process: a sum over a large array, BLAS's syrk,
+and for sparse rows the gather and the scatter of the same index stream, each alone.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ Work = Callable[[int, int], Any]  # one thread's part: first row, one past the l
 Row = tuple[Any, ...]
 
 
-# ---------------------------------------------------------------------------- yardsticks
-# Loops run from zero over slices: a place that may be negative, for all numba knows, costs a test.
+# ---- yardsticks
+# Loops run from zero over slices: a place that may be negative, for all numba knows, costs a
+# test.
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
 def _read(values):  # type: ignore[no-untyped-def]
     total = values.dtype.type(0)
@@ -98,7 +100,9 @@ class Clock:
 
 
 def syrk_rate(threads: int, dtype: Any) -> float:
-    """Floating-point operations a second of BLAS's X'X for 16,384 x 1,024, one triangle counted; the best of five."""
+    """Floating-point operations a second of BLAS's X'X for 16,384 x 1,024, one triangle counted;
+    the best of five.
+    """
     X = np.ones((16_384, 1_024), dtype)
     times = []
     with threadpool_limits(threads):
@@ -114,7 +118,7 @@ def gram_work(n: int, d: int) -> float:
     return float(n) * d * (d + 1)
 
 
-# ---------------------------------------------------------------------------- one form of rows
+# ---- one form of rows
 class Rows:
     """Rows with all that the kernels want beside them.
 
@@ -144,7 +148,9 @@ class Rows:
         self._evaluate(lo, hi, NOTHING, np.zeros((side, side)))
 
     def hessian_vector(self, lo: int, hi: int) -> None:
-        self.kernels.hessian_vector(self.raw, self.curvature, self.w, 0.0, lo, hi, np.zeros(self.d + 1))
+        self.kernels.hessian_vector(
+            self.raw, self.curvature, self.w, 0.0, lo, hi, np.zeros(self.d + 1)
+        )
 
     def margins(self, lo: int, hi: int) -> None:
         self.kernels.margins(self.raw, self.w, 0.0, lo, hi, self.z)
@@ -154,20 +160,42 @@ class Rows:
 
     def _evaluate(self, lo: int, hi: int, z: np.ndarray, gram: np.ndarray) -> None:
         sums = np.zeros(self.d + 2)
-        self.kernels.evaluate(LOGISTIC, self.raw, self.y, NOTHING, self.w, 0.0, lo, hi, z, NOTHING, sums, NOTHING, gram)
+        self.kernels.evaluate(
+            LOGISTIC,
+            self.raw,
+            self.y,
+            NOTHING,
+            self.w,
+            0.0,
+            lo,
+            hi,
+            z,
+            NOTHING,
+            sums,
+            NOTHING,
+            gram,
+        )
 
 
 PASSES = ("evaluate", "evaluate_and_keep", "hessian_vector", "margins", "squared_norms")
 # bytes of numbers for each row that a pass has to read or write beside X
 BESIDE = {
-    "read": 0, "evaluate": 1, "evaluate_and_keep": 9, "gram": 1, "hessian_vector": 8, "margins": 8, "squared_norms": 0
-}  # fmt: skip
+    "read": 0,
+    "evaluate": 1,
+    "evaluate_and_keep": 9,
+    "gram": 1,
+    "hessian_vector": 8,
+    "margins": 8,
+    "squared_norms": 0,
+}
 
 
 def dense(clock: Clock, flat: np.ndarray, widths: Sequence[int], rate: float) -> list[Row]:
     """All kernels on dense rows of each width, cut from one array."""
     found: list[Row] = []
-    signs = np.where(np.random.default_rng(2).random(flat.size // min(widths)) < 0.5, 1, -1).astype(np.int8)
+    signs = np.where(np.random.default_rng(2).random(flat.size // min(widths)) < 0.5, 1, -1).astype(
+        np.int8
+    )
     for d in widths:
         n = flat.size // d
         whole = flat[: n * d].reshape(n, d)
@@ -183,18 +211,29 @@ def dense(clock: Clock, flat: np.ndarray, widths: Sequence[int], rate: float) ->
         few = int(min(n, max(GRAM_WORK / d**2, 1024)))
         (seconds,) = clock.seconds(few, [rows.gram])
         row = _dense_row(clock, rows, "gram", few, seconds, flat.itemsize, read)
-        found.append(row if d < WIDE else (*row[:-2], "", f"{gram_work(few, d) / seconds / rate:.0%} of syrk"))
+        found.append(
+            row
+            if d < WIDE
+            else (*row[:-2], "", f"{gram_work(few, d) / seconds / rate:.0%} of syrk")
+        )
     return found
 
 
-def _dense_row(clock: Clock, rows: Rows, name: str, n: int, seconds: float, itemsize: int, read: float) -> Row:
+def _dense_row(
+    clock: Clock, rows: Rows, name: str, n: int, seconds: float, itemsize: int, read: float
+) -> Row:
     size = n * rows.d * itemsize
     moved = size + n * BESIDE[name]
     dtype = "float32" if itemsize == 4 else "float64"
     return (
-        f"{dtype} {rows.d}", clock.threads, name, f"{1e3 * seconds:.2f}", f"{size / seconds / 1e9:.1f}",
-        f"{size / seconds / read:.0%}", f"{moved / seconds / read:.0%}",
-    )  # fmt: skip
+        f"{dtype} {rows.d}",
+        clock.threads,
+        name,
+        f"{1e3 * seconds:.2f}",
+        f"{size / seconds / 1e9:.1f}",
+        f"{size / seconds / read:.0%}",
+        f"{moved / seconds / read:.0%}",
+    )
 
 
 def sparse(clock: Clock, name: str, X: Any, y: np.ndarray) -> list[Row]:
@@ -227,19 +266,41 @@ def sparse(clock: Clock, name: str, X: Any, y: np.ndarray) -> list[Row]:
     read = size / reading
     both = times[0] + times[1]
     ceiling = {
-        "gather": times[0], "scatter": times[1], "evaluate": both, "evaluate_and_keep": both, "hessian_vector": both,
+        "gather": times[0],
+        "scatter": times[1],
+        "evaluate": both,
+        "evaluate_and_keep": both,
+        "hessian_vector": both,
         "margins": times[0],
-    }  # fmt: skip
+    }
     found: list[Row] = []
     for each, seconds in zip(("gather", "scatter", *PASSES), times, strict=True):
         share = f"{ceiling[each] / seconds:.0%} of gather/scatter" if each in ceiling else ""
         speed = f"{size / seconds / 1e9:.1f}"
-        found.append((name, clock.threads, each, f"{1e3 * seconds:.2f}", speed, f"{size / seconds / read:.0%}", share))
+        found.append(
+            (
+                name,
+                clock.threads,
+                each,
+                f"{1e3 * seconds:.2f}",
+                speed,
+                f"{size / seconds / read:.0%}",
+                share,
+            )
+        )
     return found
 
 
-# ---------------------------------------------------------------------------- the page
-HEAD = ("rows", "threads", "kernel", "ms", "GB/s of X", "of read bandwidth", "with the vectors beside X")
+# ---- the page
+HEAD = (
+    "rows",
+    "threads",
+    "kernel",
+    "ms",
+    "GB/s of X",
+    "of read bandwidth",
+    "with the vectors beside X",
+)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -253,20 +314,40 @@ def table(rows: Sequence[Row]) -> str:
 @click.option("--repeats", type=int, default=5, show_default=True)
 @click.option("--threads", type=int, multiple=True, help="Repeatable. Default: 1 and 2.")
 @click.option("--width", type=int, multiple=True, help="Features of dense rows; repeatable.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), multiple=True, help="Default: float32.")
-@click.option("--data", multiple=True, help="Sparse sets; repeatable. Default: rcv1-like, criteo-like.")
-@click.option("--storage", type=click.Choice(["dense", "csr"]), multiple=True, help="Default: both.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the sparse sets between runs.")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float64"]), multiple=True, help="Default: float32."
+)
+@click.option(
+    "--data", multiple=True, help="Sparse sets; repeatable. Default: rcv1-like, criteo-like."
+)
+@click.option(
+    "--storage", type=click.Choice(["dense", "csr"]), multiple=True, help="Default: both."
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    help="Folder that keeps the sparse sets between runs.",
+)
 def main(
-    megabytes: int, repeats: int, threads: Sequence[int], width: Sequence[int], dtype: Sequence[str],
-    data: Sequence[str], storage: Sequence[str], cache: Path | None,
-) -> None:  # fmt: skip
-    """Measure the CPU kernels beside the bandwidth of the memory, BLAS and gathers; writes Markdown."""
+    megabytes: int,
+    repeats: int,
+    threads: Sequence[int],
+    width: Sequence[int],
+    dtype: Sequence[str],
+    data: Sequence[str],
+    storage: Sequence[str],
+    cache: Path | None,
+) -> None:
+    """Measure the CPU kernels beside the bandwidth of the memory, BLAS and gathers; writes
+    Markdown.
+    """
     found: list[Row] = []
     clocks = [Clock(count, repeats) for count in threads or (1, 2)]
     if not storage or "dense" in storage:
         for kind in dtype or ("float32",):
-            flat = np.random.default_rng(0).standard_normal(megabytes * 2**20 // np.dtype(kind).itemsize, kind)
+            flat = np.random.default_rng(0).standard_normal(
+                megabytes * 2**20 // np.dtype(kind).itemsize, kind
+            )
             for clock in clocks:
                 rate = syrk_rate(clock.threads, kind)
                 click.echo(f"syrk {kind}, {clock.threads} thread(s): {rate / 1e9:.0f} GFLOP/s")

@@ -1,6 +1,8 @@
-"""What a start costs: importing daskglm, and the first fit of a process beyond its second, with kernels on disk.
+"""What a start costs: importing daskglm, and the first fit of a process beyond its second, with
+kernels on disk.
 
-Every measurement is a fresh process. One that is not counted comes first, so that numba's disk cache is warm.
+Every measurement is a fresh process. One that is not counted comes first, so that numba's disk
+cache is warm.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ KINDS = ("dense float32", "dense float64", "CSR", "one-hot")
 SOLVERS = ("newton", "tron", "lbfgs", "sdca")
 ROWS, COLUMNS, FIELDS = 20_000, 200, 10
 ABOUT = f"""\
-Medians (least - most) of {{repeats}} fresh processes each, in turn, after one that filled numba's disk cache. Fits:
-logistic, C = 1, intercept, {ROWS:,} rows, {COLUMNS} columns ({COLUMNS // 10} stored a row of CSR, {FIELDS} of
-one-hot), defaults otherwise; *beyond* is the first fit of the process less the second, which is the same fit."""
+Medians (least - most) of {{repeats}} fresh processes each, in turn, after one that filled numba's
+disk cache. Fits: logistic, C = 1, intercept, {ROWS:,} rows, {COLUMNS} columns ({COLUMNS // 10}
+stored a row of CSR, {FIELDS} of one-hot), defaults otherwise; *beyond* is the first fit of the
+process less the second, which is the same fit."""
 
 
 def data(kind: str) -> tuple[Any, Any]:
@@ -47,10 +50,14 @@ def data(kind: str) -> tuple[Any, Any]:
 
     rng = np.random.default_rng(0)
     if kind == "one-hot":
-        columns = rng.integers(0, COLUMNS // FIELDS, (ROWS, FIELDS)) + np.arange(FIELDS) * (COLUMNS // FIELDS)
+        columns = rng.integers(0, COLUMNS // FIELDS, (ROWS, FIELDS)) + np.arange(FIELDS) * (
+            COLUMNS // FIELDS
+        )
         indptr = np.arange(0, ROWS * FIELDS + 1, FIELDS)
         ones = np.ones(ROWS * FIELDS, np.float32)
-        X: Any = sp.csr_matrix((ones, columns.ravel().astype(np.int32), indptr), shape=(ROWS, COLUMNS))
+        X: Any = sp.csr_matrix(
+            (ones, columns.ravel().astype(np.int32), indptr), shape=(ROWS, COLUMNS)
+        )
     elif kind == "CSR":
         X = sp.random(ROWS, COLUMNS, 0.1, format="csr", dtype=np.float32, random_state=0)
     else:
@@ -79,9 +86,14 @@ def fits(kind: str, solver: str) -> dict[str, float]:
 
 def measure(repeats: int, lock: Path | None, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """A record for each process that is counted."""
-    imports = [({"what": "import", "before": name}, ["-c", IMPORT, code]) for name, code in BEFORE.items()]
+    imports = [
+        ({"what": "import", "before": name}, ["-c", IMPORT, code]) for name, code in BEFORE.items()
+    ]
     starts = [
-        ({"what": "fit", "kind": kind, "solver": solver}, ["-m", "benchmarks.machine.startup", kind, solver])
+        (
+            {"what": "fit", "kind": kind, "solver": solver},
+            ["-m", "benchmarks.machine.startup", kind, solver],
+        )
         for kind in KINDS
         for solver in SOLVERS
     ]
@@ -95,10 +107,17 @@ def measure(repeats: int, lock: Path | None, say: Callable[[str], None]) -> list
 
 
 def _fresh(arguments: list[str]) -> dict[str, float]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    }
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment
+    )
     if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments[-2:])}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+        raise RuntimeError(
+            f"{' '.join(arguments[-2:])}: "
+            f"{(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -110,18 +129,31 @@ def page(records: list[dict[str, Any]], repeats: int) -> str:
         imports.append([name, _milliseconds(seconds)])
     for kind in KINDS:
         for solver in SOLVERS:
-            some = [r for r in records if r["what"] == "fit" and (r["kind"], r["solver"]) == (kind, solver)]
-            columns = [r["first"] for r in some], [r["second"] for r in some], [r["first"] - r["second"] for r in some]
+            some = [
+                r
+                for r in records
+                if r["what"] == "fit" and (r["kind"], r["solver"]) == (kind, solver)
+            ]
+            columns = (
+                [r["first"] for r in some],
+                [r["second"] for r in some],
+                [r["first"] - r["second"] for r in some],
+            )
             starts.append([kind, solver, *map(_milliseconds, columns)])
     around = surroundings()
-    versions = ", ".join(f"{name} {version}" for name, version in around["versions"].items() if version != "absent")
+    versions = ", ".join(
+        f"{name} {version}" for name, version in around["versions"].items() if version != "absent"
+    )
     machine = f"{around['machine']['cpu']}, {around['machine']['cores']} cores"
-    where = f"{around['date'][:10]}, {machine}, load {around['load']} at the end; commit {commit()}; {versions}."
+    when, load = around["date"][:10], around["load"]
+    where = f"{when}, {machine}, load {load} at the end; commit {commit()}; {versions}."
     tables = [
         table(["imported before", "import daskglm, ms"], imports),
         table(["rows", "solver", "first, ms", "second, ms", "beyond, ms"], starts),
     ]
-    return "\n\n".join(["# What a start costs", ABOUT.format(repeats=repeats), *tables, where]) + "\n"
+    return (
+        "\n\n".join(["# What a start costs", ABOUT.format(repeats=repeats), *tables, where]) + "\n"
+    )
 
 
 def _milliseconds(seconds: list[float]) -> str:

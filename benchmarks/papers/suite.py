@@ -1,7 +1,9 @@
-"""All tables and figures of the three papers that a CPU can run: `python -m benchmarks run --suite papers`.
+"""All tables and figures of the three papers that a CPU can run: `python -m benchmarks run --suite
+papers`.
 
-Into one folder: tables/ (Table 1 of the TRON paper, Tables II and III of the HPC paper), tron-sparse/ (TRON against
-multi-threaded LIBLINEAR on sparse sets) and sdca/ (the figures of the Snap ML paper). Hours; --quick: minutes.
+Into one folder: tables/ (Table 1 of the TRON paper, Tables II and III of the HPC paper),
+tron-sparse/ (TRON against multi-threaded LIBLINEAR on sparse sets) and sdca/ (the figures of the
+Snap ML paper). Hours; --quick: minutes.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ QUICK_FIGURE_ROWS = 800
 
 
 def run(
-    out: Path, *, quick: bool = False, repeats: int | None = None, lock: Path | None = None,
+    out: Path,
+    *,
+    quick: bool = False,
+    repeats: int | None = None,
+    lock: Path | None = None,
     say: Callable[[str], None] = print,
-) -> None:  # fmt: skip
+) -> None:
     """Measure everything into a folder, the quickest first."""
     repeats = repeats or (1 if quick else 3)
     for table in tables.MAKERS:
@@ -38,7 +44,9 @@ def run(
         say(f"wrote {made.write(out / 'sdca')} ({name})")
 
 
-def _tron_sparse(out: Path, quick: bool, repeats: int, lock: Path | None, say: Callable[[str], None]) -> None:
+def _tron_sparse(
+    out: Path, quick: bool, repeats: int, lock: Path | None, say: Callable[[str], None]
+) -> None:
     suite = replace(SUITES["tron-sparse"], repeats=repeats)
     suite = replace(suite, tols=QUICK_TOLS) if quick else suite
     runs = out / "runs.jsonl"

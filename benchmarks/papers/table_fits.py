@@ -1,7 +1,8 @@
-"""The fits that the papers' tables time: `python -m benchmarks.papers.table_fits JOB FOLDER`, one in a fresh process.
+"""The fits that the papers' tables time: `python -m benchmarks.papers.table_fits JOB FOLDER`, one
+in a fresh process.
 
-A fit of few rows warms up, one of all is timed, coefficients go to a file for the parent to judge. Needs NumPy, SciPy
-and the job's library: PyTorch has an environment of its own.
+A fit of few rows warms up, one of all is timed, coefficients go to a file for the parent to judge.
+Needs NumPy, SciPy and the job's library: PyTorch has an environment of its own.
 """
 
 from __future__ import annotations
@@ -43,9 +44,17 @@ def _daskglm(job: Job, X: Any, y: np.ndarray) -> tuple[np.ndarray, int]:
 
     options = {name: job[name] for name in ("step", "epsilon") if name in job}
     model = daskglm.fit(
-        X, y, C=math.inf if job["C"] is None else job["C"], solver=job["solver"], tol=job["tol"], fit_intercept=False,
-        max_iter=job.get("max_iter", 100_000), device=job["device"], solver_options=options, progress=False,
-    )  # fmt: skip
+        X,
+        y,
+        C=math.inf if job["C"] is None else job["C"],
+        solver=job["solver"],
+        tol=job["tol"],
+        fit_intercept=False,
+        max_iter=job.get("max_iter", 100_000),
+        device=job["device"],
+        solver_options=options,
+        progress=False,
+    )
     return model.coef_, model.report_.n_iter
 
 
@@ -54,7 +63,11 @@ def _sklearn(job: Job, X: Any, y: np.ndarray) -> tuple[np.ndarray, int]:
 
     C = np.inf if job["C"] is None else job["C"]
     model = LogisticRegression(
-        C=C, tol=job["tol"], max_iter=job.get("max_iter", 1000), fit_intercept=False, solver=job.get("solver", "lbfgs")
+        C=C,
+        tol=job["tol"],
+        max_iter=job.get("max_iter", 1000),
+        fit_intercept=False,
+        solver=job.get("solver", "lbfgs"),
     ).fit(X, y)
     return model.coef_, int(model.n_iter_[0])
 
@@ -80,7 +93,9 @@ def _torch(job: Job, X: Any, y: np.ndarray) -> tuple[np.ndarray, int]:
             value().backward()
             method.step()
         return w.detach().cpu().numpy(), job["max_iter"]
-    method = torch.optim.LBFGS([w], max_iter=job["max_iter"], tolerance_grad=job["tol"], line_search_fn="strong_wolfe")
+    method = torch.optim.LBFGS(
+        [w], max_iter=job["max_iter"], tolerance_grad=job["tol"], line_search_fn="strong_wolfe"
+    )
 
     def closure() -> Any:
         method.zero_grad()

@@ -1,8 +1,10 @@
-"""Tables of two papers: `python -m benchmarks.papers.tables tron`, Table 1 of Halloran & Rocke 2020, and `... hpc`,
-Tables II and III of Mouhajir, Nechba & Sedjari (HPC applied to logistic regression).
+"""Tables of two papers: `python -m benchmarks.papers.tables tron`, Table 1 of Halloran & Rocke
+2020, and `... hpc`, Tables II and III of Mouhajir, Nechba & Sedjari (HPC applied to logistic
+regression).
 
-Every measurement is a process of its own (`table_fits.py`), contestants in turn; the parent judges coefficients in
-float64. `--device both` adds the same fits on a GPU. What the papers printed stands beside.
+Every measurement is a process of its own (`table_fits.py`), contestants in turn; the parent judges
+coefficients in float64. `--device both` adds the same fits on a GPU. What the papers printed stands
+beside.
 """
 
 from __future__ import annotations
@@ -31,22 +33,36 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "tables"
 SETTINGS = ((0.1, 0.01), (0.01, 0.008))  # alpha and epsilon of Tables II and III
 STEP, STEPS = 0.001, 3_000  # of gradient descent in Table 1
 ABOUT = {
-    "tron": "Logistic, C = 1, no intercept. *Paper*: seconds of their Table 1 on 24 threads of another machine (TRON: "
-    "one thread), LIBSVM's rcv1; only the ranking is comparable. Their gradient descent took 3,000 iterations, their "
+    "tron": "Logistic, C = 1, no intercept. *Paper*: seconds of their Table 1 on 24 threads of "
+    "another machine (TRON: "
+    "one thread), LIBSVM's rcv1; only the ranking is comparable. Their gradient descent took "
+    "3,000 iterations, their "
     "L-BFGS 100; tol is each library's own, 1e-4 where none is said.",
-    "hpc": "Plain gradient descent until the gradient of the mean loss is at most epsilon in norm. The paper set it "
-    "beside scikit-learn at scikit-learn's own, unequal rule (and with a penalty): those rows are marked. At the equal "
-    "rule scikit-learn has no penalty and stops as soon as its mean loss is that of gradient descent. F1 is of a fifth "
-    "of the rows that was held out. *Paper*: as printed (Colab, 11,000,000 rows; parallel: on a Tesla K80).",
+    "hpc": "Plain gradient descent until the gradient of the mean loss is at most epsilon in "
+    "norm. The paper set it "
+    "beside scikit-learn at scikit-learn's own, unequal rule (and with a penalty): those rows are "
+    "marked. At the equal "
+    "rule scikit-learn has no penalty and stops as soon as its mean loss is that of gradient "
+    "descent. F1 is of a fifth "
+    "of the rows that was held out. *Paper*: as printed (Colab, 11,000,000 rows; parallel: on a "
+    "Tesla K80).",
 }
 PAPER_HPC = {  # F1 and seconds by alpha, as printed
-    0.1: {"sequential": (0.668, 73.383), "parallel": (0.679, 14.779), "scikit-learn": (0.686, 19.378)},
-    0.01: {"sequential": (0.668, 930.11), "parallel": (0.692, 9.4), "scikit-learn": (0.686, 17.696)},
+    0.1: {
+        "sequential": (0.668, 73.383),
+        "parallel": (0.679, 14.779),
+        "scikit-learn": (0.686, 19.378),
+    },
+    0.01: {
+        "sequential": (0.668, 930.11),
+        "parallel": (0.692, 9.4),
+        "scikit-learn": (0.686, 17.696),
+    },
 }
 TORCH = {"by": "torch", "C": 1.0}
 
 
-# ---------------------------------------------------------------------------- what is measured
+# ---- what is measured
 def tron_jobs(devices: list[str], quick: bool = False) -> list[Job]:
     """Table 1's gradient descent, L-BFGS and single-threaded TRON, and ours on each device."""
     paper = {"cpu": {"gd": 395.58, "lbfgs": 40.56}, "cuda": {"gd": 27.05, "lbfgs": 3.1}}
@@ -55,31 +71,65 @@ def tron_jobs(devices: list[str], quick: bool = False) -> list[Job]:
         gd = {**TORCH, "solver": "gd", "step": STEP, "max_iter": STEPS // 100 if quick else STEPS}
         lbfgs = {**TORCH, "solver": "lbfgs", "tol": 1e-4, "max_iter": 100}
         jobs += [
-            {**gd, "name": f"PyTorch gradient descent, {device}", "device": device, "paper": paper[device]["gd"]},
-            {**lbfgs, "name": f"PyTorch L-BFGS, {device}", "device": device, "paper": paper[device]["lbfgs"]},
+            {
+                **gd,
+                "name": f"PyTorch gradient descent, {device}",
+                "device": device,
+                "paper": paper[device]["gd"],
+            },
+            {
+                **lbfgs,
+                "name": f"PyTorch L-BFGS, {device}",
+                "device": device,
+                "paper": paper[device]["lbfgs"],
+            },
         ]
     tron = {"by": "sklearn", "solver": "liblinear", "C": 1.0, "threads": 1, "paper": 0.29}
-    jobs += [{**tron, "name": f"scikit-learn TRON, 1 thread, tol {tol:g}", "tol": tol} for tol in (1e-2, 1e-4)]
-    # its tol bounds the largest entry of the mean loss's gradient, so several are needed to meet our accuracy
     jobs += [
-        {"name": f"scikit-learn L-BFGS, tol {tol:g}", "by": "sklearn", "C": 1.0, "tol": tol} for tol in (1e-4, 1e-6)
+        {**tron, "name": f"scikit-learn TRON, 1 thread, tol {tol:g}", "tol": tol}
+        for tol in (1e-2, 1e-4)
+    ]
+    # its tol bounds the largest entry of the mean loss's gradient, so several are needed to meet
+    # our accuracy
+    jobs += [
+        {"name": f"scikit-learn L-BFGS, tol {tol:g}", "by": "sklearn", "C": 1.0, "tol": tol}
+        for tol in (1e-4, 1e-6)
     ]
     for device in devices:
         ours = {"by": "daskglm", "device": device, "C": 1.0, "tol": 1e-4}
         own = ("gd", "lbfgs", "tron")
-        jobs += [{**ours, "name": f"daskglm {solver}, {device}", "solver": solver} for solver in own]
+        jobs += [
+            {**ours, "name": f"daskglm {solver}, {device}", "solver": solver} for solver in own
+        ]
     return jobs
 
 
 def hpc_jobs(devices: list[str], setting: tuple[float, float]) -> list[Job]:
-    """Plain gradient descent at a setting, sequential and parallel; scikit-learn at its own rule."""
+    """Plain gradient descent at a setting, sequential and parallel; scikit-learn at its own
+    rule.
+    """
     alpha, epsilon = setting
     paper = PAPER_HPC[alpha]
-    plain = {"by": "daskglm", "solver": "gd", "C": None, "step": alpha, "epsilon": epsilon, "tol": 0.0}
-    jobs: list[Job] = [{**plain, "name": "sequential", "threads": 1, "device": "cpu"} | _printed(paper["sequential"])]
+    plain = {
+        "by": "daskglm",
+        "solver": "gd",
+        "C": None,
+        "step": alpha,
+        "epsilon": epsilon,
+        "tol": 0.0,
+    }
+    jobs: list[Job] = [
+        {**plain, "name": "sequential", "threads": 1, "device": "cpu"}
+        | _printed(paper["sequential"])
+    ]
     parallel = plain | _printed(paper["parallel"])
     jobs += [{**parallel, "name": f"parallel, {device}", "device": device} for device in devices]
-    unequal = {"by": "sklearn", "C": 1.0, "tol": 1e-4, "name": "scikit-learn, its own rule (unequal)"}
+    unequal = {
+        "by": "sklearn",
+        "C": 1.0,
+        "tol": 1e-4,
+        "name": "scikit-learn, its own rule (unequal)",
+    }
     return [*jobs, unequal | _printed(paper["scikit-learn"])]
 
 
@@ -87,30 +137,52 @@ def _printed(pair: tuple[float, float]) -> Job:
     return {"paper F1": pair[0], "paper": pair[1]}
 
 
-# ---------------------------------------------------------------------------- one measurement, in its own process
+# ---- one measurement, in its own process
 def measure(job: Job, folder: Path, lock: Path | None = None) -> Job:
     """Run a job in a fresh process; a job that cannot run says why."""
     out = folder / "coef.npy"
     out.unlink(missing_ok=True)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    }
     if "threads" in job:
         environment |= dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), str(job["threads"])
         )
-    command = [interpreter("torch" if job["by"] == "torch" else None), "-m", "benchmarks.papers.table_fits"]
+    command = [
+        interpreter("torch" if job["by"] == "torch" else None),
+        "-m",
+        "benchmarks.papers.table_fits",
+    ]
     with locked(lock):
-        done = subprocess.run([*command, json.dumps(job), str(folder)], env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, json.dumps(job), str(folder)],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1][:200] if done.stderr else "no output"
-        cure = f"; to install it: {how_to_install(job['by'])}" if "No module named 'torch'" in reason else ""
+        cure = (
+            f"; to install it: {how_to_install(job['by'])}"
+            if "No module named 'torch'" in reason
+            else ""
+        )
         return {**job, "not run": reason + cure}
     return {**job, **json.loads(done.stdout.splitlines()[-1]), "coef": np.load(out)}
 
 
 def same_value(X: Any, y: np.ndarray, value: float, folder: Path, lock: Path | None = None) -> Job:
-    """scikit-learn without penalty, stopped as soon as its mean loss is that of gradient descent: an equal rule."""
+    """scikit-learn without penalty, stopped as soon as its mean loss is that of gradient descent:
+    an equal rule.
+    """
     low, high = 0, 1
-    job: Job = {"name": "scikit-learn, stopped at the same loss", "by": "sklearn", "C": None, "tol": 0.0}
+    job: Job = {
+        "name": "scikit-learn, stopped at the same loss",
+        "by": "sklearn",
+        "C": None,
+        "tol": 0.0,
+    }
     found = job
     while high <= 1024:
         found = measure({**job, "max_iter": high}, folder, lock)
@@ -120,7 +192,11 @@ def same_value(X: Any, y: np.ndarray, value: float, folder: Path, lock: Path | N
     while "coef" in found and high - low > 1:
         middle = (low + high) // 2
         tried = measure({**job, "max_iter": middle}, folder, lock)
-        low, high, found = (low, middle, tried) if _mean_loss(X, y, tried["coef"]) <= value else (middle, high, found)
+        low, high, found = (
+            (low, middle, tried)
+            if _mean_loss(X, y, tried["coef"]) <= value
+            else (middle, high, found)
+        )
     return found
 
 
@@ -134,12 +210,16 @@ def f1(y: np.ndarray, predicted: np.ndarray) -> float:
     return float(2 * hits / max(np.sum(predicted > 0) + np.sum(y > 0), 1))
 
 
-# ---------------------------------------------------------------------------- tables
-def tron_table(X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: Path, lock: Path | None) -> list[Job]:
+# ---- tables
+def tron_table(
+    X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: Path, lock: Path | None
+) -> list[Job]:
     """Table 1: seconds and relative suboptimality."""
     best = reference(X, y, loss="logistic", C=1.0, fit_intercept=False).objective
     _give(folder, X, y)
-    lines = _interleaved(tron_jobs(devices, quick=len(y) <= QUICK_ROWS["tron"]), repeats, folder, lock)
+    lines = _interleaved(
+        tron_jobs(devices, quick=len(y) <= QUICK_ROWS["tron"]), repeats, folder, lock
+    )
     for line in lines:
         if "coef" in line:
             value = objective(X, y, line.pop("coef"), 0.0, loss="logistic", C=1.0)
@@ -147,8 +227,12 @@ def tron_table(X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: 
     return lines
 
 
-def hpc_table(X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: Path, lock: Path | None) -> list[Job]:
-    """Tables II and III: F1 on a fifth of the rows that was held out, mean loss of the others, seconds."""
+def hpc_table(
+    X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: Path, lock: Path | None
+) -> list[Job]:
+    """Tables II and III: F1 on a fifth of the rows that was held out, mean loss of the others,
+    seconds.
+    """
     held = np.random.default_rng(0).random(len(y)) < 0.2
     train = X[~held], y[~held]
     _give(folder, *train)
@@ -158,7 +242,11 @@ def hpc_table(X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: P
         plain = next((line for line in some if line["by"] == "daskglm" and "coef" in line), None)
         if plain:
             equal = same_value(*train, _mean_loss(*train, plain["coef"]), folder, lock)
-            again = [measure(equal, folder, lock) for _ in range(repeats - 1)] if "coef" in equal else []
+            again = (
+                [measure(equal, folder, lock) for _ in range(repeats - 1)]
+                if "coef" in equal
+                else []
+            )
             some.append({**equal, "seconds": _median([equal, *again])})
         about = {"table": f"{number}: alpha {setting[0]:g}, epsilon {setting[1]:g}"}
         lines += [about | line for line in some]
@@ -195,8 +283,12 @@ def _give(folder: Path, X: Any, y: np.ndarray) -> None:
 QUICK_ROWS = {"tron": 500, "hpc": 5_000}
 
 
-def _data(table: str, path: Path | None, rows: int | None, quick: bool) -> tuple[str, Any, np.ndarray]:
-    """The set a table wants: a file of the user's, the papers' from its folder, a real set, else a generated one."""
+def _data(
+    table: str, path: Path | None, rows: int | None, quick: bool
+) -> tuple[str, Any, np.ndarray]:
+    """The set a table wants: a file of the user's, the papers' from its folder, a real set, else a
+    generated one.
+    """
     rows = rows or (QUICK_ROWS[table] if quick else None)
     if path is not None:
         from sklearn.datasets import load_svmlight_file
@@ -214,9 +306,16 @@ def _data(table: str, path: Path | None, rows: int | None, quick: bool) -> tuple
 
 
 def make(
-    table: str, out: Path, *, device: str = "cpu", data: Path | None = None, rows: int | None = None, repeats: int = 3,
-    quick: bool = False, lock: Path | None = None,
-) -> Path:  # fmt: skip
+    table: str,
+    out: Path,
+    *,
+    device: str = "cpu",
+    data: Path | None = None,
+    rows: int | None = None,
+    repeats: int = 3,
+    quick: bool = False,
+    lock: Path | None = None,
+) -> Path:
     """Measure a table and write it into a folder; the path of its Markdown."""
     devices = ["cpu", "cuda"] if device == "both" else [device]
     name, X, y = _data(table, data, rows, quick)
@@ -225,23 +324,41 @@ def make(
         lines = MAKERS[table](X, y, devices, repeats, Path(folder), lock)
     around = surroundings()
     about = {
-        "data": name, "rows": X.shape[0], "columns": X.shape[1], "date": date.today().isoformat(),
-        "repeats": repeats, "machine": f"{around['machine']['cpu']}, {around['machine']['cores']} cores",
+        "data": name,
+        "rows": X.shape[0],
+        "columns": X.shape[1],
+        "date": date.today().isoformat(),
+        "repeats": repeats,
+        "machine": f"{around['machine']['cpu']}, {around['machine']['cores']} cores",
         "versions": ", ".join(f"{k} {v}" for k, v in around["versions"].items() if v != "absent"),
-    }  # fmt: skip
+    }
     return write(table, about, lines, out)
 
 
 def write(table: str, about: Job, lines: list[Job], out: Path) -> Path:
     """JSON lines and a Markdown table."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{table}.jsonl").write_text("\n".join(json.dumps(line) for line in [about, *lines]) + "\n")
-    shown = ["table", "name", "library", "seconds", "iterations", "suboptimality", "F1", "mean loss"]
+    (out / f"{table}.jsonl").write_text(
+        "\n".join(json.dumps(line) for line in [about, *lines]) + "\n"
+    )
+    shown = [
+        "table",
+        "name",
+        "library",
+        "seconds",
+        "iterations",
+        "suboptimality",
+        "F1",
+        "mean loss",
+    ]
     shown += ["paper", "paper F1", "not run"]
     keys = [key for key in shown if any(key in line for line in lines)]
     rows = [[_cell(line.get(key)) for key in keys] for line in lines]
     head = [f"# {table}: {about['data']}, {about['rows']:,} x {about['columns']:,}", ABOUT[table]]
-    tail = f"{about['date']}, medians of {about['repeats']}, seed 0; {about['machine']}; {about['versions']}."
+    tail = (
+        f"{about['date']}, medians of {about['repeats']}, seed 0; {about['machine']}; "
+        f"{about['versions']}."
+    )
     path = out / f"{table}.md"
     path.write_text("\n\n".join([*head, markdown(keys, rows), tail]) + "\n")
     return path
@@ -251,19 +368,29 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# ---------------------------------------------------------------------------- command line
+# ---- command line
 @click.group()
 def main() -> None:
     """Tables of two papers."""
 
 
 def _command(table: str) -> Any:
-    @click.option("--device", type=click.Choice(["cpu", "cuda", "both"]), default="cpu", show_default=True)
-    @click.option("--data", type=click.Path(path_type=Path, exists=True), help="svmlight file, such as LIBSVM's HIGGS.")
+    @click.option(
+        "--device", type=click.Choice(["cpu", "cuda", "both"]), default="cpu", show_default=True
+    )
+    @click.option(
+        "--data",
+        type=click.Path(path_type=Path, exists=True),
+        help="svmlight file, such as LIBSVM's HIGGS.",
+    )
     @click.option("--rows", type=int, help="Of generated data, or at most of others.")
     @click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
     @click.option("--quick", is_flag=True, help="Little data, one repeat.")
-    @click.option("--lock", type=click.Path(path_type=Path), help="File whose lock each process holds (flock).")
+    @click.option(
+        "--lock",
+        type=click.Path(path_type=Path),
+        help="File whose lock each process holds (flock).",
+    )
     @click.option("--out", type=click.Path(path_type=Path), default=RESULTS)
     def run(out: Path, **given: Any) -> None:
         click.echo(make(table, out, **given).read_text())

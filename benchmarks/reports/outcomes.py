@@ -1,4 +1,6 @@
-"""What recorded runs say: runs by problem and machine, times to a suboptimality. Reads records, writes nothing."""
+"""What recorded runs say: runs by problem and machine, times to a suboptimality. Reads records,
+writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,14 @@ class Setting(NamedTuple):
 
     @property
     def beyond_data_mb(self) -> float | None:
-        """The most memory of a fit beyond what was resident with the data loaded, converted copies included."""
-        known = [run for run in self.runs if run.get("rss_loaded_mb") is not None and run.get("peak_is_of_fit")]
+        """The most memory of a fit beyond what was resident with the data loaded, converted copies
+        included.
+        """
+        known = [
+            run
+            for run in self.runs
+            if run.get("rss_loaded_mb") is not None and run.get("peak_is_of_fit")
+        ]
         return max((run["peak_rss_mb"] - run["rss_loaded_mb"] for run in known), default=None)
 
 
@@ -49,9 +57,13 @@ def grouped(records: Iterable[Record], key: Callable[[Record], str]) -> dict[str
 def title(record: Record) -> str:
     """What names a problem; records with the same title share one optimum."""
     rows = f" {record['rows']:,} rows" if record["rows"] else ""
-    more = ([f"seed {record['seed']}"] if record["seed"] else []) + ([record["dtype"]] if record["dtype"] else [])
+    more = ([f"seed {record['seed']}"] if record["seed"] else []) + (
+        [record["dtype"]] if record["dtype"] else []
+    )
     bias = "with intercept" if record["fit_intercept"] else "no intercept"
-    return ", ".join([f"{record['data']}{rows}", record["loss"], f"C = {record['C']:g}", bias, *more])
+    return ", ".join(
+        [f"{record['data']}{rows}", record["loss"], f"C = {record['C']:g}", bias, *more]
+    )
 
 
 def place(record: Record) -> str:
@@ -88,7 +100,9 @@ def settings(runs: Sequence[Record], best: float) -> list[Setting]:
             max(suboptimality(run["objective"], best) for run in same),
             same,
         )
-        for (contestant, tol), same in sorted(by.items(), key=lambda item: (item[0][0], -item[0][1]))
+        for (contestant, tol), same in sorted(
+            by.items(), key=lambda item: (item[0][0], -item[0][1])
+        )
     ]
 
 

@@ -9,4 +9,6 @@ from typing import Any
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

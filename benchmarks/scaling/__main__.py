@@ -1,7 +1,9 @@
-"""What a round costs by number of workers and length of vector, star against tree, and what a model makes of it.
+"""What a round costs by number of workers and length of vector, star against tree, and what a model
+makes of it.
 
-`measure` times rounds over worker processes of this machine, `counts` counts passes, rounds and vectors of the solvers;
-both append JSON lines. `report` turns these into rounds.md, rounds.png and model.md (`model.py` has the arithmetic).
+`measure` times rounds over worker processes of this machine, `counts` counts passes, rounds and
+vectors of the solvers; both append JSON lines. `report` turns these into rounds.md, rounds.png and
+model.md (`model.py` has the arithmetic).
 """
 
 from __future__ import annotations
@@ -62,18 +64,39 @@ def _append(out: Path, records: Sequence[Record]) -> None:
             file.write(json.dumps(record | around | {"commit": commit()}) + "\n")
 
 
-# ---------------------------------------------------------------------------- rounds
+# ---- rounds
 @main.command()
-@click.option("--workers", callback=_numbers, default=",".join(map(str, WORKERS)), show_default=True)
-@click.option("--sizes", callback=_numbers, default=",".join(map(str, SIZES)), show_default=True, help="Doubles.")
-@click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Rounds of each way.")
-@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/<date>-scaling.jsonl")
-def measure(workers: tuple[int, ...], sizes: tuple[int, ...], repeats: int, out: Path | None) -> None:
+@click.option(
+    "--workers", callback=_numbers, default=",".join(map(str, WORKERS)), show_default=True
+)
+@click.option(
+    "--sizes",
+    callback=_numbers,
+    default=",".join(map(str, SIZES)),
+    show_default=True,
+    help="Doubles.",
+)
+@click.option(
+    "--repeats", type=click.IntRange(1), default=50, show_default=True, help="Rounds of each way."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Default: benchmarks/results/<date>-scaling.jsonl",
+)
+def measure(
+    workers: tuple[int, ...], sizes: tuple[int, ...], repeats: int, out: Path | None
+) -> None:
     """Time gradient rounds, star and tree in turn; JSON lines are appended."""
     from distributed import Client, LocalCluster
 
     out = out or _default_out()
-    options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "processes": True}
+    options = {
+        "threads_per_worker": 1,
+        "memory_limit": 0,
+        "dashboard_address": None,
+        "processes": True,
+    }
     for count in workers:
         with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
             client.wait_for_workers(count)
@@ -81,7 +104,10 @@ def measure(workers: tuple[int, ...], sizes: tuple[int, ...], repeats: int, out:
                 records = measure_size(client, count, d, repeats)
                 _append(out, records)
                 for record in records:
-                    click.echo(f"{count:>3} workers, {d:>9,} doubles, {record['way']}: {_cell(record['seconds'])} ms")
+                    click.echo(
+                        f"{count:>3} workers, {d:>9,} doubles, {record['way']}: "
+                        f"{_cell(record['seconds'])} ms"
+                    )
     click.echo(f"appended to {out}; next: python -m benchmarks.scaling report {out} --out FOLDER")
 
 
@@ -99,7 +125,13 @@ def measure_size(client: Any, workers: int, d: int, repeats: int) -> list[Record
                 start = time.perf_counter()
                 ways[way](w)
                 seconds[way].append(time.perf_counter() - start)
-    common = {"kind": "round", "workers": workers, "d": d, "partitions": 2 * workers, "repeats": repeats}
+    common = {
+        "kind": "round",
+        "workers": workers,
+        "d": d,
+        "partitions": 2 * workers,
+        "repeats": repeats,
+    }
     return [common | {"way": way, **_summary(times[WARM_UP:])} for way, times in seconds.items()]
 
 
@@ -130,7 +162,7 @@ def _cell(seconds: Sequence[float]) -> str:
     return f"{1e3 * median(seconds):.4g} ({1e3 * _ninetieth(seconds):.4g})"
 
 
-# ---------------------------------------------------------------------------- passes, rounds and vectors of the solvers
+# ---- passes, rounds and vectors of the solvers
 def _higgs(rows: int) -> tuple[Any, np.ndarray]:
     from benchmarks.datasets.problems import higgs_like
 
@@ -157,11 +189,21 @@ DATA: dict[str, tuple[Callable[[int], tuple[Any, np.ndarray]], int]] = {
 
 
 @main.command()
-@click.option("--data", multiple=True, type=click.Choice(sorted(DATA)), help="Repeatable. Default: all.")
-@click.option("--rows", type=int, help="Rows of the generated sets; default: 200,000, of Criteo 500,000.")
-@click.option("--out", type=click.Path(path_type=Path), help="Default: benchmarks/results/<date>-scaling.jsonl")
+@click.option(
+    "--data", multiple=True, type=click.Choice(sorted(DATA)), help="Repeatable. Default: all."
+)
+@click.option(
+    "--rows", type=int, help="Rows of the generated sets; default: 200,000, of Criteo 500,000."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Default: benchmarks/results/<date>-scaling.jsonl",
+)
 def counts(data: tuple[str, ...], rows: int | None, out: Path | None) -> None:
-    """Count what every solver needs to a relative suboptimality of 1e-6, on small sets of the three kinds."""
+    """Count what every solver needs to a relative suboptimality of 1e-6, on small sets of the three
+    kinds.
+    """
     out = out or _default_out()
     for name in data or DATA:
         make, default = DATA[name]
@@ -172,7 +214,8 @@ def counts(data: tuple[str, ...], rows: int | None, out: Path | None) -> None:
             vectors = f"{r['vectors_down']:.0f} down, {r['vectors_up']:.0f} up"
             seconds = f"{r['seconds']:.2f} s, suboptimality {r['suboptimality']:.1e}"
             click.echo(
-                f"{name} {r['solver']} on {r['workers']}: {r['passes']:.0f} passes, {r['rounds']} rounds, "
+                f"{name} {r['solver']} on {r['workers']}: {r['passes']:.0f} passes, {r['rounds']} "
+                "rounds, "
                 f"{vectors}, {seconds}"
             )
 
@@ -193,12 +236,16 @@ def count(name: str, X: Any, y: np.ndarray) -> list[Record]:
             run["suboptimality"] = run["objective"] / best - 1
             if run["suboptimality"] <= SUBOPTIMALITY:
                 break
-        found.append({"kind": "count", "data": name, "n": X.shape[0], "d": X.shape[1], "C": C} | run)
+        found.append(
+            {"kind": "count", "data": name, "n": X.shape[0], "d": X.shape[1], "C": C} | run
+        )
     return found
 
 
 def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, workers: int) -> Record:
-    """One fit in this process; of several workers the rows of each are a group of their own, one partition each."""
+    """One fit in this process; of several workers the rows of each are a group of their own, one
+    partition each.
+    """
     import daskglm
     from daskglm.core.requests import size_of
     from daskglm.engines.local import Local
@@ -208,13 +255,19 @@ def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, worker
         {"down": 0.0, "up": 0.0, "nbytes": 0.0, "row_seconds": 0.0},
         len(os.sched_getaffinity(0)),
     )
-    options = {"polish": False, "nodes": workers, "partitions": max(workers, threads), "threads": max(workers, threads)}
+    options = {
+        "polish": False,
+        "nodes": workers,
+        "partitions": max(workers, threads),
+        "threads": max(workers, threads),
+    }
     total = Local.total
 
     def counted(self: Any, problem: Any, request: Any) -> Any:
         start = time.perf_counter()
         reply = total(self, problem, request)
-        if reply.get("rows"):  # passes only: what the solver does with vectors would drown them where d exceeds n
+        # passes only: what the solver does with vectors would drown them where d exceeds n
+        if reply.get("rows"):
             moved["row_seconds"] += time.perf_counter() - start
         moved["down"] += _doubles(request)
         moved["up"] += size_of(reply) / 8
@@ -224,9 +277,17 @@ def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, worker
     with warnings.catch_warnings(), mock.patch.object(Local, "total", counted):
         warnings.simplefilter("ignore")
         fitted = daskglm.fit(
-            X, y, C=C, solver=solver, tol=tol, max_iter=1000, fit_intercept=False, random_state=0, progress=False,
+            X,
+            y,
+            C=C,
+            solver=solver,
+            tol=tol,
+            max_iter=1000,
+            fit_intercept=False,
+            random_state=0,
+            progress=False,
             solver_options=options if solver == "sdca" else {},
-        )  # fmt: skip
+        )
     report = fitted.report_
     what = {key: getattr(report, key) for key in ("passes", "rounds", "seconds", "objective")}
     around = {
@@ -249,13 +310,15 @@ def _doubles(part: Any) -> float:
     return sum(map(_doubles, part)) if isinstance(part, tuple | list) else 0.0
 
 
-# ---------------------------------------------------------------------------- tables and the picture
+# ---- tables and the picture
 @main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder.")
 def report(files: tuple[Path, ...], out: Path) -> None:
     """Write rounds.md, rounds.png and model.md from JSON lines."""
-    records = [json.loads(line) for file in files for line in file.read_text().splitlines() if line.strip()]
+    records = [
+        json.loads(line) for file in files for line in file.read_text().splitlines() if line.strip()
+    ]
     timed = [record for record in records if record["kind"] == "round"]
     places = {(record["machine"]["cpu"], record["machine"]["cores"]) for record in timed}
     if len(places) != 1:
@@ -267,7 +330,9 @@ def report(files: tuple[Path, ...], out: Path) -> None:
     fitted = model.fit(points, cores)
     (out / "rounds.md").write_text(rounds_page(timed, fitted))
     draw(points, fitted, out / "rounds.png")
-    (out / "model.md").write_text(page(points, cores, model.counts_of(records)) + f"\n{_machine(timed)}\n")
+    (out / "model.md").write_text(
+        page(points, cores, model.counts_of(records)) + f"\n{_machine(timed)}\n"
+    )
     click.echo(f"wrote rounds.md, rounds.png and model.md in {out}")
 
 
@@ -275,29 +340,48 @@ def rounds_page(records: Sequence[Record], fitted: model.Fit) -> str:
     """Workers by length: medians and 90th percentiles of star and tree."""
     seconds: dict[tuple[int, int, str], list[float]] = {}
     for record in records:
-        seconds.setdefault((record["workers"], record["d"], record["way"]), []).extend(record["seconds"])
+        seconds.setdefault((record["workers"], record["d"], record["way"]), []).extend(
+            record["seconds"]
+        )
     rows = []
     for workers, d in sorted({key[:2] for key in seconds}, key=lambda key: key[::-1]):
         star, tree = seconds[workers, d, "star"], seconds[workers, d, "tree"]
         expected = (f"{1e3 * fitted.predict(workers, d, way):.3g}" for way in ("star", "tree"))
         ratio = f"{median(tree) / median(star):.2f}"
         rows.append([f"{d:,}", workers, len(star), _cell(star), _cell(tree), ratio, *expected])
-    head = ["doubles", "workers", "rounds", "star ms", "tree ms", "tree / star", "model: star ms", "model: tree ms"]
-    return "\n\n".join(["# What a round costs", ABOUT_ROUNDS, table(head, rows), PICTURE, _machine(records)]) + "\n"
+    head = [
+        "doubles",
+        "workers",
+        "rounds",
+        "star ms",
+        "tree ms",
+        "tree / star",
+        "model: star ms",
+        "model: tree ms",
+    ]
+    return (
+        "\n\n".join(
+            ["# What a round costs", ABOUT_ROUNDS, table(head, rows), PICTURE, _machine(records)]
+        )
+        + "\n"
+    )
 
 
 ABOUT_ROUNDS = """\
-A gradient round of daskglm over tiny CSR partitions, two per worker process, one thread each, all on one machine: a
-vector of doubles goes to every worker and one comes back. Median (90th percentile) in milliseconds; star and tree take
-turns. *Star*: the client asks all workers itself. *Tree*: it asks leaders, ceil(sqrt(workers)) workers to a leader's
-group, which is what daskglm does beyond 8 workers. Client and scheduler share the cores with the workers: with more
-processes than cores this measures work, not waiting, and a tree has as much work as a star."""
+A gradient round of daskglm over tiny CSR partitions, two per worker process, one thread each, all
+on one machine: a vector of doubles goes to every worker and one comes back. Median (90th
+percentile) in milliseconds; star and tree take turns. *Star*: the client asks all workers itself.
+*Tree*: it asks leaders, ceil(sqrt(workers)) workers to a leader's group, which is what daskglm does
+beyond 8 workers. Client and scheduler share the cores with the workers: with more processes than
+cores this measures work, not waiting, and a tree has as much work as a star."""
 PICTURE = "![milliseconds against workers](rounds.png)"
 
 
 def _machine(records: Sequence[Record]) -> str:
     about = records[-1]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version != "absent")
+    versions = ", ".join(
+        f"{name} {version}" for name, version in about["versions"].items() if version != "absent"
+    )
     loads = [record["load"] for record in records if record.get("load") is not None]
     load = f", load at the ends {min(loads)} to {max(loads)}" if loads else ""
     machine = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
@@ -312,55 +396,80 @@ def draw(points: Sequence[model.Point], fitted: model.Fit, path: Path) -> None:
     from matplotlib import pyplot
 
     sizes = sorted({point.d for point in points})
-    figure, panels = pyplot.subplots(1, len(sizes), figsize=(4 * len(sizes), 4), layout="constrained", squeeze=False)
+    figure, panels = pyplot.subplots(
+        1, len(sizes), figsize=(4 * len(sizes), 4), layout="constrained", squeeze=False
+    )
     for axes, d in zip(panels[0], sizes, strict=True):
         for number, way in enumerate(("star", "tree")):
             line = [(p.workers, 1e3 * p.seconds) for p in points if (p.d, p.scheme) == (d, way)]
             axes.plot(*zip(*line, strict=True), marker="os"[number], color=f"C{number}", label=way)
             expected = [(k, 1e3 * fitted.predict(k, d, way)) for k, _ in line]
-            axes.plot(*zip(*expected, strict=True), ":", color=f"C{number}", label=f"model of the {way}")
+            axes.plot(
+                *zip(*expected, strict=True), ":", color=f"C{number}", label=f"model of the {way}"
+            )
         axes.axvline(fitted.cores, color="0.8", linewidth=0.8, zorder=0)
         axes.set(
-            xscale="log", yscale="log", xlabel="workers (processes)", ylabel="milliseconds", title=f"{d:,} doubles"
+            xscale="log",
+            yscale="log",
+            xlabel="workers (processes)",
+            ylabel="milliseconds",
+            title=f"{d:,} doubles",
         )
         workers = sorted({point.workers for point in points})
         axes.set_xticks(workers, labels=map(str, workers))
         axes.minorticks_off()
     panels[0][0].legend(fontsize="small")
-    figure.suptitle(f"A round by number of workers; the grey line is at {fitted.cores} cores", fontsize="medium")
+    figure.suptitle(
+        f"A round by number of workers; the grey line is at {fitted.cores} cores", fontsize="medium"
+    )
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
 
-# ---------------------------------------------------------------------------- the page of the model
+# ---- the page of the model
 ASSUMPTIONS = """\
 Assumed, not measured:
 
-- A node: 64 cores, 200 GB/s of memory bandwidth, 512 GB, two workers (one per NUMA node) of 32 threads.
-- A pass reads X once at the lesser of 200 GB/s and 64 times what one core of the counting machine got through ("MB/s
-  and core" below), perfectly balanced. Arithmetic of the client on its own vectors, loading and the first pass are
-  left out.
-- Passes and rounds are those of generated sets, shaped alike, of 200,000 to 500,000 rows (first table), C = 1 / mean
-  |x|^2, logistic, no intercept, to a relative suboptimality of 1e-6; another C, other data or 10,000 times the rows
-  per feature change them. Only sdca's are taken to grow with the number of workers: as its power, fitted from 2 to 16
-  groups of rows in one process and **extrapolated** to 32, 256 and 2,048. It runs without the Newton or TRON polish
-  that daskglm would put at its end, so where sdca is far behind, read "polish".
-- *As daskglm is* (leaders): the client, in one place with the scheduler, asks the leaders of ceil(sqrt(workers))
-  groups. Software seconds per message and byte are those of the fit below, of one Python process over loopback; the
-  link adds its own: 1 / network = 1 / software + 1 / link. Leaders work at the same time. Vectors are dense doubles.
-- *Ideal* (binary): a tree of depth log2(workers), 20 microseconds a level, bytes x depth at the speed of the link, no
-  software. A pipelined all-reduce would divide its transfer by the depth.
-- Memory per node: data x 1.1, 32 bytes a row, a vector per thread, four per worker and what a leader gathers."""
+- A node: 64 cores, 200 GB/s of memory bandwidth, 512 GB, two workers (one per NUMA node) of 32
+  threads.
+- A pass reads X once at the lesser of 200 GB/s and 64 times what one core of the counting machine
+  got through ("MB/s and core" below), perfectly balanced. Arithmetic of the client on its own
+  vectors, loading and the first pass are left out.
+- Passes and rounds are those of generated sets, shaped alike, of 200,000 to 500,000 rows (first
+  table), C = 1 / mean |x|^2, logistic, no intercept, to a relative suboptimality of 1e-6; another
+  C, other data or 10,000 times the rows per feature change them. Only sdca's are taken to grow with
+  the number of workers: as its power, fitted from 2 to 16 groups of rows in one process and
+  **extrapolated** to 32, 256 and 2,048. It runs without the Newton or TRON polish that daskglm
+  would put at its end, so where sdca is far behind, read "polish".
+- *As daskglm is* (leaders): the client, in one place with the scheduler, asks the leaders of
+  ceil(sqrt(workers)) groups. Software seconds per message and byte are those of the fit below, of
+  one Python process over loopback; the link adds its own: 1 / network = 1 / software + 1 / link.
+  Leaders work at the same time. Vectors are dense doubles.
+- *Ideal* (binary): a tree of depth log2(workers), 20 microseconds a level, bytes x depth at the
+  speed of the link, no software. A pipelined all-reduce would divide its transfer by the depth.
+- Memory per node: data x 1.1, 32 bytes a row, a vector per thread, four per worker and what a
+  leader gathers."""
 
 
 def page(points: Sequence[model.Point], cores: int, counts: Sequence[model.Count]) -> str:
     """model.md: the fit, what is assumed and counted, and predictions with picks."""
     whole, few = model.fit(points, cores), [point for point in points if point.workers <= cores]
     narrow = model.fit(few, cores) if len({point.workers for point in few}) > 1 else None
-    parts = ["# Time on many nodes, by a model", f"    {model.__doc__.split(chr(10) * 2)[1]}", FORMULA]
-    parts += ["## The fit", model_page.fits_part(points, cores, whole, narrow), "## What is assumed", ASSUMPTIONS]
+    parts = [
+        "# Time on many nodes, by a model",
+        f"    {model.__doc__.split(chr(10) * 2)[1]}",
+        FORMULA,
+    ]
+    parts += [
+        "## The fit",
+        model_page.fits_part(points, cores, whole, narrow),
+        "## What is assumed",
+        ASSUMPTIONS,
+    ]
     parts += ["## Passes, rounds and vectors", model_page.counts_part(counts)]
-    for scheme, title in zip(model.SCHEMES, ("as daskglm is, through leaders", "ideal binary tree"), strict=True):
+    for scheme, title in zip(
+        model.SCHEMES, ("as daskglm is, through leaders", "ideal binary tree"), strict=True
+    ):
         predictions = model.predict(whole, counts, scheme)
         parts += [f"## Predictions: {title}", SECONDS, model_page.predictions_part(predictions)]
     parts += [
@@ -373,11 +482,11 @@ def page(points: Sequence[model.Point], cores: int, counts: Sequence[model.Count
 
 
 FORMULA = """\
-Hops are levels of the tree, messages those that one process handles in turn: star 1 and n, leaders 2 and ceil(n /
-width) + width - 1 with width = ceil(sqrt(n)), binary tree log2(n) and log2(n)."""
+Hops are levels of the tree, messages those that one process handles in turn: star 1 and n, leaders
+2 and ceil(n / width) + width - 1 with width = ceil(sqrt(n)), binary tree log2(n) and log2(n)."""
 SECONDS = """\
-Seconds of a fit; the shares are those of the pick (compute / latency / transfer). "-": newton is refused where its
-Hessian exceeds 8 GiB, as daskglm refuses it."""
+Seconds of a fit; the shares are those of the pick (compute / latency / transfer). "-": newton is
+refused where its Hessian exceeds 8 GiB, as daskglm refuses it."""
 
 
 if __name__ == "__main__":

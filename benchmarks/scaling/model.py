@@ -1,9 +1,11 @@
-"""A model of the time of a fit on many nodes, fitted to measured rounds: arithmetic only, runs nothing.
+"""A model of the time of a fit on many nodes, fitted to measured rounds: arithmetic only, runs
+nothing.
 
-time = passes * bytes / bandwidth + rounds * (latency * hops + software * messages + bytes a round * messages / network)
+time = passes * bytes / bandwidth + rounds * (latency * hops + software * messages + bytes a round *
+messages / network)
 
-`hops` and `messages` are the depth of a round: levels of the tree, and messages that one process handles one after the
-other on the longest way from the client to the last worker and back.
+`hops` and `messages` are the depth of a round: levels of the tree, and messages that one process
+handles one after the other on the longest way from the client to the last worker and back.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ NODES, GBITS = (16, 128, 1024), (25, 200)
 SCHEMES = ("leaders", "binary")  # daskglm as it is, and an ideal one
 
 
-# ---------------------------------------------------------------------------- what there is
+# ---- what there is
 @dataclass(frozen=True)
 class Shape:
     """A data set: `nbytes` as daskglm stores X."""
@@ -38,7 +40,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Machine:
-    """Nodes and what connects them: bytes/s of memory per node, seconds per hop and per message, bytes/s."""
+    """Nodes and what connects them: bytes/s of memory per node, seconds per hop and per message,
+    bytes/s.
+    """
 
     bandwidth: float = 200e9
     cores: int = 64
@@ -51,9 +55,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a solver needs to the target: passes, rounds, vectors of d doubles to and from every worker over the fit.
+    """What a solver needs to the target: passes, rounds, vectors of d doubles to and from every
+    worker over the fit.
 
-    `rate` is bytes/s of X that one core gets through in a pass: memory is not what limits all of them.
+    `rate` is bytes/s of X that one core gets through in a pass: memory is not what limits all of
+    them.
     """
 
     passes: float
@@ -83,7 +89,14 @@ class Seconds(NamedTuple):
 
 SHAPES = (
     Shape("HIGGS", 11_000_000, 28, 28, 11e6 * 28 * 4, "dense float32"),
-    Shape("Criteo-1TB", 4_200_000_000, 1_000_000, 39, 4.2e9 * (39 * 4 + 4), "CSR, pattern without values"),
+    Shape(
+        "Criteo-1TB",
+        4_200_000_000,
+        1_000_000,
+        39,
+        4.2e9 * (39 * 4 + 4),
+        "CSR, pattern without values",
+    ),
     Shape("KDD2010-b", 19_264_097, 29_890_095, 29, 19_264_097 * (29 * 8 + 4), "CSR float32"),
 )
 
@@ -93,9 +106,11 @@ def gram_refused(features: int) -> bool:
     return 8 * features**2 > LARGEST_HESSIAN
 
 
-# ---------------------------------------------------------------------------- the model
+# ---- the model
 def depth(workers: int, scheme: str, cores: float = math.inf) -> Depth:
-    """Depth of a round; with fewer cores than busy processes messages wait for a core at both of their ends."""
+    """Depth of a round; with fewer cores than busy processes messages wait for a core at both of
+    their ends.
+    """
     if scheme == "star":
         found = Depth(1, workers)
     elif scheme in ("tree", "leaders"):
@@ -120,14 +135,20 @@ def time(cost: Cost, shape: Shape, machine: Machine, nodes: int, scheme: str) ->
 
 
 def memory(shape: Shape, machine: Machine, nodes: int, scheme: str = "leaders") -> float:
-    """Bytes per node: data and a tenth, vectors of rows, a replica per thread and four more, what a leader gathers."""
+    """Bytes per node: data and a tenth, vectors of rows, a replica per thread and four more, what a
+    leader gathers.
+    """
     per_worker = machine.cores / machine.workers + 4
     gathered = math.ceil(math.sqrt(nodes * machine.workers)) if scheme in ("tree", "leaders") else 1
     rows = 32 * shape.rows / nodes
-    return 1.1 * shape.nbytes / nodes + rows + 8 * shape.features * (machine.workers * per_worker + gathered)
+    return (
+        1.1 * shape.nbytes / nodes
+        + rows
+        + 8 * shape.features * (machine.workers * per_worker + gathered)
+    )
 
 
-# ---------------------------------------------------------------------------- fitting it to measured rounds
+# ---- fitting it to measured rounds
 class Point(NamedTuple):
     """A measured median: workers, length of the vectors, star or tree, seconds."""
 
@@ -139,7 +160,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """Seconds per hop and per message, bytes/s of one process, and how far measured medians are from it."""
+    """Seconds per hop and per message, bytes/s of one process, and how far measured medians are
+    from it.
+    """
 
     latency: float
     per_message: float
@@ -150,7 +173,9 @@ class Fit:
     points: int
 
     def predict(self, workers: int, d: int, scheme: str) -> float:
-        """Seconds of a round on the machine of the measurement; w goes there and a gradient comes back."""
+        """Seconds of a round on the machine of the measurement; w goes there and a gradient comes
+        back.
+        """
         hops, messages = depth(workers, scheme, self.cores)
         return self.latency * hops + messages * (self.per_message + 16 * d / self.network)
 
@@ -168,10 +193,18 @@ def fit(points: Sequence[Point], cores: int) -> Fit:
     latency, per_message, per_byte = map(float, found / scale)
     errors = np.abs(A @ (found / scale) - 1)
     network = 1 / per_byte if per_byte else math.inf
-    return Fit(latency, per_message, network, cores, float(np.median(errors)), float(errors.max()), len(points))
+    return Fit(
+        latency,
+        per_message,
+        network,
+        cores,
+        float(np.median(errors)),
+        float(errors.max()),
+        len(points),
+    )
 
 
-# ---------------------------------------------------------------------------- passes and rounds of the solvers
+# ---- passes and rounds of the solvers
 class Count(NamedTuple):
     """Counted on a small set of the kind: sdca with as many groups of rows as workers."""
 
@@ -184,7 +217,8 @@ class Count(NamedTuple):
     rate: float  # bytes/s of X and core
 
 
-# 2026-11-21, two shared cores, generated sets of 200,000 rows (Criteo: 500,000); counts do not depend on the machine
+# 2026-11-21, two shared cores, generated sets of 200,000 rows (Criteo: 500,000); counts do not
+# depend on the machine
 COUNTS: tuple[Count, ...] = (
     Count("HIGGS", "newton", 1, 4, 4, 120, 4.5e8),
     Count("HIGGS", "tron", 1, 54, 54, 162, 3.2e9),
@@ -212,19 +246,29 @@ COUNTS: tuple[Count, ...] = (
 
 
 def counts_of(records: Iterable[dict[str, Any]]) -> tuple[Count, ...]:
-    """Counts in the records of `python -m benchmarks.scaling counts`; those kept here of data that have none."""
+    """Counts in the records of `python -m benchmarks.scaling counts`; those kept here of data that
+    have none.
+    """
     found = tuple(
         Count(
-            r["data"], r["solver"], r["workers"], r["passes"], r["rounds"], r["vectors_down"] + r["vectors_up"],
+            r["data"],
+            r["solver"],
+            r["workers"],
+            r["passes"],
+            r["rounds"],
+            r["vectors_down"] + r["vectors_up"],
             r["passes"] * r["nbytes"] / r["row_seconds"] / r["threads"],
         )
-        for r in records if r["kind"] == "count"
-    )  # fmt: skip
+        for r in records
+        if r["kind"] == "count"
+    )
     return (*found, *(c for c in COUNTS if c.data not in {other.data for other in found}))
 
 
 def growth(counts: Sequence[Count]) -> float:
-    """Exponent b of passes ~ workers^b, over what was counted with two workers or more; between 0 and 1."""
+    """Exponent b of passes ~ workers^b, over what was counted with two workers or more; between 0
+    and 1.
+    """
     some = [(math.log(c.workers), math.log(c.passes)) for c in counts if c.workers > 1]
     if len(some) < 2:
         return 0.0
@@ -232,8 +276,12 @@ def growth(counts: Sequence[Count]) -> float:
 
 
 def cost(counts: Iterable[Count], shape: Shape, solver: str, workers: int) -> Cost | None:
-    """Cost of a solver with so many workers; None where daskglm refuses it or nothing was counted."""
-    mine = sorted((c for c in counts if (c.data, c.solver) == (shape.name, solver)), key=lambda c: c.workers)
+    """Cost of a solver with so many workers; None where daskglm refuses it or nothing was
+    counted.
+    """
+    mine = sorted(
+        (c for c in counts if (c.data, c.solver) == (shape.name, solver)), key=lambda c: c.workers
+    )
     if not mine or (solver == "newton" and gram_refused(shape.features)):
         return None
     alone, many = mine[0], [c for c in mine if c.workers > 1]
@@ -241,17 +289,22 @@ def cost(counts: Iterable[Count], shape: Shape, solver: str, workers: int) -> Co
         return Cost(alone.passes, alone.rounds, alone.vectors, alone.rate)
     b = growth(many)
     # the line of the fit, not its last point: counts jump
-    passes = math.exp(np.mean([math.log(c.passes) - b * math.log(c.workers) for c in many])) * workers**b
+    passes = (
+        math.exp(np.mean([math.log(c.passes) - b * math.log(c.workers) for c in many])) * workers**b
+    )
     rounds, vectors = (
-        sum(getattr(c, key) for c in many) / sum(c.passes for c in many) for key in ("rounds", "vectors")
+        sum(getattr(c, key) for c in many) / sum(c.passes for c in many)
+        for key in ("rounds", "vectors")
     )
     return Cost(passes, passes * rounds, passes * vectors, alone.rate)
 
 
-# ---------------------------------------------------------------------------- predictions
+# ---- predictions
 @dataclass(frozen=True)
 class Prediction:
-    """Times of the solvers for one shape, number of nodes, network and scheme; refused ones are missing."""
+    """Times of the solvers for one shape, number of nodes, network and scheme; refused ones are
+    missing.
+    """
 
     shape: Shape
     nodes: int
@@ -271,15 +324,25 @@ IDEAL_LATENCY = 20e-6  # there and back, a level of an MPI library: an assumptio
 
 
 def machine_for(fitted: Fit, gbit: float, scheme: str) -> Machine:
-    """Nodes on a network; through daskglm every byte passes the software of one process and then the link."""
+    """Nodes on a network; through daskglm every byte passes the software of one process and then
+    the link.
+    """
     link = gbit * 1e9 / 8
     if scheme in ("binary", "pipelined"):
         return Machine(latency=IDEAL_LATENCY, network=link)
-    return Machine(latency=fitted.latency, per_message=fitted.per_message, network=1 / (1 / fitted.network + 1 / link))
+    return Machine(
+        latency=fitted.latency,
+        per_message=fitted.per_message,
+        network=1 / (1 / fitted.network + 1 / link),
+    )
 
 
 def predict(
-    fitted: Fit, counts: Sequence[Count], scheme: str, nodes: Sequence[int] = NODES, full_rate: bool = False
+    fitted: Fit,
+    counts: Sequence[Count],
+    scheme: str,
+    nodes: Sequence[int] = NODES,
+    full_rate: bool = False,
 ) -> list[Prediction]:
     """All shapes, nodes and networks; with `full_rate` cores are never slower than memory."""
     found = []
@@ -294,7 +357,9 @@ def predict(
                         needs = replace(needs, rate=math.inf) if full_rate else needs
                         seconds[solver] = time(needs, shape, machine, number, scheme)
                 held = memory(shape, machine, number, scheme)
-                found.append(Prediction(shape, number, gbit, scheme, seconds, held, held <= machine.memory))
+                found.append(
+                    Prediction(shape, number, gbit, scheme, seconds, held, held <= machine.memory)
+                )
     return found
 
 

@@ -1,7 +1,9 @@
-"""What it costs to ask all workers once: bare exchanges in several ways, beside a gradient round of daskglm.
+"""What it costs to ask all workers once: bare exchanges in several ways, beside a gradient round of
+daskglm.
 
-A bare exchange sends a vector of d doubles to every worker, which adds 1 and sends it back; the sum of the replies is
-wanted on the client. So what is measured is latency and transport, no arithmetic to speak of.
+A bare exchange sends a vector of d doubles to every worker, which adds 1 and sends it back; the sum
+of the replies is wanted on the client. So what is measured is latency and transport, no arithmetic
+to speak of.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ ROWS_PER_PARTITION, NONZEROS_PER_ROW = 64, 10
 Round = Callable[[np.ndarray], np.ndarray]
 
 
-# ---------------------------------------------------------------------------- on a worker
+# ---- on a worker
 def reply(w: np.ndarray) -> np.ndarray:
     """What a worker answers."""
     return w + 1.0
@@ -47,10 +49,12 @@ class Answering:
         return reply(w)
 
 
-# ---------------------------------------------------------------------------- bare exchanges
+# ---- bare exchanges
 def _submit_and_gather(client: Any, addresses: list[str]) -> Round:
     def round(w: np.ndarray) -> np.ndarray:
-        return add(*client.gather([client.submit(reply, w, workers=[a], pure=False) for a in addresses]))
+        return add(
+            *client.gather([client.submit(reply, w, workers=[a], pure=False) for a in addresses])
+        )
 
     return round
 
@@ -73,7 +77,9 @@ def _scatter_and_reduce(client: Any, addresses: list[str]) -> Round:
 
 
 def _actors(client: Any, addresses: list[str]) -> Round:
-    actors = [client.submit(Answering, actor=True, workers=[a], pure=False).result() for a in addresses]
+    actors = [
+        client.submit(Answering, actor=True, workers=[a], pure=False).result() for a in addresses
+    ]
 
     def round(w: np.ndarray) -> np.ndarray:
         return add(*[call.result() for call in [actor.reply(w) for actor in actors]])
@@ -110,8 +116,10 @@ WAYS: dict[str, Callable[[Any, list[str]], Round]] = {
 }
 
 
-# ---------------------------------------------------------------------------- a round of daskglm
-def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -> tuple[Round, Callable[[], None]]:
+# ---- a round of daskglm
+def daskglm_round(
+    client: Any, d: int, partitions: int, *, tree: bool = False
+) -> tuple[Round, Callable[[], None]]:
     """A gradient round over tiny CSR partitions of d columns, and what closes its engine."""
     import dask
     import scipy.sparse as sp
@@ -126,10 +134,14 @@ def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -
         random = np.random.default_rng(i)
         columns = random.integers(0, d, ROWS_PER_PARTITION * NONZEROS_PER_ROW)
         starts = np.arange(0, len(columns) + 1, NONZEROS_PER_ROW)
-        X = sp.csr_matrix((random.standard_normal(len(columns)), columns, starts), shape=(ROWS_PER_PARTITION, d))
+        X = sp.csr_matrix(
+            (random.standard_normal(len(columns)), columns, starts), shape=(ROWS_PER_PARTITION, d)
+        )
         return to_block(X, np.arange(ROWS_PER_PARTITION) % 2, place=Place(i), classify=True)
 
-    engine = Cluster(client, Kept(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True))
+    engine = Cluster(
+        client, Kept(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True)
+    )
     tokens = iter(range(10**9))
 
     def round(w: np.ndarray) -> np.ndarray:
@@ -139,12 +151,17 @@ def daskglm_round(client: Any, d: int, partitions: int, *, tree: bool = False) -
     return round, engine.close
 
 
-# ---------------------------------------------------------------------------- the table
+# ---- the table
 def measure(workers: int, sizes: Sequence[int] = SIZES, repeats: int = 100) -> str:
     """Median and 90th percentile in milliseconds, as a Markdown table."""
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    options = {
+        "n_workers": workers,
+        "threads_per_worker": 1,
+        "dashboard_address": ":0",
+        "memory_limit": 0,
+    }
     ours = {
         f"(f) daskglm gradient, {2 * workers} partitions": (2 * workers, False),
         f"(g) daskglm gradient, {100 * workers} partitions": (100 * workers, False),
@@ -159,7 +176,10 @@ def measure(workers: int, sizes: Sequence[int] = SIZES, repeats: int = 100) -> s
                 rows[way].append(_timed(make(client, addresses), d, repeats, expected=workers))
             for way, (partitions, tree) in ours.items():
                 rows[way].append(_timed_daskglm(client, d, repeats, partitions, tree))
-    title = f"Milliseconds for one exchange with {workers} worker processes, median (90th percentile) of {repeats}:"
+    title = (
+        f"Milliseconds for one exchange with {workers} worker processes, "
+        f"median (90th percentile) of {repeats}:"
+    )
     head = ["way", *(f"{d:,} doubles" for d in sizes)]
     return f"{title}\n\n{table(head, [[way, *cells] for way, cells in rows.items()])}\n"
 

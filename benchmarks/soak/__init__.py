@@ -1,1 +1,3 @@
-"""Fits of random problems on a small cluster, with random faults, for as long as is asked: see `__main__`."""
+"""Fits of random problems on a small cluster, with random faults, for as long as is asked: see
+`__main__`.
+"""

@@ -1,12 +1,14 @@
-"""Soak: fits of random shape, loss, solver and storage with random faults, checked one by one, for so many minutes.
+"""Soak: fits of random shape, loss, solver and storage with random faults, checked one by one, for
+so many minutes.
 
     python -m benchmarks.soak --minutes 30
 
-A scheduler and two workers under nannies run as processes of their own. Each fit ends with the optimum, found again by
-NumPy, or with the error that its fault explains; between fits no task may be left on the scheduler, and no session on
-a worker for longer than a minute. What client, scheduler and workers take is sampled every few seconds; at the end the
-medians of the last third of the time must not exceed those of the second by more than the tolerance in `record`.
-Written to the folder: soak.jsonl (machine, versions, seed and commit first, the verdict last) and soak.png.
+A scheduler and two workers under nannies run as processes of their own. Each fit ends with the
+optimum, found again by NumPy, or with the error that its fault explains; between fits no task may
+be left on the scheduler, and no session on a worker for longer than a minute. What client,
+scheduler and workers take is sampled every few seconds; at the end the medians of the last third of
+the time must not exceed those of the second by more than the tolerance in `record`. Written to the
+folder: soak.jsonl (machine, versions, seed and commit first, the verdict last) and soak.png.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from daskglm.core.requests import HessianVector, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 
-HANGING_SECONDS = 900.0  # after which a fit is held to hang: the stacks are written and the process ends
+HANGING_SECONDS = (
+    900.0  # after which a fit is held to hang: the stacks are written and the process ends
+)
 GIVEN_BACK_SECONDS = 60.0  # within which what a killed client left has to be gone
 SETTLED_SECONDS = 15.0  # within which the scheduler has to have forgotten the tasks of a fit
 OUT = Path(__file__).resolve().parents[1] / "results" / "soak"
@@ -43,7 +47,9 @@ OUT = Path(__file__).resolve().parents[1] / "results" / "soak"
 @click.option("--minutes", default=30.0, show_default=True)
 @click.option("--seed", default=17, show_default=True)
 @click.option("--sample", default=5.0, show_default=True, help="Seconds between two samples.")
-@click.option("--out", type=click.Path(path_type=Path), default=OUT, show_default="benchmarks/results/soak")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=OUT, show_default="benchmarks/results/soak"
+)
 def main(minutes: float, seed: int, sample: float, out: Path) -> None:
     """Run."""
     from benchmarks.suites.runner import commit
@@ -65,13 +71,23 @@ def main(minutes: float, seed: int, sample: float, out: Path) -> None:
     records = recorder.records
     fits = [record for record in records if record["kind"] == "fit"]
     rows = flatness(records)
-    ends = dict(Counter(f"{record['fault']}: {record['end'].partition(',')[0]}" for record in fits).most_common())
+    ends = dict(
+        Counter(
+            f"{record['fault']}: {record['end'].partition(',')[0]}" for record in fits
+        ).most_common()
+    )
     recorder.write("verdict", fits=len(fits), ends=ends, flatness=rows)
     took = records[-1]["t"] / 60
-    title = f"{len(fits)} fits in {took:.1f} minutes, seed {seed}, commit {about['commit']}, {about['machine']['cpu']}"
+    title = (
+        f"{len(fits)} fits in {took:.1f} minutes, seed {seed}, commit {about['commit']}, "
+        f"{about['machine']['cpu']}"
+    )
     plot(records, title, out / "soak.png")
     for row in rows:
-        click.echo(f"{row['process']:10}{row['measure']:8} {row['second']:8.1f} -> {row['last']:8.1f}  {row['flat']}")
+        click.echo(
+            f"{row['process']:10}{row['measure']:8} {row['second']:8.1f} -> {row['last']:8.1f}  "
+            f"{row['flat']}"
+        )
     click.echo(f"{len(fits)} fits; {ends}")
     failed = [record for record in fits if record["end"].startswith("WRONG")]
     failed += [row for row in rows if not row["flat"]]
@@ -80,7 +96,9 @@ def main(minutes: float, seed: int, sample: float, out: Path) -> None:
 
 
 def warm_up() -> None:
-    """Compile the kernels into numba's cache: compiling one within a worker leaves it 10 to 40 MB larger for good."""
+    """Compile the kernels into numba's cache: compiling one within a worker leaves it 10 to 40 MB
+    larger for good.
+    """
     import dask.array as da
 
     rng = np.random.default_rng(0)
@@ -102,7 +120,9 @@ def warm_up() -> None:
 
 
 def soak(running: Processes, recorder: Recorder, seconds: float, rng: np.random.Generator) -> None:
-    """Fit until the time is over, and then wait until nothing is left; raises AssertionError where something stays."""
+    """Fit until the time is over, and then wait until nothing is left; raises AssertionError where
+    something stays.
+    """
     from distributed import Client
 
     number, left = 0, Left()
@@ -132,7 +152,10 @@ def soak(running: Processes, recorder: Recorder, seconds: float, rng: np.random.
                 click.echo(end)
             faulthandler.cancel_dump_traceback_later()
             took = round(time.monotonic() - began, 2)
-            about = {key: getattr(case, key) for key in ("number", "rows", "columns", "loss", "solver", "storage")}
+            about = {
+                key: getattr(case, key)
+                for key in ("number", "rows", "columns", "loss", "solver", "storage")
+            }
             about |= {} if under_way is None else {"client_was_under_way": under_way}
             recorder.write("fit", **about, fault=case.fault, end=end, seconds=took, **counts)
             number += 1

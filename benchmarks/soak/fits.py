@@ -1,4 +1,6 @@
-"""Random fits, and whether each ended as it should: with the optimum, to the gap it was asked for, or the error."""
+"""Random fits, and whether each ended as it should: with the optimum, to the gap it was asked for,
+or the error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CHUNKS = 6
 
 @dataclass(frozen=True)
 class Case:
-    """One fit: the shape and seed of its rows, how they are held and solved, and what happens meanwhile."""
+    """One fit: the shape and seed of its rows, how they are held and solved, and what happens
+    meanwhile.
+    """
 
     number: int
     rows: int
@@ -87,7 +91,9 @@ def fit(case: Case, client: Any, callback: Any) -> str:
         "one class": (ValueError, "one class|no class"),
         "callback": (RuntimeError, "the callback fails"),
         "kill": (RuntimeError, "cannot be computed again|lost") if case.storage == "sent" else None,
-        "retire": (RuntimeError, "cannot be computed again|lost") if case.storage == "sent" else None,
+        "retire": (RuntimeError, "cannot be computed again|lost")
+        if case.storage == "sent"
+        else None,
     }.get(case.fault)
     try:
         models = _models(case, client, callback)
@@ -110,7 +116,12 @@ def _models(case: Case, client: Any, callback: Any) -> list[tuple[float, Any]]:
     import dask
     import dask.array as da
 
-    options: dict[str, Any] = {"loss": case.loss, "solver": case.solver, "tol": case.tol, "random_state": case.number}
+    options: dict[str, Any] = {
+        "loss": case.loss,
+        "solver": case.solver,
+        "tol": case.tol,
+        "random_state": case.number,
+    }
     if case.storage in ("process", "sent"):
         parts = [block(case, k) for k in range(CHUNKS)]
         X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -119,14 +130,18 @@ def _models(case: Case, client: Any, callback: Any) -> list[tuple[float, Any]]:
     else:
         made = [dask.delayed(block, nout=2)(case, k) for k in range(CHUNKS)]
         n = case.rows // CHUNKS + 1
-        X = da.concatenate([da.from_delayed(part[0], (n, case.columns), case.dtype) for part in made])
+        X = da.concatenate(
+            [da.from_delayed(part[0], (n, case.columns), case.dtype) for part in made]
+        )
         y = da.concatenate([da.from_delayed(part[1], (n,), np.float64) for part in made])
         options["out_of_core"] = case.storage == "out of core"
     if case.storage == "path":
         Cs = [case.C / 10, case.C]
         return list(zip(Cs, daskglm.fit(X, y, C=Cs, **options), strict=True))
     if case.storage == "cross-validation":
-        model = daskglm.LogisticRegressionCV(Cs=[case.C / 10, case.C], cv=3, tol=case.tol, random_state=case.number)
+        model = daskglm.LogisticRegressionCV(
+            Cs=[case.C / 10, case.C], cv=3, tol=case.tol, random_state=case.number
+        )
         model.fit(X, y)
         return [(float(model.C_[0]), model)]
     model = daskglm.fit(X, y, C=case.C, callback=callback, **options)
@@ -134,23 +149,29 @@ def _models(case: Case, client: Any, callback: Any) -> list[tuple[float, Any]]:
     return [(case.C, model)]
 
 
-# ---------------------------------------------------------------------------- what is right, by NumPy alone
+# ---- what is right, by NumPy alone
 def check(X: np.ndarray, y: np.ndarray, case: Case, C: float, model: Any) -> None:
-    """Raise AssertionError unless the model has the gap that was asked for; of sdca the one that it says it reached.
+    """Raise AssertionError unless the model has the gap that was asked for; of sdca the one that it
+    says it reached.
 
-    sdca may take more rounds than there are for a set; then it says so, and its bound has to be true.
+    sdca may take more rounds than there are for a set; then it says so, and its bound has to be
+    true.
     """
     report = model.report_
     assert report.converged or case.solver == "sdca", f"{case} did not converge: {report.reason}"
     w = np.append(np.ravel(model.coef_), np.ravel(model.intercept_))
     value, best = evaluate(X, y, case.loss, C, w)[0], optimum(X, y, case.loss, C)
-    bound = case.tol if report.converged else report.relative_gap / max(1.0 - report.relative_gap, 1e-9)
+    bound = (
+        case.tol if report.converged else report.relative_gap / max(1.0 - report.relative_gap, 1e-9)
+    )
     gap = (value - best) / best
     assert gap <= 1.01 * bound + 1e-9, f"{case}: the gap is {gap:.2e}, more than {bound:.2e}"
 
 
 def optimum(X: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
-    """The least objective: Newton's method with halved steps, down to a decrement of 1e-12 of the objective."""
+    """The least objective: Newton's method with halved steps, down to a decrement of 1e-12 of the
+    objective.
+    """
     w = np.zeros(X.shape[1] + 1)
     value, gradient, hessian = evaluate(X, y, loss, C, w)
     for _ in range(200):
@@ -167,8 +188,12 @@ def optimum(X: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
     raise AssertionError("the reference did not converge")
 
 
-def evaluate(X: np.ndarray, y: np.ndarray, loss: str, C: float, w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Objective, gradient and (generalised) Hessian at w, whose last entry is the intercept, in float64."""
+def evaluate(
+    X: np.ndarray, y: np.ndarray, loss: str, C: float, w: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Objective, gradient and (generalised) Hessian at w, whose last entry is the intercept, in
+    float64.
+    """
     coef = w[:-1]
     z = X @ coef + w[-1]
     values, slopes, curvatures = {
@@ -202,7 +227,9 @@ def _smoothed_hinge(y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def fit_for_ever(address: str, number: int) -> None:
-    """What a client process that is to be killed does: a fit that waits after its second iteration."""
+    """What a client process that is to be killed does: a fit that waits after its second
+    iteration.
+    """
     import time
 
     from distributed import Client

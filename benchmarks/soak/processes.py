@@ -15,27 +15,45 @@ from typing import Any
 
 import psutil
 
-FAULTS = ("none", "none", "none", "kill", "kill client", "stop", "retire", "NaN", "one class", "callback")
+FAULTS = (
+    "none",
+    "none",
+    "none",
+    "kill",
+    "kill client",
+    "stop",
+    "retire",
+    "NaN",
+    "one class",
+    "callback",
+)
 STOPPED_SECONDS = 3.0
-CLIENT_SECONDS = 120.0  # of a client that is to be killed at most, on a machine that is busy otherwise
+CLIENT_SECONDS = (
+    120.0  # of a client that is to be killed at most, on a machine that is busy otherwise
+)
 EVENTS = "1000"  # that Dask keeps in its logs; it keeps 100,000, and until then its memory grows
 
 
 class Processes:
-    """The cluster: a scheduler, a worker `a` that is only ever stopped for a while, and a worker `b` that is killed."""
+    """The cluster: a scheduler, a worker `a` that is only ever stopped for a while, and a worker
+    `b` that is killed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {
             **os.environ,
             "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": EVENTS,
-            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",  # the tasks at work are not its cause
+            # the tasks at work are not its cause
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",
             "OMP_NUM_THREADS": "1",
         }
         self.started: dict[str, subprocess.Popen[bytes]] = {}
         where = folder / "scheduler.json"
         here = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
-        self._start("scheduler", "distributed.cli.dask_scheduler", *here, "--scheduler-file", str(where))
+        self._start(
+            "scheduler", "distributed.cli.dask_scheduler", *here, "--scheduler-file", str(where)
+        )
         while not where.exists():
             time.sleep(0.1)
         time.sleep(0.2)
@@ -52,7 +70,16 @@ class Processes:
 
     def start_worker(self, name: str) -> None:
         """Start a worker and its nanny, which starts it again when it is killed."""
-        more = ("--nthreads", "1", "--memory-limit", "2GB", "--name", name, "--dashboard-address", "127.0.0.1:0")
+        more = (
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            "2GB",
+            "--name",
+            name,
+            "--dashboard-address",
+            "127.0.0.1:0",
+        )
         scratch = ("--local-directory", str(self.folder))
         self._start(name, "distributed.cli.dask_worker", self.address, *more, *scratch)
 
@@ -105,21 +132,27 @@ class Processes:
             worker.resume()
 
     def killed_client(self, number: int) -> bool:
-        """Have another process begin a fit on this cluster, and kill it after its second iteration, or after a while.
+        """Have another process begin a fit on this cluster, and kill it after its second iteration,
+        or after a while.
 
         Returns whether the fit was under way.
         """
-        code = f"from benchmarks.soak.fits import fit_for_ever; fit_for_ever({self.address!r}, {number})"
+        call = f"fit_for_ever({self.address!r}, {number})"
+        code = f"from benchmarks.soak.fits import fit_for_ever; {call}"
         command = [sys.executable, "-c", code]
         with (
             open(self.folder / "client.log", "ab") as log,
-            subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=log) as process,
+            subprocess.Popen(
+                command, env=self.environment, stdout=subprocess.PIPE, stderr=log
+            ) as process,
         ):
             assert process.stdout is not None
             timer = threading.Timer(CLIENT_SECONDS, process.kill)
             timer.start()
             under_way = any(b"iteration 2" in line for line in process.stdout)
-            assert process.poll() in (None, -signal.SIGKILL), "the client that was to be killed ended before"
+            assert process.poll() in (None, -signal.SIGKILL), (
+                "the client that was to be killed ended before"
+            )
             process.kill()
             timer.cancel()
         return under_way

@@ -15,11 +15,14 @@ import psutil
 PROCESSES = ("client", "scheduler", "a", "b")
 MEASURES = {"rss_mb": "resident memory, MB", "threads": "threads", "fds": "file descriptors"}
 QUIET = {"tasks": "tasks on the scheduler", "sessions": "sessions on workers"}
-MORE = {"rss_mb": (10.0, 0.05), "threads": (2.0, 0.0), "fds": (5.0, 0.0)}  # absolute, and relative: what is flat
+# absolute, and relative: what is flat
+MORE = {"rss_mb": (10.0, 0.05), "threads": (2.0, 0.0), "fds": (5.0, 0.0)}
 
 
 class Recorder:
-    """Appends what the client, the scheduler and the workers take, every few seconds, to a file of JSON lines."""
+    """Appends what the client, the scheduler and the workers take, every few seconds, to a file of
+    JSON lines.
+    """
 
     def __init__(self, file: Path, running: Any, seconds: float) -> None:
         self.file, self.running, self.seconds = file, running, seconds
@@ -59,7 +62,12 @@ class Recorder:
                 return None
             with process.oneshot():
                 rss = round(process.memory_info().rss / 2**20, 1)
-                return {"pid": process.pid, "rss_mb": rss, "threads": process.num_threads(), "fds": process.num_fds()}
+                return {
+                    "pid": process.pid,
+                    "rss_mb": rss,
+                    "threads": process.num_threads(),
+                    "fds": process.num_fds(),
+                }
         except psutil.Error:
             return None
 
@@ -68,12 +76,16 @@ def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[
     """Medians over the second and the last third of the time."""
     found = [(record["t"], record[name][measure]) for record in records if name in record]
     end = max(t for t, _ in found)
-    parts = [[value for t, value in found if low <= t / end <= high] for low, high in ((1 / 3, 2 / 3), (2 / 3, 1.0))]
+    parts = [
+        [value for t, value in found if low <= t / end <= high]
+        for low, high in ((1 / 3, 2 / 3), (2 / 3, 1.0))
+    ]
     return median(parts[0]), median(parts[1])
 
 
 def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each process and measure the medians of the second and the last third, and whether the last is no more.
+    """For each process and measure the medians of the second and the last third, and whether the
+    last is no more.
 
     "a" alone of the workers lives all the time; "b" is killed and started anew.
     """
@@ -83,7 +95,9 @@ def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for measure, (absolute, relative) in MORE.items():
             before, after = thirds(samples, name, measure)
             flat = after <= before + max(absolute, relative * before)
-            rows.append({"process": name, "measure": measure, "second": before, "last": after, "flat": flat})
+            rows.append(
+                {"process": name, "measure": measure, "second": before, "last": after, "flat": flat}
+            )
     return rows
 
 
@@ -99,16 +113,34 @@ def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
     figure, axes = plt.subplots(len(MEASURES) + 1, sharex=True, figsize=(9, 11))
     for axis, (measure, label) in zip(axes, MEASURES.items(), strict=False):
         for name in PROCESSES:
-            found = [(record["t"] / 60, record[name][measure]) for record in samples if name in record]
-            axis.plot(*zip(*found, strict=True), label=f"worker {name}" if len(name) == 1 else name, linewidth=1)
+            found = [
+                (record["t"] / 60, record[name][measure]) for record in samples if name in record
+            ]
+            axis.plot(
+                *zip(*found, strict=True),
+                label=f"worker {name}" if len(name) == 1 else name,
+                linewidth=1,
+            )
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
     axes[0].legend(ncols=4, fontsize=8)
     axes[0].set_title(title, fontsize=9)
     for measure, label in QUIET.items():
-        axes[-1].plot([end["t"] / 60 for end in ends], [end[measure] for end in ends], ".", label=label, markersize=4)
+        axes[-1].plot(
+            [end["t"] / 60 for end in ends],
+            [end[measure] for end in ends],
+            ".",
+            label=label,
+            markersize=4,
+        )
     faults = [end for end in ends if end["fault"] in ("kill", "kill client", "retire", "stop")]
-    axes[-1].plot([f["t"] / 60 for f in faults], [-0.5] * len(faults), "k|", label="faults of processes", markersize=6)
+    axes[-1].plot(
+        [f["t"] / 60 for f in faults],
+        [-0.5] * len(faults),
+        "k|",
+        label="faults of processes",
+        markersize=6,
+    )
     axes[-1].set_ylabel("left after a fit")
     axes[-1].legend(fontsize=8)
     axes[-1].set_xlabel("minutes")

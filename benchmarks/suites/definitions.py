@@ -1,4 +1,6 @@
-"""What is run against what: suites of problems and contestants, and what daskglm is to reach in one of them."""
+"""What is run against what: suites of problems and contestants, and what daskglm is to reach in one
+of them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Problem:
 
     def __str__(self) -> str:
         size = "" if self.rows is None else f" {self.rows:,} rows"
-        return f"{self.data}{size} {self.loss} C={self.C:g}{' with intercept' if self.fit_intercept else ''}"
+        intercept = " with intercept" if self.fit_intercept else ""
+        return f"{self.data}{size} {self.loss} C={self.C:g}{intercept}"
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class Case:
 class Suite:
     """Defaults of a suite; the command line overrides any of them.
 
-    `tols` of None are each contestant's own; `once_above`: seconds of a first run above which it is not repeated;
-    `last_above`: seconds of a run after which the contestant is asked for no tighter tolerance; `enough`: a
-    suboptimality after which it is not either.
+    `tols` of None are each contestant's own; `once_above`: seconds of a first run above which it is
+    not repeated; `last_above`: seconds of a run after which the contestant is asked for no tighter
+    tolerance; `enough`: a suboptimality after which it is not either.
     """
 
     cases: tuple[Case, ...]
@@ -68,7 +71,9 @@ class Suite:
         fit_intercept: bool = False,
         peers: Sequence[str] = (),
     ) -> dict[Problem, tuple[str, ...]]:
-        """Problems in order, each with its contestants; `limit` replaces the rows, `peers` names contestants."""
+        """Problems in order, each with its contestants; `limit` replaces the rows, `peers` names
+        contestants.
+        """
         found = {}
         for case in self.cases:
             offered = case.contestants or self.contestants
@@ -77,14 +82,18 @@ class Suite:
                     fit_for = tuple(name for name in offered if loss in CONTESTANTS[name].losses)
                     chosen = select(peers, fit_for) if peers else fit_for
                     for C in case.Cs or self.Cs:
-                        found[Problem(case.data, rows, seed, dtype, loss, C, fit_intercept)] = chosen
+                        found[Problem(case.data, rows, seed, dtype, loss, C, fit_intercept)] = (
+                            chosen
+                        )
         return found
 
 
-# ---------------------------------------------------------------------------- what daskglm is to reach
+# ---- what daskglm is to reach
 @dataclass(frozen=True)
 class Goal:
-    """How many times as fast as the best peer daskglm-auto is to be at the tighter target, in the suite `peers`."""
+    """How many times as fast as the best peer daskglm-auto is to be at the tighter target, in the
+    suite `peers`.
+    """
 
     data: str
     C: float
@@ -103,21 +112,70 @@ GOAL_TARGETS = (1e-3, 1e-6)  # at the first: never slower than any peer
 GOAL_MEMORY = 0.15  # peak beyond the data, as a share of the data
 GOAL_AUTO = 1.3  # seconds of daskglm-auto over those of daskglm's best single solver
 
-# ---------------------------------------------------------------------------- suites
+# ---- suites
 OURS = ("daskglm-newton", "daskglm-tron", "daskglm-lbfgs")
 SINGLE = (*OURS, "daskglm-sdca")
 SKLEARN = ("sklearn-lbfgs", "sklearn-newton-cholesky", "sklearn-newton-cg")
 NARROW = (
-    *("daskglm-auto", *SINGLE, "daskglm-auto-cluster", *SKLEARN, "sklearn-liblinear", "sklearn-sag", "sklearn-saga"),
-    *("liblinear-s0", "liblinear-multicore-s0", "snapml-dual", "snapml-primal", "glum-irls", "glum-lbfgs"),
-    *("skglm-lbfgs", "dask-glm-newton", "dask-glm-lbfgs", "dask-glm-proximal_grad", "dask-glm-gradient_descent"),
-    *("dask-glm-admm", "dask-ml-newton", "dask-ml-lbfgs", "dask-ml-newton-cluster", "dask-ml-lbfgs-cluster"),
+    *(
+        "daskglm-auto",
+        *SINGLE,
+        "daskglm-auto-cluster",
+        *SKLEARN,
+        "sklearn-liblinear",
+        "sklearn-sag",
+        "sklearn-saga",
+    ),
+    *(
+        "liblinear-s0",
+        "liblinear-multicore-s0",
+        "snapml-dual",
+        "snapml-primal",
+        "glum-irls",
+        "glum-lbfgs",
+    ),
+    *(
+        "skglm-lbfgs",
+        "dask-glm-newton",
+        "dask-glm-lbfgs",
+        "dask-glm-proximal_grad",
+        "dask-glm-gradient_descent",
+    ),
+    *(
+        "dask-glm-admm",
+        "dask-ml-newton",
+        "dask-ml-lbfgs",
+        "dask-ml-newton-cluster",
+        "dask-ml-lbfgs-cluster",
+    ),
     *("h2o-irlsm", "h2o-lbfgs", "torch-lbfgs", "torch-gd", "cuml-qn"),
 )
 WIDE = (
-    *("daskglm-auto", "daskglm-tron", "daskglm-lbfgs", "daskglm-sdca", "sklearn-lbfgs", "sklearn-newton-cg"),
-    *("sklearn-liblinear", "sklearn-sag", "sklearn-saga", "liblinear-s0", "liblinear-s7", "liblinear-multicore-s0"),
-    *("snapml-dual", "snapml-primal", "glum-lbfgs", "skglm-lbfgs", "dask-glm-lbfgs", "torch-lbfgs", "torch-gd"),
+    *(
+        "daskglm-auto",
+        "daskglm-tron",
+        "daskglm-lbfgs",
+        "daskglm-sdca",
+        "sklearn-lbfgs",
+        "sklearn-newton-cg",
+    ),
+    *(
+        "sklearn-liblinear",
+        "sklearn-sag",
+        "sklearn-saga",
+        "liblinear-s0",
+        "liblinear-s7",
+        "liblinear-multicore-s0",
+    ),
+    *(
+        "snapml-dual",
+        "snapml-primal",
+        "glum-lbfgs",
+        "skglm-lbfgs",
+        "dask-glm-lbfgs",
+        "torch-lbfgs",
+        "torch-gd",
+    ),
     "cuml-qn",
 )
 EPSILON = tuple(name for name in NARROW if not name.startswith(("dask-ml", "h2o")))
@@ -134,14 +192,30 @@ SUITES = {
         (Case("higgs-like", (1_000_000,)), Case("a9a"), Case("rcv1_binary")),
         losses=("squared_hinge", "squared"),
         contestants=(
-            *("sklearn-linearsvc-dual", "sklearn-linearsvc-primal", "liblinear-s1", "liblinear-s2", "liblinear-s11"),
-            *("sklearn-ridge-auto", "sklearn-ridge-cholesky", "sklearn-ridge-lsqr", "sklearn-ridge-sparse_cg"),
+            *(
+                "sklearn-linearsvc-dual",
+                "sklearn-linearsvc-primal",
+                "liblinear-s1",
+                "liblinear-s2",
+                "liblinear-s11",
+            ),
+            *(
+                "sklearn-ridge-auto",
+                "sklearn-ridge-cholesky",
+                "sklearn-ridge-lsqr",
+                "sklearn-ridge-sparse_cg",
+            ),
             *OURS,
         ),
     ),
     "overhead": Suite(
         (Case("breast_cancer"), Case("higgs-like", (1_000, 30_000, 1_000_000))),
-        contestants=("sklearn-lbfgs", "sklearn-newton-cholesky", "daskglm-auto", "daskglm-auto-cluster"),
+        contestants=(
+            "sklearn-lbfgs",
+            "sklearn-newton-cholesky",
+            "daskglm-auto",
+            "daskglm-auto-cluster",
+        ),
         tols=(1e-6,),
         repeats=5,
     ),

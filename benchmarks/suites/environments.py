@@ -1,7 +1,8 @@
-"""Interpreters of the peers: each may have an environment of its own, made by `benchmarks/peers.sh NAME`.
+"""Interpreters of the peers: each may have an environment of its own, made by `benchmarks/peers.sh
+NAME`.
 
-Peers want versions of their own, and two of them install a module of the same name. A peer without an environment is
-looked for in the one that runs the benchmarks.
+Peers want versions of their own, and two of them install a module of the same name. A peer without
+an environment is looked for in the one that runs the benchmarks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ FOLDER = Path(os.environ.get("DASKGLM_PEERS") or Path(__file__).resolve().parent
 
 
 def interpreter(environment: str | None) -> str:
-    """The Python that runs a contestant: that of its environment where it was made, else this one."""
+    """The Python that runs a contestant: that of its environment where it was made, else this
+    one.
+    """
     if environment is None or not (FOLDER / environment / ".done").exists():
         return sys.executable
     return str(FOLDER / environment / "bin" / "python")

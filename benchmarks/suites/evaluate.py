@@ -1,7 +1,7 @@
 """The judge: objectives in float64 and a tight optimum, by NumPy alone. Imports no contestant.
 
-f(w, b) = 1/2 |w|^2 + C sum_i loss(y_i, x_i.w + b), the intercept b not penalised; loss is log(1 + exp(-yz)),
-max(0, 1 - yz)^2 or 1/2 (z - y)^2.
+f(w, b) = 1/2 |w|^2 + C sum_i loss(y_i, x_i.w + b), the intercept b not penalised; loss is log(1 +
+exp(-yz)), max(0, 1 - yz)^2 or 1/2 (z - y)^2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ SHORTEST_STEP = 1e-10
 
 
 class Reference(NamedTuple):
-    """An optimum: half the squared Newton decrement over f estimates how far f is above the true one."""
+    """An optimum: half the squared Newton decrement over f estimates how far f is above the true
+    one.
+    """
 
     objective: float
     coef: np.ndarray
@@ -30,7 +32,9 @@ class Reference(NamedTuple):
     iterations: int
 
 
-def objective(X: Any, y: np.ndarray, coef: np.ndarray, intercept: float, *, loss: str, C: float) -> float:
+def objective(
+    X: Any, y: np.ndarray, coef: np.ndarray, intercept: float, *, loss: str, C: float
+) -> float:
     """f at a contestant's coefficients, read blockwise in float64."""
     coef = np.asarray(coef, dtype=np.float64).ravel()
     return 0.5 * math.fsum(coef * coef) + C * len(y) * mean_loss(X, y, coef, intercept, loss=loss)
@@ -49,9 +53,17 @@ def suboptimality(value: float, best: float) -> float:
 
 
 def reference(
-    X: Any, y: np.ndarray, *, loss: str, C: float, fit_intercept: bool, max_iter: int = 200, dense: int = DENSE_HESSIAN
+    X: Any,
+    y: np.ndarray,
+    *,
+    loss: str,
+    C: float,
+    fit_intercept: bool,
+    max_iter: int = 200,
+    dense: int = DENSE_HESSIAN,
 ) -> Reference:
-    """Damped Newton in float64, by Cholesky of the Hessian (few columns) or conjugate gradients (many).
+    """Damped Newton in float64, by Cholesky of the Hessian (few columns) or conjugate gradients
+    (many).
 
     Raises
     ------
@@ -79,10 +91,12 @@ def reference(
             return Reference(value, w[:-1], float(w[-1]), decrement, iteration)
         if stuck:
             break
-    raise RuntimeError(f"the reference stopped at a Newton decrement of {decrement:.1e} of the objective")
+    raise RuntimeError(
+        f"the reference stopped at a Newton decrement of {decrement:.1e} of the objective"
+    )
 
 
-# ---------------------------------------------------------------------------- one pass
+# ---- one pass
 def _blocks(X: Any, y: np.ndarray) -> Iterator[tuple[Any, np.ndarray]]:
     per_row = X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
     block_rows = max(1, int(BLOCK_NUMBERS / max(per_row, 1)))
@@ -105,7 +119,8 @@ def _slopes(loss: str, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.nda
     """First and second derivatives in the margin."""
     if loss == "logistic":
         small = np.exp(-np.abs(z))
-        wrong = np.where(y * z > 0, small, 1.0) / (1.0 + small)  # sigmoid(-yz), accurate for large margins
+        # sigmoid(-yz), accurate for large margins
+        wrong = np.where(y * z > 0, small, 1.0) / (1.0 + small)
         return -y * wrong, small / (1.0 + small) ** 2
     if loss == "squared_hinge":
         active = np.maximum(0.0, 1.0 - y * z)
@@ -129,9 +144,15 @@ def _evaluate(
     return 0.5 * math.fsum(coef * coef) + C * math.fsum(sums), gradient, np.concatenate(curvatures)
 
 
-# ---------------------------------------------------------------------------- Newton's direction
+# ---- Newton's direction
 def _newton_direction(
-    X: Any, curvature: np.ndarray, gradient: np.ndarray, C: float, fit_intercept: bool, accuracy: float, dense: int
+    X: Any,
+    curvature: np.ndarray,
+    gradient: np.ndarray,
+    C: float,
+    fit_intercept: bool,
+    accuracy: float,
+    dense: int,
 ) -> np.ndarray:
     d = X.shape[1]
     if d <= dense:

@@ -21,7 +21,9 @@ def peak_mb() -> float | None:
 
 
 def reset_peaks() -> bool:
-    """Let peaks start anew, so that they are the fit's and not those of loading; False where that cannot be done."""
+    """Let peaks start anew, so that they are the fit's and not those of loading; False where that
+    cannot be done.
+    """
     try:
         for pid in _family():
             (PROC / str(pid) / "clear_refs").write_text("5")
@@ -31,13 +33,16 @@ def reset_peaks() -> bool:
 
 
 def limit(processes: int) -> float | None:
-    """Bound the address space of this process and of those to come: a Hessian of 47,000 columns is 17 GiB.
+    """Bound the address space of this process and of those to come: a Hessian of 47,000 columns is
+    17 GiB.
 
     Returns the bound in MB, None where there is none.
     """
     try:
         lines = (PROC / "meminfo").read_text().splitlines()
-        free_mb = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))
+        free_mb = next(
+            int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:")
+        )
         bound_mb = SHARE * free_mb / max(processes, 1)
         resource.setrlimit(resource.RLIMIT_AS, (int(bound_mb * 2**20), resource.RLIM_INFINITY))
     except (OSError, StopIteration, ValueError):

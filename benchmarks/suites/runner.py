@@ -1,4 +1,6 @@
-"""The parent of the runs: interleaves contestants, starts a fresh process for each, appends what comes back."""
+"""The parent of the runs: interleaves contestants, starts a fresh process for each, appends what
+comes back.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,20 @@ from benchmarks.suites.environments import interpreter
 from benchmarks.suites.evaluate import suboptimality
 
 ROOT = Path(__file__).resolve().parents[2]
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-NEVER = ("missing", "not applicable", "unavailable", "out of memory")  # not tried again on the same problem
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+# not tried again on the same problem
+NEVER = ("missing", "not applicable", "unavailable", "out of memory")
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Of all processes: threads, seconds allowed, where data and references are kept, a file whose lock each one holds.
+    """Of all processes: threads, seconds allowed, where data and references are kept, a file whose
+    lock each one holds.
 
     A lock lets several people time on one machine: whoever holds it is alone.
     """
@@ -48,8 +57,9 @@ def run_suite(
 ) -> None:
     """Run each problem's contestants: repeats outermost, contestants innermost.
 
-    A contestant that is missing, does not apply or ran out of time or memory is recorded with the reason; what is left
-    out for that, or by the suite's `once_above`, `last_above` and `enough`, is recorded too, as "skipped".
+    A contestant that is missing, does not apply or ran out of time or memory is recorded with the
+    reason; what is left out for that, or by the suite's `once_above`, `last_above` and `enough`, is
+    recorded too, as "skipped".
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     common = {"suite": name, "commit": commit()}
@@ -58,15 +68,24 @@ def run_suite(
     for problem, contestants in problems.items():
         found = child({"what": "reference", "problem": problem.fields()}, conditions, 10)
         _append(out, common | problem.fields() | {"kind": "reference"} | found)
-        say(f"{problem}: reference {found['status']} {found.get('objective', found.get('reason', ''))}")
+        say(
+            f"{problem}: reference {found['status']} "
+            f"{found.get('objective', found.get('reason', ''))}"
+        )
         best[problem] = found.get("objective", math.inf)
         if found["status"] == "unavailable":
             for contestant in contestants:
-                left_out[problem, contestant].append(Skip(math.inf, 0, f"unavailable: {found['reason']}"))
+                left_out[problem, contestant].append(
+                    Skip(math.inf, 0, f"unavailable: {found['reason']}")
+                )
     for repeat, problem, tol, contestant in _order(suite, problems):
         skips = left_out[problem, contestant]
         record = common | problem.fields() | {"kind": "run", "contestant": contestant, "tol": tol}
-        record |= {"repeat": repeat, "threads": conditions.threads, "ours": CONTESTANTS[contestant].ours}
+        record |= {
+            "repeat": repeat,
+            "threads": conditions.threads,
+            "ours": CONTESTANTS[contestant].ours,
+        }
         reasons = [skip.reason for skip in skips if tol <= skip.tol and repeat >= skip.repeat]
         if reasons:
             _append(out, record | {"status": "skipped", "reason": reasons[0]})
@@ -86,11 +105,16 @@ class Skip(NamedTuple):
     reason: str
 
 
-def _order(suite: Suite, problems: Mapping[Problem, Sequence[str]]) -> Iterator[tuple[int, Problem, float, str]]:
+def _order(
+    suite: Suite, problems: Mapping[Problem, Sequence[str]]
+) -> Iterator[tuple[int, Problem, float, str]]:
     """Repeats, problems, tolerances from loose to tight, contestants: the last changes fastest."""
     for repeat in range(suite.repeats):
         for problem, contestants in problems.items():
-            ladders = {name: suite.tols if suite.tols is not None else CONTESTANTS[name].tols for name in contestants}
+            ladders = {
+                name: suite.tols if suite.tols is not None else CONTESTANTS[name].tols
+                for name in contestants
+            }
             for level in range(max(map(len, ladders.values()), default=0)):
                 for contestant, tols in ladders.items():
                     if level < len(tols):
@@ -108,19 +132,27 @@ def _consequences(suite: Suite, record: dict[str, Any], best: float) -> list[Ski
         return []
     found = []
     if suite.once_above is not None and record["seconds"] > suite.once_above:
-        found.append(Skip(tol, repeat + 1, f"one run only, it took more than {suite.once_above:g} s"))
+        found.append(
+            Skip(tol, repeat + 1, f"one run only, it took more than {suite.once_above:g} s")
+        )
     tighter = math.nextafter(tol, 0.0)
     if suite.last_above is not None and record["seconds"] > suite.last_above:
         found.append(Skip(tighter, 0, f"a looser tolerance took more than {suite.last_above:g} s"))
     if suite.enough is not None and suboptimality(record["objective"], best) <= suite.enough:
-        found.append(Skip(tighter, 0, f"a looser tolerance gave a suboptimality below {suite.enough:g}"))
+        found.append(
+            Skip(tighter, 0, f"a looser tolerance gave a suboptimality below {suite.enough:g}")
+        )
     return found
 
 
 def child(request: dict[str, Any], conditions: Conditions, patience: float = 1) -> dict[str, Any]:
-    """What a fresh process answers, within `patience` times the seconds allowed; a crash is an answer as well."""
+    """What a fresh process answers, within `patience` times the seconds allowed; a crash is an
+    answer as well.
+    """
     environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(conditions.threads))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), environment.get("PYTHONPATH")])
+    )
     contestant = CONTESTANTS.get(request.get("contestant", ""))
     request = request | {"threads": conditions.threads, "cache": conditions.cache}
     timeout = patience * conditions.timeout
@@ -141,7 +173,10 @@ def child(request: dict[str, Any], conditions: Conditions, patience: float = 1) 
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            return {"status": "timeout", "reason": f"no answer after {timeout:g} s, loading and warm-up included"}
+            return {
+                "status": "timeout",
+                "reason": f"no answer after {timeout:g} s, loading and warm-up included",
+            }
         finally:
             _end(process)
     answers = [line for line in output.splitlines() if line.startswith("{")]
@@ -174,11 +209,18 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def commit() -> str:
-    """Commit of the repository, with a plus sign where tracked files were changed; "unknown" outside git."""
+    """Commit of the repository, with a plus sign where tracked files were changed; "unknown"
+    outside git.
+    """
     try:
         head, changes = (
-            subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-            for arguments in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+            subprocess.run(
+                ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for arguments in (
+                ["rev-parse", "--short", "HEAD"],
+                ["status", "--porcelain", "--untracked-files=no"],
+            )
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -1,7 +1,8 @@
 """What happens in the fresh process of one run: load, warm up, prepare, fit on the clock, judge.
 
-`python -m benchmarks.suites.single_run REQUEST` answers a request of the runner, a JSON object, by a line of JSON.
-It needs NumPy and SciPy beside the contestant's library, nothing else: peers have environments of their own.
+`python -m benchmarks.suites.single_run REQUEST` answers a request of the runner, a JSON object, by
+a line of JSON. It needs NumPy and SciPy beside the contestant's library, nothing else: peers have
+environments of their own.
 """
 
 from __future__ import annotations
@@ -30,8 +31,28 @@ from benchmarks.suites.environments import how_to_install
 
 WARM_UP_ROWS = 2_000
 PACKAGES = (
-    *("numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "daskglm", "liblinear-official"),
-    *("liblinear-multicore", "snapml", "glum", "tabmat", "skglm", "dask-ml", "dask-glm", "h2o", "torch", "cuml-cu13"),
+    *(
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "numba",
+        "dask",
+        "distributed",
+        "daskglm",
+        "liblinear-official",
+    ),
+    *(
+        "liblinear-multicore",
+        "snapml",
+        "glum",
+        "tabmat",
+        "skglm",
+        "dask-ml",
+        "dask-glm",
+        "h2o",
+        "torch",
+        "cuml-cu13",
+    ),
 )
 
 
@@ -46,26 +67,37 @@ def main(request: str) -> None:
         contestant = contestant._replace(options=contestant.options | asked.get("options", {}))
         record = {"contestant": asked["contestant"]}
         held_out = asked.get("held_out", 0.0)
-        record |= run(problem, contestant, asked["tol"], asked["threads"], asked["cache"], held_out=held_out)
+        record |= run(
+            problem, contestant, asked["tol"], asked["threads"], asked["cache"], held_out=held_out
+        )
     print("\n" + json.dumps(record))
 
 
 def reference(problem: Problem, cache: str | None) -> dict[str, Any]:
     """The record of the optimum, or of why there is none; kept beside the data in the cache."""
-    record: dict[str, Any] = {"kind": "reference", **problem.fields(), "source": problems.source(problem.data)}
+    record: dict[str, Any] = {
+        "kind": "reference",
+        **problem.fields(),
+        "source": problems.source(problem.data),
+    }
     kept = Path(cache or "", f"reference-{_digest(record)}.json")
     if cache and kept.exists():
         return json.loads(kept.read_text())
     start = time.perf_counter()
     try:
         X, y = _load(problem, cache, record)
-        found = evaluate.reference(X, y, loss=problem.loss, C=problem.C, fit_intercept=problem.fit_intercept)
+        found = evaluate.reference(
+            X, y, loss=problem.loss, C=problem.C, fit_intercept=problem.fit_intercept
+        )
     except problems.Unavailable as error:
         return record | {"status": "unavailable", "reason": str(error)}
     except Exception as error:
         return record | {"status": "failed", "reason": _reason(error)}
     record |= {"status": "ok", "objective": found.objective, "decrement": found.decrement}
-    record |= {"iterations": found.iterations, "seconds": time.perf_counter() - start} | surroundings()
+    record |= {
+        "iterations": found.iterations,
+        "seconds": time.perf_counter() - start,
+    } | surroundings()
     if cache:
         kept.write_text(json.dumps(record))
     return record
@@ -76,16 +108,25 @@ def _digest(record: dict[str, Any]) -> str:
 
 
 def run(
-    problem: Problem, contestant: Contestant, tol: float, threads: int, cache: str | None, *, held_out: float = 0.0
+    problem: Problem,
+    contestant: Contestant,
+    tol: float,
+    threads: int,
+    cache: str | None,
+    *,
+    held_out: float = 0.0,
 ) -> dict[str, Any]:
     """The record of one run; errors become its status and reason.
 
-    The last rows, `held_out` of them all, are not trained on; the record then has their mean loss as `test_loss`.
+    The last rows, `held_out` of them all, are not trained on; the record then has their mean loss
+    as `test_loss`.
     """
     record: dict[str, Any] = {"kind": "run", **problem.fields(), "tol": tol, "threads": threads}
     record |= {"ours": contestant.ours} | surroundings()
     try:
-        record |= {"status": "ok"} | _measure(problem, contestant, tol, threads, cache, held_out, record)
+        record |= {"status": "ok"} | _measure(
+            problem, contestant, tol, threads, cache, held_out, record
+        )
     except NotApplicable as error:
         record |= {"status": "not applicable", "reason": str(error)}
     except ImportError as error:
@@ -97,7 +138,11 @@ def run(
     except problems.Unavailable as error:
         record |= {"status": "unavailable", "reason": str(error)}
     except Exception as error:
-        record |= {"status": "failed", "reason": _reason(error), "traceback": traceback.format_exc(limit=-5)}
+        record |= {
+            "status": "failed",
+            "reason": _reason(error),
+            "traceback": traceback.format_exc(limit=-5),
+        }
     return record
 
 
@@ -121,7 +166,11 @@ def _measure(
         cut = int(len(y) * (1.0 - held_out))
         X, y, test_X, test_y = X[:cut], y[:cut], X[cut:], y[cut:]
     marks.append(time.perf_counter())
-    arguments: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "threads": threads, **contestant.options}
+    arguments: dict[str, Any] = {
+        "fit_intercept": problem.fit_intercept,
+        "threads": threads,
+        **contestant.options,
+    }
     prepare = getattr(rival, "prepare", lambda X, y, **_: (X, y))
     task = arguments | {"loss": problem.loss, "C": problem.C, "tol": tol}
     few = _few_rows(y)
@@ -144,9 +193,16 @@ def _measure(
     peak = memory.peak_mb()
     names = ("import_seconds", "load_seconds", "warm_up_seconds", "prepare_seconds")
     result = dict(zip(names, np.diff(marks).tolist(), strict=True)) | {"seconds": seconds}
-    result |= {"rss_loaded_mb": loaded, "rss_before_mb": before, "peak_rss_mb": peak, "peak_prepare_mb": converting}
+    result |= {
+        "rss_loaded_mb": loaded,
+        "rss_before_mb": before,
+        "peak_rss_mb": peak,
+        "peak_prepare_mb": converting,
+    }
     result |= {"peak_is_of_fit": was_reset} | info
-    result["warnings"] = sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0][:200]}" for w in caught})
+    result["warnings"] = sorted(
+        {f"{w.category.__name__}: {str(w.message).splitlines()[0][:200]}" for w in caught}
+    )
     result["objective"] = evaluate.objective(X, y, coef, intercept, loss=problem.loss, C=problem.C)
     result |= {"coef_norm": float(np.linalg.norm(coef)), "intercept": float(intercept)}
     if held_out:
@@ -156,11 +212,22 @@ def _measure(
 
 def _load(problem: Problem, cache: str | None, record: dict[str, Any]) -> tuple[Any, np.ndarray]:
     folder = Path(cache) if cache else None
-    X, y = problems.load(problem.data, rows=problem.rows, seed=problem.seed, dtype=problem.dtype, cache=folder)
+    X, y = problems.load(
+        problem.data, rows=problem.rows, seed=problem.seed, dtype=problem.dtype, cache=folder
+    )
     sparse = not isinstance(X, np.ndarray)
-    record |= {"n": X.shape[0], "d": X.shape[1], "nnz": int(X.nnz if sparse else X.size), "sparse": sparse}
+    record |= {
+        "n": X.shape[0],
+        "d": X.shape[1],
+        "nnz": int(X.nnz if sparse else X.size),
+        "sparse": sparse,
+    }
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes
-    record |= {"stored_dtype": str(X.dtype), "positive": float((y > 0).mean()), "data_mb": (size + y.nbytes) / 2**20}
+    record |= {
+        "stored_dtype": str(X.dtype),
+        "positive": float((y > 0).mean()),
+        "data_mb": (size + y.nbytes) / 2**20,
+    }
     record["source"] = problems.source(problem.data)
     return X, y
 
@@ -175,7 +242,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:500]}"
 
 
-# ---------------------------------------------------------------------------- the machine
+# ---- the machine
 def surroundings() -> dict[str, Any]:
     """Versions, machine, load and date."""
     versions = {"python": platform.python_version()}
@@ -184,15 +251,27 @@ def surroundings() -> dict[str, Any]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "absent"
-    machine = {"cpu": _cpu(), "cores": _cores(), "memory_gb": _total_memory_gb(), "system": platform.system()}
+    machine = {
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "memory_gb": _total_memory_gb(),
+        "system": platform.system(),
+    }
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-    return {"versions": versions, "machine": machine, "load": load, "date": datetime.now(UTC).isoformat("T", "seconds")}
+    return {
+        "versions": versions,
+        "machine": machine,
+        "load": load,
+        "date": datetime.now(UTC).isoformat("T", "seconds"),
+    }
 
 
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
 

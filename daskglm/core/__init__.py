@@ -1,1 +1,3 @@
-"""What the two sides of the package share: requests and replies, the engine protocol, outcomes, checks of arguments."""
+"""What the two sides of the package share: requests and replies, the engine protocol, outcomes,
+checks of arguments.
+"""

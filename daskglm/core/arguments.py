@@ -1,7 +1,9 @@
-"""Checks of arguments: each names the argument, the value it has and what it may be, before any work.
+"""Checks of arguments: each names the argument, the value it has and what it may be, before any
+work.
 
-Values out of range and of a wrong kind raise ValueError; what is used as something else than a value (a callback, a
-client, a path, a dict of options, where to start) raises TypeError where it is of a wrong kind.
+Values out of range and of a wrong kind raise ValueError; what is used as something else than a
+value (a callback, a client, a path, a dict of options, where to start) raises TypeError where it is
+of a wrong kind.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ def shown(value: Any) -> str:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether a value is a list, a tuple, an array with dimensions or alike: several values, no text, no dict."""
+    """Whether a value is a list, a tuple, an array with dimensions or alike: several values, no
+    text, no dict.
+    """
     if isinstance(value, np.ndarray):
         return value.ndim > 0
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__iter__")
+        and not isinstance(value, (str, bytes, Mapping))
+    )
 
 
 def is_number(value: Any) -> bool:
@@ -50,7 +58,9 @@ def is_whole(value: Any) -> bool:
 def check_flag(value: Any, name: str, *, optional: bool = False) -> None:
     """Raise ValueError unless a value is True or False, or None where that is `optional`."""
     if not isinstance(value, (bool, np.bool_)) and not (optional and value is None):
-        raise ValueError(f"{name}={shown(value)} must be True or False{', or None' if optional else ''}")
+        raise ValueError(
+            f"{name}={shown(value)} must be True or False{', or None' if optional else ''}"
+        )
 
 
 def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
@@ -60,7 +70,9 @@ def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
 
 
 def check_whole(value: Any, name: str, least: int, *, optional: bool = False) -> None:
-    """Raise ValueError unless a value is an integer of at least `least`, or None where that is `optional`."""
+    """Raise ValueError unless a value is an integer of at least `least`, or None where that is
+    `optional`.
+    """
     if not (optional and value is None) and (not is_whole(value) or value < least):
         kind = "a positive integer" if least == 1 else f"an integer not below {least}"
         raise ValueError(f"{name}={shown(value)} must be {kind}{', or None' if optional else ''}")
@@ -69,7 +81,11 @@ def check_whole(value: Any, name: str, least: int, *, optional: bool = False) ->
 def check_C(value: Any) -> None:
     """Raise ValueError unless C is a positive number, perhaps infinite."""
     if not is_number(value) or not value > 0:
-        hint = "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one" if is_sequence(value) else ""
+        hint = (
+            "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one"
+            if is_sequence(value)
+            else ""
+        )
         raise ValueError(f"C={shown(value)} must be a positive number (inf: no penalty){hint}")
 
 
@@ -80,15 +96,20 @@ def check_tol(value: Any) -> None:
 
 
 def check_class_weight(value: Any) -> None:
-    """Raise ValueError unless class_weight is None, "balanced", or a dict of finite weights not below 0."""
+    """Raise ValueError unless class_weight is None, "balanced", or a dict of finite weights not
+    below 0.
+    """
     if value is None or (isinstance(value, str) and value == "balanced"):
         return
     if not isinstance(value, Mapping):
-        raise ValueError(f"class_weight={shown(value)} must be a dict of label: weight, 'balanced' or None")
+        raise ValueError(
+            f"class_weight={shown(value)} must be a dict of label: weight, 'balanced' or None"
+        )
     for label, weight in value.items():
         if not is_number(weight) or not 0 <= weight < math.inf:
             raise ValueError(
-                f"class_weight={shown(value)}: the weight of {shown(label)} is {shown(weight)}, which is not a finite "
+                f"class_weight={shown(value)}: the weight of {shown(label)} is {shown(weight)}, "
+                "which is not a finite "
                 "number >= 0"
             )
 
@@ -99,23 +120,37 @@ def check_random_state(value: Any) -> None:
         return
     if not is_whole(value) or not 0 <= value <= LARGEST_SEED:
         raise ValueError(
-            f"random_state={shown(value)} must be an integer from 0 to {LARGEST_SEED}, a numpy.random.RandomState or "
+            f"random_state={shown(value)} must be an integer from 0 to {LARGEST_SEED}, a "
+            "numpy.random.RandomState or "
             "None"
         )
 
 
 def check_options_kind(value: Any) -> None:
     """Raise TypeError unless solver_options is a dict of names, or None."""
-    if value is not None and (not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value)):
-        raise TypeError(f"solver_options={shown(value)} must be a dict of options by name, such as {{'step': 0.1}}")
+    if value is not None and (
+        not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value)
+    ):
+        raise TypeError(
+            f"solver_options={shown(value)} must be a dict of options by name, such "
+            f"as {{'step': 0.1}}"
+        )
 
 
 def check_path(value: Any, name: str) -> None:
-    """Raise TypeError unless a value is the path of a folder, or None; ValueError where it is empty."""
-    if value is not None and not (isinstance(value, (str, os.PathLike)) or hasattr(value, "joinpath")):
-        raise TypeError(f"{name}={shown(value)} must be the path of a folder, or a URL that fsspec knows")
+    """Raise TypeError unless a value is the path of a folder, or None; ValueError where it is
+    empty.
+    """
+    if value is not None and not (
+        isinstance(value, (str, os.PathLike)) or hasattr(value, "joinpath")
+    ):
+        raise TypeError(
+            f"{name}={shown(value)} must be the path of a folder, or a URL that fsspec knows"
+        )
     if value is not None and not str(value).strip():
-        raise ValueError(f"{name}={shown(value)} is empty: it must be the path of a folder, or a URL")
+        raise ValueError(
+            f"{name}={shown(value)} is empty: it must be the path of a folder, or a URL"
+        )
 
 
 def file_path(value: Any, name: str) -> Path:
@@ -137,11 +172,14 @@ def check_callback(value: Any) -> None:
     except ValueError:  # of some functions in C nothing is known
         return
     except TypeError as error:
-        raise TypeError(f"callback={shown(value)} cannot be called with one argument ({error}): {wanted}") from error
+        raise TypeError(
+            f"callback={shown(value)} cannot be called with one argument ({error}): {wanted}"
+        ) from error
 
 
 def starting_point(given: Any) -> tuple[Any, Any] | None:
-    """Coefficients and intercept that a fit is to start from: those of a fitted estimator, or a pair; None: zero.
+    """Coefficients and intercept that a fit is to start from: those of a fitted estimator, or a
+    pair; None: zero.
 
     Raises
     ------
@@ -155,9 +193,13 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
     if hasattr(given, "coef_") and hasattr(given, "intercept_"):
         given = (given.coef_, given.intercept_)
     elif hasattr(given, "get_params"):
-        raise TypeError(f"warm_start={shown(given)} is not fitted: fit it first, or give (coef, intercept)")
+        raise TypeError(
+            f"warm_start={shown(given)} is not fitted: fit it first, or give (coef, intercept)"
+        )
     elif not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise TypeError(f"warm_start={shown(given)} must be a fitted estimator, or a pair (coef, intercept)")
+        raise TypeError(
+            f"warm_start={shown(given)} must be a fitted estimator, or a pair (coef, intercept)"
+        )
     if sp.issparse(given[0]):  # what sparsify() makes of coefficients
         given = (given[0].toarray(), given[1])
     parts = []
@@ -168,11 +210,17 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
                 raise TypeError(f"dtype {values.dtype}")
             values = values.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"warm_start has {name} {shown(part)}, which are not numbers ({error})") from error
+            raise TypeError(
+                f"warm_start has {name} {shown(part)}, which are not numbers ({error})"
+            ) from error
         if values.ndim > most or not values.size:
-            raise ValueError(f"warm_start has {name} of shape {values.shape}; they have 1 to {most} dimensions")
+            raise ValueError(
+                f"warm_start has {name} of shape {values.shape}; they have 1 to {most} dimensions"
+            )
         if not np.isfinite(values).all():
             bad = values[~np.isfinite(values)][0]
-            raise ValueError(f"warm_start has {name} that are not finite ({bad}): a fit cannot start from there")
+            raise ValueError(
+                f"warm_start has {name} that are not finite ({bad}): a fit cannot start from there"
+            )
         parts.append(values)
     return parts[0], parts[1]

@@ -1,6 +1,8 @@
-"""Requests about many problems at once: the columns of one W, each with its class, its fold and its C.
+"""Requests about many problems at once: the columns of one W, each with its class, its fold and its
+C.
 
-Like those of `messages`, they are frozen, picklable and complete, and replies are dictionaries of sums.
+Like those of `messages`, they are frozen, picklable and complete, and replies are dictionaries of
+sums.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class EvaluateMany:
-    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1 pass.
+    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1
+    pass.
 
     Parameters
     ----------
@@ -26,7 +29,8 @@ class EvaluateMany:
     gram : tuple of int
         Problems whose Gram is wanted.
     by_group : bool
-        Whether gradients and Grams come by group of rows, instead of over the rows that are trained on.
+        Whether gradients and Grams come by group of rows, instead of over the rows that are trained
+        on.
     part : tuple (every, first)
         Of the tiles of rows, visit each `every`-th beginning with number `first`.
     anchors : (Q, size) array, optional
@@ -38,10 +42,10 @@ class EvaluateMany:
     exact : bool
         Whether Grams are summed in float64, whatever the dtype of the rows.
 
-    Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out (weight of positive
-    ones predicted right, of positive ones, the same of negative ones), moments (P,), sums over all rows of (margin less
-    that of the anchor) ** `summation.MOMENT`, grams (groups or 1, Grams, size, size).
-    Of wide sparse rows there are no moments and Grams.
+    Reply: values (groups, P), gradients (groups or 1, P, size), counts (P, 4) of rows held out
+    (weight of positive ones predicted right, of positive ones, the same of negative ones), moments
+    (P,), sums over all rows of (margin less that of the anchor) ** `summation.MOMENT`, grams
+    (groups or 1, Grams, size, size). Of wide sparse rows there are no moments and Grams.
     """
 
     W: np.ndarray
@@ -59,7 +63,9 @@ class EvaluateMany:
 
 @dataclass(frozen=True)
 class WeighGroups:
-    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups, classes). 0 passes."""
+    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups,
+    classes). 0 passes.
+    """
 
     classes: tuple[Any, ...]
 
@@ -77,9 +83,10 @@ class ScoreHeldOut:
     gather : bool
         Whether the decision values themselves are wanted.
 
-    Reply: counts (folds, models, classes, classes), numbers of rows by true and predicted class, weights, the same sums
-    of row weights, and losses (folds, models), weighted sums of -log of the probability of the true class, which is
-    clipped as scikit-learn's `log_loss` does. With `gather` instead values: `GatheredRows`.
+    Reply: counts (folds, models, classes, classes), numbers of rows by true and predicted class,
+    weights, the same sums of row weights, and losses (folds, models), weighted sums of -log of the
+    probability of the true class, which is clipped as scikit-learn's `log_loss` does. With `gather`
+    instead values: `GatheredRows`.
     """
 
     W: np.ndarray
@@ -91,8 +98,9 @@ class ScoreHeldOut:
 class GatheredRows:
     """Rows that were gathered, in runs; adding joins the runs.
 
-    `runs` maps (partition, first row of a block, first row in it, fold) to classes (n,) as numbers, weights (n,) and
-    decision values (n, models, K). Its order is that of the user's data, whichever workers answered.
+    `runs` maps (partition, first row of a block, first row in it, fold) to classes (n,) as numbers,
+    weights (n,) and decision values (n, models, K). Its order is that of the user's data, whichever
+    workers answered.
     """
 
     runs: dict[tuple[int, int, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -106,7 +114,9 @@ class GatheredRows:
         return sum(array.nbytes for run in self.runs.values() for array in run)
 
     def of(self, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Classes, weights and decision values of all rows that a fold holds out, in order; at least one run."""
+        """Classes, weights and decision values of all rows that a fold holds out, in order; at
+        least one run.
+        """
         runs = [self.runs[key] for key in sorted(self.runs) if key[3] == fold]
         codes, weights, values = (np.concatenate(parts) for parts in zip(*runs, strict=True))
         return codes, weights, values

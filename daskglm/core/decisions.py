@@ -1,6 +1,7 @@
 """What decision values say: the class that is predicted, and the probabilities of all classes.
 
-Decision values are (n,) for two classes, those of the second one, or (n, classes), one class against the rest.
+Decision values are (n,) for two classes, those of the second one, or (n, classes), one class
+against the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which arrays are on a GPU, and the package of kernels for them, imported when first needed: it needs CuPy."""
+"""Which arrays are on a GPU, and the package of kernels for them, imported when first needed: it
+needs CuPy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
 
 def on_device(X: Any) -> bool:
     """Whether X is an array, matrix or frame in the memory of a GPU."""
-    return type(X).__module__.split(".")[0] in DEVICE_PACKAGES or type(X).__module__.startswith("daskglm.kernels.cuda.")
+    return type(X).__module__.split(".")[0] in DEVICE_PACKAGES or type(X).__module__.startswith(
+        "daskglm.kernels.cuda."
+    )
 
 
 def gpu() -> Any:
@@ -19,23 +23,29 @@ def gpu() -> Any:
     Raises
     ------
     RuntimeError
-        Where CuPy is not installed, or finds no driver or device: says which, and what to do. Errors of importing the
-        kernels themselves are raised as they are.
+        Where CuPy is not installed, or finds no driver or device: says which, and what to do.
+        Errors of importing the kernels themselves are raised as they are.
     """
     try:
         count = importlib.import_module("cupy").cuda.runtime.getDeviceCount()
     except ImportError as error:
         raise RuntimeError(
-            f"device='cuda' needs CuPy and the CUDA libraries ({error}): install daskglm[cuda13] or daskglm[cuda12], "
+            f"device='cuda' needs CuPy and the CUDA libraries ({error}): install daskglm[cuda13] "
+            "or daskglm[cuda12], "
             "after your driver's CUDA version"
         ) from error
-    except Exception as error:  # CuPy raises its own kinds for a missing driver and for a missing device
+    # CuPy raises its own kinds for a missing driver and for a missing device
+    except Exception as error:
         raise RuntimeError(
-            f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); check nvidia-smi, or use "
+            f"device='cuda' needs an NVIDIA driver and a GPU, and CuPy finds none ({error}); "
+            "check nvidia-smi, or use "
             "device='cpu'"
         ) from error
     if not count:
-        raise RuntimeError("device='cuda' needs a GPU and CuPy finds none; check CUDA_VISIBLE_DEVICES and nvidia-smi")
+        raise RuntimeError(
+            "device='cuda' needs a GPU and CuPy finds none; check "
+            "CUDA_VISIBLE_DEVICES and nvidia-smi"
+        )
     return importlib.import_module("daskglm.kernels.cuda")
 
 

@@ -11,9 +11,9 @@ from daskglm.core.requests import Problem, Request, Totals
 class Engine(Protocol):
     """All rows of a data set, wherever they are, as one verb.
 
-    `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the engine was made.
-    `device` is "cpu" or "cuda", `xp` the namespace (NumPy or CuPy) of vectors in requests and replies; `solves_balls`
-    tells whether `InBall` is answered.
+    `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the
+    engine was made. `device` is "cpu" or "cuda", `xp` the namespace (NumPy or CuPy) of vectors in
+    requests and replies; `solves_balls` tells whether `InBall` is answered.
     """
 
     device: str
@@ -34,7 +34,9 @@ class Engine(Protocol):
 
     @property
     def shares_memory(self) -> bool:
-        """Whether all rows are in the memory of this process, which who asks and who answers may share vectors in."""
+        """Whether all rows are in the memory of this process, which who asks and who answers may
+        share vectors in.
+        """
 
     @property
     def workers(self) -> int:

@@ -1,4 +1,6 @@
-"""What the loading pass learnt of rows: counts, norms, labels; facts of two sets of rows merge into those of both."""
+"""What the loading pass learnt of rows: counts, norms, labels; facts of two sets of rows merge into
+those of both.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from typing import Any
 class Facts:
     """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight).
 
-    `order` is a checksum of the rows in their order, where the source may give them in another (0: not computed).
-    `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are summed over a few rows, the
-    largest of all blocks; `largest_block` the most rows of a block, `longest_row` the most stored values of a row.
+    `order` is a checksum of the rows in their order, where the source may give them in another (0:
+    not computed). `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are
+    summed over a few rows, the largest of all blocks; `largest_block` the most rows of a block,
+    `longest_row` the most stored values of a row.
     """
 
     n_rows: int = 0

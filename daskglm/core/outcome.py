@@ -13,11 +13,19 @@ class Reason(enum.Enum):
     COEFFICIENTS = "the bound on the relative error of the coefficients fell to tol"
     SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
-    SMALL_CHANGE = "the coefficients changed by less than tol, relatively, from one epoch to the next"
+    SMALL_CHANGE = (
+        "the coefficients changed by less than tol, relatively, from one epoch to the next"
+    )
     ONE_SIDE = "all weight is on one side, to which every row is given"
-    SEPARABLE = "the classes are linearly separable: without a penalty there is no optimum, coefficients grow for ever"
+    SEPARABLE = (
+        "the classes are linearly separable: without a penalty there is no optimum, "
+        "coefficients grow for ever"
+    )
     NO_PROGRESS = "no step lowers the objective further in floating point"
-    STALLED = "the duality gap falls no further: columns of X have large means or very unlike scales, or tol is small"
+    STALLED = (
+        "the duality gap falls no further: columns of X have large means or very unlike scales, "
+        "or tol is small"
+    )
     MAX_ITER = "max_iter iterations were made"
     CALLBACK = "the callback asked to stop"
     NOT_FINITE = "the objective is not finite: values are too large"
@@ -26,16 +34,22 @@ class Reason(enum.Enum):
     def converged(self) -> bool:
         """Whether a stopping rule was met, as against running out of iterations or of precision."""
         return self in (
-            *(Reason.CONVERGED, Reason.SMALL_GRADIENT, Reason.SMALL_MEAN_GRADIENT, Reason.SMALL_CHANGE),
+            *(
+                Reason.CONVERGED,
+                Reason.SMALL_GRADIENT,
+                Reason.SMALL_MEAN_GRADIENT,
+                Reason.SMALL_CHANGE,
+            ),
             *(Reason.COEFFICIENTS, Reason.ONE_SIDE),
         )
 
 
 class Iteration(TypedDict):
-    """One accepted point. Counters run from the start of the solve; `step` is the norm of the change of w.
+    """One accepted point. Counters run from the start of the solve; `step` is the norm of the
+    change of w.
 
-    `estimated` marks an objective and a gap summed over margins met on the way ("sdca"), as against evaluated ones.
-    `solver` names who made the point where two solvers take turns.
+    `estimated` marks an objective and a gap summed over margins met on the way ("sdca"), as against
+    evaluated ones. `solver` names who made the point where two solvers take turns.
     """
 
     iteration: int

@@ -1,7 +1,8 @@
 """What the solver side may ask of the data side, and how partial answers add up.
 
-Requests are frozen, picklable and complete: a token names what a block may still remember, the vectors beside it
-rebuild it where it was forgotten. Replies are dictionaries of sums; `rows` counts the rows of X that were read.
+Requests are frozen, picklable and complete: a token names what a block may still remember, the
+vectors beside it rebuild it where it was forgotten. Replies are dictionaries of sums; `rows` counts
+the rows of X that were read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class CollectiveLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Folds:
-    """Which rows are trained on and held out in each fold; groups of rows have the same role in all folds.
+    """Which rows are trained on and held out in each fold; groups of rows have the same role in all
+    folds.
 
     Parameters
     ----------
@@ -32,7 +34,8 @@ class Folds:
     roles : tuple of tuples of int
         For each group and fold: 0 trained on, 1 held out, 2 neither.
     seed : int, optional
-        Rows are dealt to groups at random, class by class within each run of rows that was loaded together.
+        Rows are dealt to groups at random, class by class within each run of rows that was loaded
+        together.
     groups : (n,) array, optional
         Group of each row of data in memory, in their order, where they are not dealt.
     """
@@ -62,7 +65,8 @@ class Problem:
     class_weight : tuple of (label, float) pairs
         Factors of the row weights by label.
     centre : int, optional
-        A smoothed hinge has its proximal term around the dual variables of this state; see `losses.smoothed_hinge`.
+        A smoothed hinge has its proximal term around the dual variables of this state; see
+        `losses.smoothed_hinge`.
     folds : Folds, optional
         Divides the rows.
     fold : int, optional
@@ -79,11 +83,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][, diagonal]. 1 pass.
+    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][,
+    diagonal]. 1 pass.
 
-    Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved` is true.
-    `beside` is another token whose margins are still wanted. `exact`: the Gram is summed in float64, whatever the dtype
-    of the rows.
+    Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved`
+    is true. `beside` is another token whose margins are still wanted. `exact`: the Gram is summed
+    in float64, whatever the dtype of the rows.
     """
 
     w: np.ndarray
@@ -108,8 +113,8 @@ class HessianVector:
 class Spread:
     """How far rows lie from a centre (d,). Reply: sums, columns (d,) and moment. 1 pass.
 
-    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `summation.MOMENT`, and `moment` of
-    (|x - centre| / scale) ** `summation.MOMENT`. Only for rows in host memory.
+    `sums` are those of the columns, `columns` of their (|x_j| / scale) ** `summation.MOMENT`, and
+    `moment` of (|x - centre| / scale) ** `summation.MOMENT`. Only for rows in host memory.
     """
 
     centre: np.ndarray
@@ -118,12 +123,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class InBall:
-    """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the rows' device.
+    """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the
+    rows' device.
 
-    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric` is the diagonal of
-    M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields of `linear.BallStep`, of several
-    devices by the first. 1 pass per product. Only for engines with `solves_balls`; raises CollectiveLost where devices
-    that solve it together do not end.
+    The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric`
+    is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
+    of `linear.BallStep`, of several devices by the first. 1 pass per product. Only for engines with
+    `solves_balls`; raises CollectiveLost where devices that solve it together do not end.
     """
 
     at: tuple[int, np.ndarray]
@@ -138,8 +144,8 @@ class InBall:
 class OnHull:
     """Loss on affine combinations of evaluated points and the constant margin. 0 passes.
 
-    `coefficients` (m, k + 1): row m asks for the margins sum_j c_j z_j + c_k. Reply: values (m,), slopes (m, k + 1)
-    and hessians (m, k + 1, k + 1), derivatives in the coefficients.
+    `coefficients` (m, k + 1): row m asks for the margins sum_j c_j z_j + c_k. Reply: values (m,),
+    slopes (m, k + 1) and hessians (m, k + 1, k + 1), derivatives in the coefficients.
     """
 
     points: tuple[tuple[int, np.ndarray], ...]
@@ -150,16 +156,18 @@ class OnHull:
 class Committed:
     """Names a state of all dual variables and carries what rebuilds it.
 
-    Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last round) + c2 (previous
-    step), `commit` being (c1, c2); blocks already there stay; all others start again from alpha = -slope(y, X w + b),
-    or where w is None, or not to be trusted, from zero.
+    Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last
+    round) + c2 (previous step), `commit` being (c1, c2); blocks already there stay; all others
+    start again from alpha = -slope(y, X w + b), or where w is None, or not to be trusted, from
+    zero.
 
     Parameters
     ----------
     C : float
         Weight of the losses.
     bias, offset : float
-        Value of the constant feature that stands for the intercept (0: none), and what is added to margins besides.
+        Value of the constant feature that stands for the intercept (0: none), and what is added to
+        margins besides.
     keep : bool
         Whether this step is kept, to be searched along after the next round.
     trust : bool
@@ -187,9 +195,11 @@ class Plan:
     Parameters
     ----------
     partitioning : {"dynamic", "static", "wild"}
-        Whether buckets are dealt anew to threads at each epoch, once for all, or share one vector without locks.
+        Whether buckets are dealt anew to threads at each epoch, once for all, or share one vector
+        without locks.
     partitions : int, optional
-        Parts, each with a replica of the shared vector, into which the rows of a group are dealt; default: threads.
+        Parts, each with a replica of the shared vector, into which the rows of a group are dealt;
+        default: threads.
     nodes : int, optional
         Groups of threads, each with rows of its own; default: NUMA nodes.
     threads : int, optional
@@ -215,11 +225,11 @@ class Plan:
 class DualRound:
     """Local epochs of dual coordinate ascent from the shared vector v (d + 1,). 1 pass per epoch.
 
-    `seed` is that of the fit and the number of the round. `outer` is the sigma' of CoCoA among groups of threads,
-    `inner` that among the partitions of a group. Reply:
-    own = X' C alpha at the committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
-    groups' |change|^2; inner (2,), see `local_epochs.Run`; and without C: before and after, the conjugates of both
-    states, loss and gap, summed over the margins met on the way.
+    `seed` is that of the fit and the number of the round. `outer` is the sigma' of CoCoA among
+    groups of threads, `inner` that among the partitions of a group. Reply: own = X' C alpha at the
+    committed state and change = X' C (alpha' - alpha), both (d + 1,); squares, the sum of the
+    groups' |change|^2; inner (2,), see `local_epochs.Run`; and without C: before and after, the
+    conjugates of both states, loss and gap, summed over the margins met on the way.
     """
 
     state: Committed
@@ -243,10 +253,12 @@ class DualLine:
 
 @dataclass(frozen=True)
 class DualTotals:
-    """What certifies the committed state, and margins X v, without intercept, left under `token`. 1 pass.
+    """What certifies the committed state, and margins X v, without intercept, left under `token`. 1
+    pass.
 
-    Reply: own = X' C alpha (d + 1,), read from the rows where `anew`, else as its changes have added up; and by
-    `side`: None nothing; True the part of the rows with y > 0; False X' C (last entry: the sum of C s a, or of C s).
+    Reply: own = X' C alpha (d + 1,), read from the rows where `anew`, else as its changes have
+    added up; and by `side`: None nothing; True the part of the rows with y > 0; False X' C (last
+    entry: the sum of C s a, or of C s).
     """
 
     state: Committed
@@ -258,7 +270,9 @@ class DualTotals:
 
 @dataclass(frozen=True)
 class DualValue:
-    """Conjugates with the variables of positive and negative rows scaled, or all shifted (regression). 0 passes."""
+    """Conjugates with the variables of positive and negative rows scaled, or all shifted
+    (regression). 0 passes.
+    """
 
     state: Committed
     positive: float = 1.0
@@ -268,7 +282,9 @@ class DualValue:
 
 @dataclass(frozen=True)
 class DualShape:
-    """How a plan divides the rows. Reply: groups and partitions, counted over all workers. 0 passes."""
+    """How a plan divides the rows. Reply: groups and partitions, counted over all workers. 0
+    passes.
+    """
 
     plan: Plan
 
@@ -283,7 +299,9 @@ class DualSave:
 
 @dataclass(frozen=True)
 class DualLoad:
-    """Read the dual variables that are to be the committed state. Reply: own = X' C alpha (d + 1,). 1 pass."""
+    """Read the dual variables that are to be the committed state. Reply: own = X' C alpha (d + 1,).
+    1 pass.
+    """
 
     state: Committed
     folder: str
@@ -291,10 +309,12 @@ class DualLoad:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Another request, asked of a random part of the rows: `fraction` of each block, the same rows for one seed.
+    """Another request, asked of a random part of the rows: `fraction` of each block, the same rows
+    for one seed.
 
-    Rows are drawn evenly over each block, one at random of every 1 / fraction, so that sorted data are met at all
-    their places. Reply: that of the request, for these rows. `fraction` passes for one pass.
+    Rows are drawn evenly over each block, one at random of every 1 / fraction, so that sorted data
+    are met at all their places. Reply: that of the request, for these rows. `fraction` passes for
+    one pass.
     """
 
     request: Evaluate | HessianVector | OnHull
@@ -307,7 +327,9 @@ Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRe
 
 
 def add(parts: list[Totals]) -> Totals:
-    """Sum replies key by key, in the order given: the same order gives the same bits. Some may lack a key."""
+    """Sum replies key by key, in the order given: the same order gives the same bits. Some may lack
+    a key.
+    """
     if len(parts) == 1:
         return parts[0]
     keys = dict.fromkeys(key for part in parts for key in part)
@@ -316,4 +338,6 @@ def add(parts: list[Totals]) -> Totals:
 
 def size_of(totals: Totals) -> int:
     """Bytes of the arrays in a reply."""
-    return sum(value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows)))
+    return sum(
+        value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows))
+    )

@@ -1,8 +1,10 @@
-"""Parts of y and of weights that belong to the partitions of a lazy X: cut at the same rows, and from one graph.
+"""Parts of y and of weights that belong to the partitions of a lazy X: cut at the same rows, and
+from one graph.
 
-Collections that are computed apart may be cut differently (dask fuses pieces of Parquet files by the columns that are
-read) or ordered differently (a shuffle puts rows in the order in which they come). So each partition of X, y and
-weights is one task of one expression, which dask optimises as a whole. Runs on the client; `unbundle` on workers.
+Collections that are computed apart may be cut differently (dask fuses pieces of Parquet files by
+the columns that are read) or ordered differently (a shuffle puts rows in the order in which they
+come). So each partition of X, y and weights is one task of one expression, which dask optimises as
+a whole. Runs on the client; `unbundle` on workers.
 """
 
 from __future__ import annotations
@@ -18,12 +20,17 @@ from daskglm.core.device import on_device, to_host
 
 logger = logging.getLogger("daskglm")
 
-ANY_ORDER = ("barrier-", "shuffle-barrier-")  # names of tasks of shuffles that put rows in the order in which they come
+# names of tasks of shuffles that put rows in the order in which they come
+ANY_ORDER = ("barrier-", "shuffle-barrier-")
 
 
 def is_delayed(value: Any) -> bool:
     """Whether this is a dask Delayed."""
-    return hasattr(value, "__dask_graph__") and type(value).__name__ in ("Delayed", "DelayedLeaf", "DelayedAttr")
+    return hasattr(value, "__dask_graph__") and type(value).__name__ in (
+        "Delayed",
+        "DelayedLeaf",
+        "DelayedAttr",
+    )
 
 
 def is_frame(values: Any) -> bool:
@@ -34,11 +41,15 @@ def is_frame(values: Any) -> bool:
 def same_length(given: int, wanted: int, name: str) -> None:
     """Raise ValueError where y or weights are not as long as X."""
     if given != wanted:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: X {wanted}, {name} {given}")
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: X "
+            f"{wanted}, {name} {given}"
+        )
 
 
 def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
-    """For each partition of X a delayed dict of its rows, as "X", and of those of y and weights, by name.
+    """For each partition of X a delayed dict of its rows, as "X", and of those of y and weights, by
+    name.
 
     Parameters
     ----------
@@ -58,9 +69,13 @@ def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
             _same_divisions(values, X, name)
         parts, of_kind = _frames(X, of_kind), {}
     else:
-        same = {name: values for name, values in of_kind.items() if values.npartitions == X.npartitions}
+        same = {
+            name: values for name, values in of_kind.items() if values.npartitions == X.npartitions
+        }
         of_kind = {name: values for name, values in of_kind.items() if name not in same}
-        check_shuffles({"X": X.dask, **{name: values.dask for name, values in beside.items() if name in same}})
+        check_shuffles(
+            {"X": X.dask, **{name: values.dask for name, values in beside.items() if name in same}}
+        )
         parts = _arrays(X, same)
     if apart := {**of_kind, **others}:
         parts = _with_parts_apart(parts, apart)
@@ -116,10 +131,14 @@ def _bundle_of_blocks(X: Any, *others: Any, names: Sequence[str]) -> dict[str, A
 
 
 def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights (None: not there) of a partition; raises ValueError where the indexes of frames differ."""
+    """X, y and weights (None: not there) of a partition; raises ValueError where the indexes of
+    frames differ.
+    """
     X = parts["X"]
     for name, values in parts.items():
-        frames = hasattr(X, "iloc") and hasattr(values, "iloc") and on_device(X) == on_device(values)
+        frames = (
+            hasattr(X, "iloc") and hasattr(values, "iloc") and on_device(X) == on_device(values)
+        )
         if name != "X" and frames and len(values) == len(X):
             _same_index(X.index, values.index, name, place)
     return X, parts.get("y"), parts.get("sample_weight")
@@ -130,41 +149,51 @@ def _same_index(rows: Any, index: Any, name: str, place: Any) -> None:
         return
     at = next(i for i in range(len(rows)) if not rows[i : i + 1].equals(index[i : i + 1]))
     raise ValueError(
-        f"the index of {name} is not that of X: {place.row(at)} is {rows[at]!r} in X and {index[at]!r} in {name}. Take "
+        f"the index of {name} is not that of X: {place.row(at)} is {rows[at]!r} in X and "
+        f"{index[at]!r} in {name}. Take "
         "both from one dataframe, or bring them together (join, or set_index on both) before fit"
     )
 
 
-# ---------------------------------------------------------------------------- checks before anything is computed
+# ---- checks before anything is computed
 def _same_divisions(values: Any, X: Any, name: str) -> None:
     if values.npartitions != X.npartitions:
         raise ValueError(
-            f"X has {X.npartitions} partitions but {name} has {values.npartitions}: repartition one like the other"
+            f"X has {X.npartitions} partitions but {name} has {values.npartitions}: repartition "
+            "one like the other"
         )
     known = values.known_divisions and X.known_divisions
     if known and tuple(values.divisions) != tuple(X.divisions):
-        raise ValueError(f"X and {name} have different divisions ({X.divisions} and {values.divisions})")
+        raise ValueError(
+            f"X and {name} have different divisions ({X.divisions} and {values.divisions})"
+        )
 
 
 def check_shuffles(graphs: dict[str, Any]) -> None:
-    """Raise ValueError where X and y or weights each make a shuffle of their own, which gives rows in other orders."""
+    """Raise ValueError where X and y or weights each make a shuffle of their own, which gives rows
+    in other orders.
+    """
     found = {name: shuffles(graph) for name, graph in graphs.items()}
     for name, names in found.items():
         if found["X"] and names and names != found["X"]:
             raise ValueError(
-                f"X and {name} come from shuffled dataframes (shuffle, set_index, merge), and each would be shuffled "
-                f"by itself, with rows in another order: give the dataframe and its column (fit(frame[features], "
+                f"X and {name} come from shuffled dataframes (shuffle, set_index, merge), and "
+                "each would be shuffled "
+                "by itself, with rows in another order: give the dataframe and its column "
+                "(fit(frame[features], "
                 f"frame[{name!r}])), or persist the dataframe before taking X and {name} from it"
             )
 
 
 def shuffles(graph: Iterable[Any]) -> set[str]:
-    """Names of the tasks of a graph that put rows in the order in which they come: another one every time."""
+    """Names of the tasks of a graph that put rows in the order in which they come: another one
+    every time.
+    """
     names = (key[0] if isinstance(key, tuple) else key for key in graph)
     return {name for name in names if isinstance(name, str) and name.startswith(ANY_ORDER)}
 
 
-# ---------------------------------------------------------------------------- what cannot be one expression with X
+# ---- what cannot be one expression with X
 def _with_parts_apart(parts: list[Any], apart: dict[str, Any]) -> list[Any]:
     """Add to bundles the parts of collections of another kind, or cut at other rows."""
     import dask
@@ -176,7 +205,8 @@ def _with_parts_apart(parts: list[Any], apart: dict[str, Any]) -> list[Any]:
             runs[name] = _recut(runs[name], parts, name)
     join = dask.delayed(_joined)
     return [
-        join(part, dict(zip(runs, values, strict=True))) for part, *values in zip(parts, *runs.values(), strict=True)
+        join(part, dict(zip(runs, values, strict=True)))
+        for part, *values in zip(parts, *runs.values(), strict=True)
     ]
 
 
@@ -189,10 +219,17 @@ def _joined(part: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recut(runs: list[Any], parts: list[Any], name: str) -> list[Any]:
-    """Cut runs at the rows where the partitions are cut. Cost: reads both once, for their lengths."""
+    """Cut runs at the rows where the partitions are cut. Cost: reads both once, for their
+    lengths.
+    """
     import dask
 
-    logger.info("X has %d partitions and %s %d: both are read for their lengths", len(parts), name, len(runs))
+    logger.info(
+        "X has %d partitions and %s %d: both are read for their lengths",
+        len(parts),
+        name,
+        len(runs),
+    )
     count = dask.delayed(_length)
     lengths = dask.compute(*(count(part, "X") for part in parts), *(count(run) for run in runs))
     wanted, given = np.cumsum([0, *lengths[: len(parts)]]), np.cumsum([0, *lengths[len(parts) :]])

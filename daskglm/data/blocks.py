@@ -1,7 +1,8 @@
 """Blocks of rows as the kernels want them, made and checked in the pass that loads the data.
 
-`to_block` is the one door from what a partition may hold (NumPy, SciPy, pandas) to a `Block`; whatever is wrong with
-the data is found here and reported with its place. Runs on workers, or in process.
+`to_block` is the one door from what a partition may hold (NumPy, SciPy, pandas) to a `Block`;
+whatever is wrong with the data is found here and reported with its place. Runs on workers, or in
+process.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_number
 from daskglm.kernels import Pattern, for_rows
 
 COUNTED_AT_ONCE = 1 << 16
-LARGEST_FLOAT32 = 1e15  # float32 rows with larger norms are kept as float64: their squares near float32's range
+# float32 rows with larger norms are kept as float64: their squares near float32's range
+LARGEST_FLOAT32 = 1e15
 
 
 class Block(NamedTuple):
-    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them (regression: y).
+    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them
+    (regression: y).
 
-    `spans` tell which rows of the user's data these are: see `chunks`. A sample has those of the block that it was
-    `drawn` from, and here that block and which of its rows they are. `moved` has y and weight on the device that X was
-    moved to.
+    `spans` tell which rows of the user's data these are: see `chunks`. A sample has those of the
+    block that it was `drawn` from, and here that block and which of its rows they are. `moved` has
+    y and weight on the device that X was moved to.
     """
 
     X: Any
@@ -51,8 +54,8 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     Parameters
     ----------
     X : (n, d) NumPy or CuPy array, SciPy or CuPy sparse matrix, or pandas or cuDF DataFrame
-        What is on a GPU stays there. float32 and float64 are kept, other numbers become floats; arrays become C
-        ordered, sparse ones canonical CSR.
+        What is on a GPU stays there. float32 and float64 are kept, other numbers become floats;
+        arrays become C ordered, sparse ones canonical CSR.
     y, weight : (n,) array_like
         Labels or targets; row weights (None: ones).
     place : Place
@@ -63,7 +66,8 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     Raises
     ------
     ValueError
-        For NaN, infinite or non-numeric values, negative weights, or lengths that differ, with the place.
+        For NaN, infinite or non-numeric values, negative weights, or lengths that differ, with the
+        place.
     """
     rows = float_rows(X, place)
     n, d = rows.shape
@@ -98,7 +102,8 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
 
 
 def with_order(block: Block) -> Block:
-    """The block with a checksum of its rows in their order: a shuffle that is made again gives them in another.
+    """The block with a checksum of its rows in their order: a shuffle that is made again gives them
+    in another.
 
     Cost: reads the rows once, at 1.7 to 3.6 GB/s of a core (2 cores of an x86 server, 2026-11).
     """
@@ -152,7 +157,7 @@ def kind(block: Block) -> tuple[Any, ...]:
     return block.facts.sparse, block.X.dtype, index, block.weight is None, block.labels
 
 
-# ---------------------------------------------------------------------------- X
+# ---- X
 def float_rows(X: Any, place: Place) -> Any:
     """Rows as C ordered float arrays or canonical CSR, on the device where X is."""
     X = plain(X)
@@ -164,14 +169,18 @@ def float_rows(X: Any, place: Place) -> Any:
     xp = gpu().xp if on_device(X) else np
     X = xp.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
+        raise ValueError(
+            f"{place}X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)"
+        )
     if X.dtype.kind in "OUST":
         return np.ascontiguousarray(numbers(X, place))
     return xp.ascontiguousarray(as_float(X, f"{place}X"))
 
 
 def _norms(rows: Any, place: Place) -> tuple[float, float]:
-    """Largest row norm and the sum of the squared ones; the same sweep tells whether all values are finite."""
+    """Largest row norm and the sum of the squared ones; the same sweep tells whether all values are
+    finite.
+    """
     kernels, raw = for_rows(rows)
     largest, total = kernels.squared_norms(raw, 0, rows.shape[0])
     if np.isfinite(total):
@@ -181,29 +190,40 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
         values = part.data if sp.issparse(part) else part
         if not np.isfinite(values).all():
             at = np.argwhere(~np.isfinite(values))[0]
-            i, j = (_sparse_place(part, int(at[0]))) if sp.issparse(part) else (int(at[0]), int(at[1]))
+            i, j = (
+                (_sparse_place(part, int(at[0]))) if sp.issparse(part) else (int(at[0]), int(at[1]))
+            )
             kind = "NaN" if np.isnan(values[tuple(at)]) else "infinity (inf)"
             where = f"{place.row(lo + i)}, {place.column(j)}"
             raise ValueError(f"X contains {kind}: {where}. Drop or impute before fit")
-    raise ValueError(f"{place}X has values whose squares overflow float64 (above 1e154 in size); rescale before fit")
+    raise ValueError(
+        f"{place}X has values whose squares overflow float64 (above 1e154 in size); "
+        "rescale before fit"
+    )
 
 
 def _sparse_place(part: Any, at: int) -> tuple[int, int]:
     return int(np.searchsorted(part.indptr, at, side="right") - 1), int(part.indices[at])
 
 
-# ---------------------------------------------------------------------------- y and weights
+# ---- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     values = plain(values)
     refuse_masked(values, name, place)
-    values = to_host(values) if on_device(values) or not hasattr(values, "to_numpy") else values.to_numpy()
+    values = (
+        to_host(values)
+        if on_device(values) or not hasattr(values, "to_numpy")
+        else values.to_numpy()
+    )
     values = np.asarray(values)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
         raise ValueError(f"{place}{name} should be a 1d array, got shape {values.shape}")
     if len(values) != n:
-        raise ValueError(f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows")
+        raise ValueError(
+            f"{place}X has {n} rows but {name} has {len(values)}: they must be cut at the same rows"
+        )
     return values
 
 
@@ -225,13 +245,17 @@ def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
 def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
     """The sorted labels of a block and the index of each row's label among them.
 
-    Raises ValueError for labels that are no classes, with the place of the first that is missing or infinite.
+    Raises ValueError for labels that are no classes, with the place of the first that is missing or
+    infinite.
     """
     if y.dtype.kind in "fiub" and len(y):
         low, high = y.min(), y.max()
-        if low == high or ((y == low) | (y == high)).all():  # two classes, without hashing or sorting the rows
+        # two classes, without hashing or sorting the rows
+        if low == high or ((y == low) | (y == high)).all():
             _check_label(y, low, high, place)
-            return ((low,) if low == high else (low, high)), (y == high).astype(np.int8) * np.int8(low != high)
+            return ((low,) if low == high else (low, high)), (y == high).astype(np.int8) * np.int8(
+                low != high
+            )
     if y.dtype.kind == "c":
         refuse_no_numbers(y.dtype, f"{place}y")
     import pandas as pd
@@ -245,13 +269,16 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
         _check_label(y, labels.min(initial=0.0), labels.max(initial=0.0), place)
         if (labels != np.floor(labels)).any():
             raise ValueError(
-                f"Unknown label type: continuous. {place}y has {len(labels)} different values, not all whole numbers; "
+                f"Unknown label type: continuous. {place}y has {len(labels)} different values, "
+                "not all whole numbers; "
                 "a classifier wants labels of classes"
             )
     try:
         order = np.argsort(labels, kind="stable")
     except TypeError as error:
-        raise ValueError(f"{place}y has labels of different kinds, which cannot be ordered: {error}") from error
+        raise ValueError(
+            f"{place}y has labels of different kinds, which cannot be ordered: {error}"
+        ) from error
     index = np.int8 if len(order) <= np.iinfo(np.int8).max else np.int32
     position = np.empty(len(order), index)
     position[order] = np.arange(len(order), dtype=index)

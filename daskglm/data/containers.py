@@ -1,6 +1,8 @@
-"""Containers of other libraries, as those that the rest of the package knows: their own conversion, nothing else.
+"""Containers of other libraries, as those that the rest of the package knows: their own conversion,
+nothing else.
 
-Polars and pyarrow tables become pandas, xarray what it wraps, pydata/sparse SciPy's CSR, futures delayed objects.
+Polars and pyarrow tables become pandas, xarray what it wraps, pydata/sparse SciPy's CSR, futures
+delayed objects.
 """
 
 from __future__ import annotations
@@ -10,7 +12,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-KNOWN = ("builtins", "numpy", "scipy", "pandas", "dask", "cupy", "cupyx", "cudf", "dask_cudf", "distributed")
+KNOWN = (
+    "builtins",
+    "numpy",
+    "scipy",
+    "pandas",
+    "dask",
+    "cupy",
+    "cupyx",
+    "cudf",
+    "dask_cudf",
+    "distributed",
+)
 
 
 def plain(values: Any) -> Any:
@@ -27,7 +40,9 @@ def plain(values: Any) -> Any:
         For `np.matrix` and for lazy frames of Polars.
     """
     if isinstance(values, np.matrix):
-        raise TypeError("np.matrix is not supported. Please convert to a numpy array with np.asarray")
+        raise TypeError(
+            "np.matrix is not supported. Please convert to a numpy array with np.asarray"
+        )
     if isinstance(values, (list, tuple)):
         return _delayed(values)
     library = type(values).__module__.split(".")[0]
@@ -69,6 +84,7 @@ def _pandas(values: Any) -> Any:
     known = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(known, nw.LazyFrame):
         raise TypeError(
-            f"a {type(values).__module__}.{type(values).__name__} has no values yet: call its collect() first"
+            f"a {type(values).__module__}.{type(values).__name__} has no values yet: call its "
+            "collect() first"
         )
     return known.to_pandas() if isinstance(known, (nw.DataFrame, nw.Series)) else values

@@ -1,4 +1,6 @@
-"""Columns of a frame as one array of floats, converted as scikit-learn does, with names in errors."""
+"""Columns of a frame as one array of floats, converted as scikit-learn does, with names in
+errors.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +13,33 @@ from daskglm.data.values import Place, as_float, refuse_no_numbers
 
 
 def frame_rows(frame: Any, place: Place) -> Any:
-    """Rows of a pandas or cuDF frame as a C ordered array of floats, on the device where the frame is.
+    """Rows of a pandas or cuDF frame as a C ordered array of floats, on the device where the frame
+    is.
 
-    Columns of objects, strings and categories are converted where they hold numbers, as `np.asarray` does.
+    Columns of objects, strings and categories are converted where they hold numbers, as
+    `np.asarray` does.
 
     Raises
     ------
     ValueError
-        For the first value that is missing or no number, with its row and column, and for dates and complex numbers.
+        For the first value that is missing or no number, with its row and column, and for dates and
+        complex numbers.
     """
     kinds = [getattr(dtype, "kind", "O") for dtype in frame.dtypes]
     for name, dtype, kind in zip(frame.columns, frame.dtypes, kinds, strict=True):
         if kind not in "fiub":
             refuse_no_numbers(dtype, f"{place}column {name!r}")
     if on_device(frame):  # cuDF; missing values become NaN, which the check of values reports
-        exact = all(dtype == np.float32 or (dtype.kind in "biu" and dtype.itemsize <= 2) for dtype in frame.dtypes)
+        exact = all(
+            dtype == np.float32 or (dtype.kind in "biu" and dtype.itemsize <= 2)
+            for dtype in frame.dtypes
+        )
         floats = frame.astype(np.float32 if exact else np.float64)
         return gpu().xp.ascontiguousarray(floats.to_cupy(na_value=np.nan))
     if any(kind not in "fiub" for kind in kinds):
         return _converted(frame, kinds, place)
-    if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):  # nullable columns: missing becomes NaN
+    # nullable columns: missing becomes NaN
+    if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
 
@@ -46,7 +55,8 @@ def _converted(frame: Any, kinds: list[str], place: Place) -> np.ndarray:
         if missing.any():
             i = int(np.argmax(missing))
             raise ValueError(
-                f"X contains NaN ({values[i]!r} is a missing value): {place.row(i)}, column {frame.columns[j]!r}. Drop "
+                f"X contains NaN ({values[i]!r} is a missing value): {place.row(i)}, column "
+                f"{frame.columns[j]!r}. Drop "
                 "or impute before fit"
             )
         rows[:, j] = numbers(values, place, column=f", column {frame.columns[j]!r}")
@@ -68,8 +78,11 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
             try:
                 np.asarray(values[at]).astype(np.float64)
             except (TypeError, ValueError) as error:
-                where = place.row(at[0]) + (f", {place.column(at[1])}" if column is None else column)
+                where = place.row(at[0]) + (
+                    f", {place.column(at[1])}" if column is None else column
+                )
                 raise type(error)(
-                    f"X has values that are not numbers ({error}): {where} is {values[at]!r}; encode it before fit"
+                    f"X has values that are not numbers ({error}): {where} is {values[at]!r}; "
+                    "encode it before fit"
                 ) from error
         raise

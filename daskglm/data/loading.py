@@ -1,6 +1,8 @@
-"""Whether data fit into memory: what they take, by their shape or by the partitions that have been read, and what is.
+"""Whether data fit into memory: what they take, by their shape or by the partitions that have been
+read, and what is.
 
-Nothing is refused that is merely tight: only data of which it is clear that they cannot be there all at once.
+Nothing is refused that is merely tight: only data of which it is clear that they cannot be there
+all at once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ def sample_of(partitions: int) -> int:
     return max(LEAST, partitions // SAMPLE)
 
 
-def check_room(needed: float, there: int, whose: str, *, taken: int = 0, read: tuple[int, int] | None = None) -> None:
+def check_room(
+    needed: float, there: int, whose: str, *, taken: int = 0, read: tuple[int, int] | None = None
+) -> None:
     """Raise MemoryError where data are larger than memory.
 
     Parameters
@@ -43,8 +47,10 @@ def check_room(needed: float, there: int, whose: str, *, taken: int = 0, read: t
     how = "" if read is None else f" (estimated from {read[0]} of {read[1]} partitions)"
     left = f", of which {_gib(taken)} are in use" if taken else ""
     raise MemoryError(
-        f"the data need {_gib(BESIDE * needed)} of memory{how}: {_gib(needed)} of rows, and a tenth beside them; "
-        f"{whose} {_gib(there)}{left}. Take more or larger workers, or float32 rows, or out_of_core=True to read "
+        f"the data need {_gib(BESIDE * needed)} of memory{how}: {_gib(needed)} of rows, and a "
+        "tenth beside them; "
+        f"{whose} {_gib(there)}{left}. Take more or larger workers, or float32 rows, or "
+        "out_of_core=True to read "
         "them at every pass"
     )
 

@@ -1,6 +1,8 @@
-"""Arrays in .npz files that anybody may have made: every header is checked before the numbers behind it are read.
+"""Arrays in .npz files that anybody may have made: every header is checked before the numbers
+behind it are read.
 
-Arrays are stored, not compressed. So reading takes about as much memory as the file has bytes, whatever it declares.
+Arrays are stored, not compressed. So reading takes about as much memory as the file has bytes,
+whatever it declares.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ def read(
     source : path or bytes
         A file, or its content.
     check : callable
-        Gets what the file says of its arrays before their numbers are read; raises ValueError for what is not wanted.
+        Gets what the file says of its arrays before their numbers are read; raises ValueError for
+        what is not wanted.
 
     Raises
     ------
     ValueError
-        Where it is no such file, holds other than numbers, is compressed or cut short, or `check` says so.
+        Where it is no such file, holds other than numbers, is compressed or cut short, or `check`
+        says so.
     """
     whole = len(source) if isinstance(source, bytes) else source.stat().st_size
     try:
@@ -57,12 +61,21 @@ def read(
             headers = {name: _header(held, info) for name, info in members.items()}
             check(headers)
             return {name: _view(held.read(info), headers[name]) for name, info in members.items()}
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, SyntaxError) as error:
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+        SyntaxError,
+    ) as error:
         raise ValueError(f"it is no whole .npz file ({error})") from error
 
 
 def array(content: bytes) -> np.ndarray:
-    """The array in the content of an .npy file; raises ValueError where it is none of numbers, or not whole."""
+    """The array in the content of an .npy file; raises ValueError where it is none of numbers, or
+    not whole.
+    """
     held = io.BytesIO(content)
     header = _parse(held, len(content), "it")
     return _view(content, header)
@@ -77,7 +90,9 @@ def _members(held: zipfile.ZipFile, whole: int) -> dict[str, zipfile.ZipInfo]:
         raise ValueError("it has files that are no arrays, or several of one name")
     for name, info in members.items():
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ValueError(f"array {name!r} is compressed or encrypted, which those of daskglm are not")
+            raise ValueError(
+                f"array {name!r} is compressed or encrypted, which those of daskglm are not"
+            )
     if sum(info.file_size for info in found) > whole:
         raise ValueError("its arrays have more bytes than the file")
     return members
@@ -90,7 +105,10 @@ def _header(held: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
 
 def _parse(member: IO[bytes], size: int, name: str) -> Header:
     """The header of an array of so many bytes."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     version = np.lib.format.read_magic(member)
     if version not in readers:
         raise ValueError(f"{name} has version {version} of the .npy format")
@@ -99,7 +117,9 @@ def _parse(member: IO[bytes], size: int, name: str) -> Header:
     if dtype.kind not in NUMBERS:
         raise ValueError(f"{name} has dtype {dtype}, which is none of numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
-        raise ValueError(f"{name} declares {dtype} numbers of shape {shape}, but has {left} bytes of them")
+        raise ValueError(
+            f"{name} declares {dtype} numbers of shape {shape}, but has {left} bytes of them"
+        )
     return Header(shape, dtype, fortran)
 
 

@@ -1,8 +1,10 @@
-"""What users hold, as partitions of rows: NumPy, SciPy, pandas, dask arrays and dataframes, lists of delayed blocks.
+"""What users hold, as partitions of rows: NumPy, SciPy, pandas, dask arrays and dataframes, lists
+of delayed blocks.
 
-`partitions` checks everything that can be known without touching data and returns either the data themselves or one
-lazy `to_block` per partition. Nothing is computed here, except a y that is lazy while X is in memory, and lengths of
-collections that are cut differently at rows that are not known.
+`partitions` checks everything that can be known without touching data and returns either the data
+themselves or one lazy `to_block` per partition. Nothing is computed here, except a y that is lazy
+while X is in memory, and lengths of collections that are cut differently at rows that are not
+known.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Partitions:
-    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features where known.
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features
+    where known.
 
     `nbytes` is what lazy rows will take, where their shape tells.
     """
@@ -47,11 +50,19 @@ class Partitions:
         """Number of features, where it is known before anything is loaded."""
         if self.columns is not None:
             return len(self.columns)
-        X = self.collections[0] if self.arrays is None and self.collections else (self.arrays or (None,))[0]
-        return int(X.shape[1]) if X is not None and not is_delayed(X) and len(X.shape) == 2 else None
+        X = (
+            self.collections[0]
+            if self.arrays is None and self.collections
+            else (self.arrays or (None,))[0]
+        )
+        return (
+            int(X.shape[1]) if X is not None and not is_delayed(X) and len(X.shape) == 2 else None
+        )
 
     def load(self) -> list[Block]:
-        """Load in this process: blocks in order. Dask collections are computed by dask's local scheduler."""
+        """Load in this process: blocks in order. Dask collections are computed by dask's local
+        scheduler.
+        """
         if self.arrays is not None:
             place = Place(None, self.columns)
             return [to_block(*self.arrays, place=place, classify=self.classify)]
@@ -62,7 +73,9 @@ class Partitions:
         return blocks
 
     def split(self, pieces: int) -> list[Any]:
-        """Cut rows in memory into runs of about equal length, each with the number of its first row."""
+        """Cut rows in memory into runs of about equal length, each with the number of its first
+        row.
+        """
         assert self.arrays is not None
         X, y, weight = self.arrays
         if is_sparse(X):
@@ -100,10 +113,13 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         refuse_masked(values, name, Place())
         if is_delayed(values):
             raise TypeError(
-                f"{name} is one delayed object, of unknown length: give lists of delayed blocks, X=[X] and y=[y]"
+                f"{name} is one delayed object, of unknown length: give lists of delayed blocks, "
+                "X=[X] and y=[y]"
             )
         if is_dask(values) and not (is_frame(values) or hasattr(values, "numblocks")):
-            raise TypeError(f"{name} is a dask {type(values).__name__}: give a dask array or dataframe")
+            raise TypeError(
+                f"{name} is a dask {type(values).__name__}: give a dask array or dataframe"
+            )
     if is_dask(X):
         return (_from_frame if is_frame(X) else _from_array)(X, y, sample_weight, classify)
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
@@ -112,7 +128,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
     if is_sparse(X):
         if getattr(X, "format", None) != "csr":
-            logger.info("X is %s; converted to CSR once", getattr(X, "format", type(X).__name__).upper())
+            logger.info(
+                "X is %s; converted to CSR once", getattr(X, "format", type(X).__name__).upper()
+            )
         X = to_csr(X, Place())
     columns = None
     if hasattr(X, "columns"):
@@ -121,7 +139,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
     _refuse_names({"y": y, "sample_weight": sample_weight}, X)
-    y, sample_weight = (value.compute() if is_dask(value) else value for value in (y, sample_weight))
+    y, sample_weight = (
+        value.compute() if is_dask(value) else value for value in (y, sample_weight)
+    )
     for values, name in ((y, "y"), (sample_weight, "sample_weight")):
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
             same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
@@ -129,15 +149,21 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
 
 
 def _refuse_columns(columns: list[Any]) -> None:
-    """Raise for names of columns that stand for more than one, and, as scikit-learn does, for strings among others."""
+    """Raise for names of columns that stand for more than one, and, as scikit-learn does, for
+    strings among others.
+    """
     if len(set(columns)) < len(columns):
         twice = sorted({repr(name) for name in columns if columns.count(name) > 1})
-        raise ValueError(f"X has more than one column of the name {', '.join(twice)}: rename or drop one of each")
+        raise ValueError(
+            f"X has more than one column of the name {', '.join(twice)}: rename or drop one of each"
+        )
     kinds = sorted({type(name).__qualname__ for name in columns})
     if len(kinds) > 1 and "str" in kinds:
         raise TypeError(
-            "Feature names are only supported if all input features have string names, but your input has "
-            f"{kinds} as feature name / column name types. Convert them: X.columns = X.columns.astype(str)"
+            "Feature names are only supported if all input features have string names, but your "
+            "input has "
+            f"{kinds} as feature name / column name types. Convert them: X.columns = "
+            "X.columns.astype(str)"
         )
 
 
@@ -145,33 +171,48 @@ def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
     """Raise ValueError for a name of a column where X has none."""
     for name, values in given.items():
         if isinstance(values, str):
-            raise ValueError(f"{name}={values!r} would name a column, but X is a {type(X).__name__}, without columns")
+            raise ValueError(
+                f"{name}={values!r} would name a column, but X is a "
+                f"{type(X).__name__}, without columns"
+            )
 
 
 def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
-    """Raise ValueError unless all partitions with rows, given as (rows, columns) in order, are equally wide."""
+    """Raise ValueError unless all partitions with rows, given as (rows, columns) in order, are
+    equally wide.
+    """
     filled = [(i, width) for i, (rows, width) in enumerate(sizes) if rows]
     for i, width in filled:
         if width != filled[0][1]:
-            raise ValueError(f"partition {filled[0][0]} has {filled[0][1]} columns but partition {i} has {width}")
+            raise ValueError(
+                f"partition {filled[0][0]} has {filled[0][1]} columns but partition {i} has {width}"
+            )
 
 
 def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
-    """Names of the features of a frame whose column names are all strings, as scikit-learn keeps them."""
+    """Names of the features of a frame whose column names are all strings, as scikit-learn keeps
+    them.
+    """
     if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
     _refuse_columns(list(X.columns))
     used = {value for value in (y, sample_weight) if isinstance(value, str)}
     names = [name for name in X.columns if name not in used]
-    return np.asarray(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+    return (
+        np.asarray(names, dtype=object)
+        if names and all(isinstance(name, str) for name in names)
+        else None
+    )
 
 
-def _block_of_run(run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | None, classify: bool) -> Block:
+def _block_of_run(
+    run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | None, classify: bool
+) -> Block:
     first_row, X, y, weight = run
     return to_block(X, y, weight, place=Place(None, columns, first_row), classify=classify)
 
 
-# ---------------------------------------------------------------------------- frames
+# ---- frames
 def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     given = {"y": y, "sample_weight": weight}
     named = {name: value for name, value in given.items() if isinstance(value, str)}
@@ -187,7 +228,8 @@ def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
         if not is_dask(values):
             raise ValueError(
                 f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a "
-                f"{type(values).__name__}: give {name} as a dask collection with the same partitions, or as the name "
+                f"{type(values).__name__}: give {name} as a dask collection with the same "
+                "partitions, or as the name "
                 "of a column"
             )
         beside[name] = _one_column(values, name)
@@ -203,7 +245,10 @@ def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
 def _have_columns(X: Any, names: Iterable[str]) -> None:
     for name in names:
         if name not in X.columns:
-            raise ValueError(f"the dataframe has no column {name!r}; it has {', '.join(map(repr, X.columns[:20]))}")
+            raise ValueError(
+                f"the dataframe has no column {name!r}; it has "
+                f"{', '.join(map(repr, X.columns[:20]))}"
+            )
 
 
 def _take_columns(X: Any, *named: Any) -> tuple[list[Any], Any]:
@@ -217,7 +262,9 @@ def _one_column(values: Any, name: str) -> Any:
     """Lazy y or weights, of which an array has one dimension."""
     if is_frame(values):
         if values.ndim != 1 and len(values.columns) != 1:
-            raise ValueError(f"{name} should be one column, not a dataframe of {len(values.columns)}")
+            raise ValueError(
+                f"{name} should be one column, not a dataframe of {len(values.columns)}"
+            )
         return values
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.rechunk({1: -1})[:, 0]
@@ -226,7 +273,7 @@ def _one_column(values: Any, name: str) -> Any:
     return values
 
 
-# ---------------------------------------------------------------------------- lazy blocks
+# ---- lazy blocks
 def _maker() -> Any:
     import dask
 
@@ -241,7 +288,9 @@ def _block_of_parts(
     features: list[Any] | None = None,
     named: Mapping[str, str] = NOTHING,
 ) -> Block:
-    """The block of a partition, given by `bundles`; `features` of a frame, in which y and weights may be `named`."""
+    """The block of a partition, given by `bundles`; `features` of a frame, in which y and weights
+    may be `named`.
+    """
     X, y, weight = unbundle(parts, place)
     if features is None:
         return to_block(X, y, weight, place=place, classify=classify)
@@ -250,25 +299,33 @@ def _block_of_parts(
     return with_order(to_block(X[features], y, weight, place=place, classify=classify))
 
 
-# ---------------------------------------------------------------------------- arrays
+# ---- arrays
 def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
     if np.isnan(X.shape[1]):
-        raise ValueError("the number of columns of X is unknown; call X.compute_chunk_sizes() first")
+        raise ValueError(
+            "the number of columns of X is unknown; call X.compute_chunk_sizes() first"
+        )
     if X.numblocks[1] > 1:
-        logger.info("X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1])
+        logger.info(
+            "X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1]
+        )
         X = whole_rows(X)
     collections = tuple(v for v in (X, y, weight) if is_dask(v))
     given = {"y": y, "sample_weight": weight}
-    beside = {name: _chunked_like(values, X, name) for name, values in given.items() if values is not None}
+    beside = {
+        name: _chunked_like(values, X, name) for name, values in given.items() if values is not None
+    }
     make, parts = _maker(), bundles(X, beside)
     lazy = [make(part, place=Place(i), classify=classify) for i, part in enumerate(parts)]
     return Partitions(None, lazy, None, collections, classify, _bytes_of(X))
 
 
 def whole_rows(X: Any) -> Any:
-    """A dask array with chunks of whole rows; sparse chunks are checked before dask or SciPy joins them."""
+    """A dask array with chunks of whole rows; sparse chunks are checked before dask or SciPy joins
+    them.
+    """
     if not isinstance(X._meta, np.ndarray):
         X = X.map_blocks(checked_chunk, dtype=X.dtype, meta=X._meta)
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
@@ -276,7 +333,11 @@ def whole_rows(X: Any) -> Any:
 
 def _bytes_of(X: Any) -> int | None:
     """Bytes of the floats that a dense array of known shape becomes; see `blocks.float_rows`."""
-    if not isinstance(getattr(X, "_meta", None), np.ndarray) or X.dtype.kind not in "biuf" or np.isnan(X.shape[0]):
+    if (
+        not isinstance(getattr(X, "_meta", None), np.ndarray)
+        or X.dtype.kind not in "biuf"
+        or np.isnan(X.shape[0])
+    ):
         return None
     small = X.dtype == np.float32 or X.dtype.itemsize <= 2
     return int(X.shape[0]) * int(X.shape[1]) * (4 if small else 8)
@@ -292,11 +353,15 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
     if not is_dask(values):
         given, values = values, np.asarray(to_host(values))
         if values.ndim == 0:
-            raise ValueError(f"{name}={shown(given)} should be a 1d array with a value for each of the rows of X")
+            raise ValueError(
+                f"{name}={shown(given)} should be a 1d array with a value for each of the rows of X"
+            )
         if not known:
             raise ValueError(
-                f"X has unknown chunk lengths but {name} is a {type(values).__name__} of {len(values)} values: call "
-                f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same chunks"
+                f"X has unknown chunk lengths but {name} is a {type(values).__name__} of "
+                f"{len(values)} values: call "
+                f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same "
+                "chunks"
             )
         same_length(len(values), sum(lengths), name)
         values = da.from_array(values, chunks=(lengths, *values.shape[1:]))
@@ -308,7 +373,7 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
     return _one_column(values, name)
 
 
-# ---------------------------------------------------------------------------- delayed blocks
+# ---- delayed blocks
 def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Partitions:
     others = []
     for values, name in ((y, "y"), (weight, "sample_weight")):
@@ -316,7 +381,9 @@ def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Part
             others.append([None] * len(X))
             continue
         if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
-            raise ValueError(f"X is a list of delayed blocks; {name} must be a list of delayed blocks too")
+            raise ValueError(
+                f"X is a list of delayed blocks; {name} must be a list of delayed blocks too"
+            )
         if len(values) != len(X):
             raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
         others.append(list(values))

@@ -1,7 +1,8 @@
-"""A number for each row as files of a checkpoint: one for each partition of the data, or run of rows of an array.
+"""A number for each row as files of a checkpoint: one for each partition of the data, or run of
+rows of an array.
 
-Workers write and read them, so the folder has to be one that all of them see: a shared file system, or a URL that
-fsspec knows. Called by `ascent` only.
+Workers write and read them, so the folder has to be one that all of them see: a shared file system,
+or a URL that fsspec knows. Called by `ascent` only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 
 from daskglm.data import npz
 
-Span = tuple[int, int, int]  # partition (-1: rows in memory, cut anywhere), first row in it, number of rows
+# partition (-1: rows in memory, cut anywhere), first row in it, number of rows
+Span = tuple[int, int, int]
 NAME = re.compile(r"(-?\d+)_(\d+)_(\d+)\.npy")
 
 
@@ -28,7 +30,9 @@ def write(folder: str, spans: Sequence[Span], values: np.ndarray) -> None:
     for partition, first, rows in spans:
         buffer = io.BytesIO()
         np.save(buffer, np.ascontiguousarray(values[start : start + rows]), allow_pickle=False)
-        filesystem.pipe_file(posixpath.join(path, f"{partition}_{first}_{rows}.npy"), buffer.getvalue())
+        filesystem.pipe_file(
+            posixpath.join(path, f"{partition}_{first}_{rows}.npy"), buffer.getvalue()
+        )
         start += rows
 
 
@@ -38,7 +42,8 @@ def read(folder: str, spans: Sequence[Span]) -> np.ndarray:
     Raises
     ------
     FileNotFoundError
-        Where files are missing: the folder is not one that all workers see, or the rows were cut differently.
+        Where files are missing: the folder is not one that all workers see, or the rows were cut
+        differently.
     ValueError
         Where a file is damaged, or has numbers that are not finite.
     """
@@ -51,12 +56,16 @@ def read(folder: str, spans: Sequence[Span]) -> np.ndarray:
     values = np.empty(sum(rows for _, _, rows in spans))
     start = 0
     for wanted in spans:
-        values[start : start + wanted[2]] = _read(filesystem, path, wanted, sorted(there.get(wanted[0], [])))
+        values[start : start + wanted[2]] = _read(
+            filesystem, path, wanted, sorted(there.get(wanted[0], []))
+        )
         start += wanted[2]
     return values
 
 
-def _read(filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there: list[Span]) -> np.ndarray:
+def _read(
+    filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there: list[Span]
+) -> np.ndarray:
     partition, first, rows = wanted
     if partition >= 0:
         there = [span for span in there if span == wanted]
@@ -69,9 +78,14 @@ def _read(filesystem: fsspec.AbstractFileSystem, path: str, wanted: Span, there:
             values[low - first : high - first] = part[low - span[1] : high - span[1]]
             found += high - low
     if found != rows:
-        whose = f"partition {partition}" if partition >= 0 else f"rows {first:,} to {first + rows - 1:,}"
+        whose = (
+            f"partition {partition}"
+            if partition >= 0
+            else f"rows {first:,} to {first + rows - 1:,}"
+        )
         raise FileNotFoundError(
-            f"the checkpoint {path} has no dual variables for {whose} with {rows:,} rows: either not all workers see "
+            f"the checkpoint {path} has no dual variables for {whose} with {rows:,} rows: either "
+            "not all workers see "
             "that folder, or the data were cut into other partitions"
         )
     return values
@@ -84,7 +98,8 @@ def _part(filesystem: fsspec.AbstractFileSystem, name: str, rows: int) -> np.nda
         raise ValueError(f"{name} of the checkpoint is damaged: {error}") from error
     if part.shape != (rows,) or part.dtype != np.float64 or not np.isfinite(part).all():
         raise ValueError(
-            f"{name} of the checkpoint is damaged: it has {part.dtype} numbers of shape {part.shape}, or some that are "
+            f"{name} of the checkpoint is damaged: it has {part.dtype} numbers of shape "
+            f"{part.shape}, or some that are "
             f"not finite, where {rows} dual variables belong"
         )
     return part

@@ -1,8 +1,9 @@
-"""Sparse matrices as canonical CSR, every index checked before a routine in C or a kernel follows it.
+"""Sparse matrices as canonical CSR, every index checked before a routine in C or a kernel follows
+it.
 
-SciPy and CuPy trust the arrays of a matrix once it is made. One index out of range then reads or writes memory of
-others, in the best case ending the process. The sweep that checks them also tells whether they are sorted, which
-SciPy would sweep them for.
+SciPy and CuPy trust the arrays of a matrix once it is made. One index out of range then reads or
+writes memory of others, in the best case ending the process. The sweep that checks them also tells
+whether they are sorted, which SciPy would sweep them for.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def to_csr(X: Any, place: Place) -> Any:
         For indices out of range, with the place.
     """
     if len(X.shape) != 2:
-        raise ValueError(f"{place}X has {len(X.shape)} dimension(s); expected rows and columns (reshape to 2-D)")
+        raise ValueError(
+            f"{place}X has {len(X.shape)} dimension(s); expected rows and columns (reshape to 2-D)"
+        )
     kind = getattr(X, "format", None)
     if kind == "csr":
         return X
@@ -45,21 +48,28 @@ def to_csr(X: Any, place: Place) -> Any:
         _check_compressed(X, "column", "row", n, place)
     elif kind == "bsr":
         if X.data.ndim != 3:
-            raise ValueError(f"{place}X (BSR): data has {X.data.ndim} dimension(s), not 3; {ADVICE}")
+            raise ValueError(
+                f"{place}X (BSR): data has {X.data.ndim} dimension(s), not 3; {ADVICE}"
+            )
         R, C = X.data.shape[1:]
         _check_compressed(X, "block row", "block column", d // C, place, majors=n // R)
     elif kind == "coo":
         _check_coordinates(X, place)
         X = type(X)((_summable(X.data), (X.row, X.col)), shape=X.shape)
     elif kind == "dia" and (X.data.ndim != 2 or len(X.offsets) != len(X.data)):
-        raise ValueError(f"{place}X (DIA): {len(X.offsets)} offsets for data of shape {tuple(X.data.shape)}; {ADVICE}")
+        raise ValueError(
+            f"{place}X (DIA): {len(X.offsets)} offsets for data of shape "
+            f"{tuple(X.data.shape)}; {ADVICE}"
+        )
     return X.tocsr()
 
 
 def canonical(X: Any, place: Place) -> Any:
-    """A sparse matrix as CSR of floats whose column indices ascend within a row, on the device where X is.
+    """A sparse matrix as CSR of floats whose column indices ascend within a row, on the device
+    where X is.
 
-    The user's arrays are never reordered. Integers are made floats before values of one place are summed.
+    The user's arrays are never reordered. Integers are made floats before values of one place are
+    summed.
 
     Raises
     ------
@@ -85,12 +95,16 @@ def canonical(X: Any, place: Place) -> Any:
 
 
 def check_csr(X: Any, place: Place) -> bool:
-    """Raise ValueError for indices of a CSR matrix that are out of range; tell whether it is in canonical format."""
+    """Raise ValueError for indices of a CSR matrix that are out of range; tell whether it is in
+    canonical format.
+    """
     return _check_compressed(X, "row", "column", X.shape[1], place)
 
 
 def checked_chunk(X: Any, block_id: tuple[int, ...] = (0,)) -> Any:
-    """A chunk of a dask array, once its indices are known to be in range, for routines of SciPy that join chunks."""
+    """A chunk of a dask array, once its indices are known to be in range, for routines of SciPy
+    that join chunks.
+    """
     X = plain(X)
     if is_sparse(X):
         X = to_csr(X, Place(block_id[0]))
@@ -98,7 +112,7 @@ def checked_chunk(X: Any, block_id: tuple[int, ...] = (0,)) -> Any:
     return X
 
 
-# ---------------------------------------------------------------------------- pieces
+# ---- pieces
 def _summable(data: Any) -> Any:
     """Values as floats whose sums cannot overflow; True and True stay True."""
     return data if data.dtype.kind == "b" else as_float(data, "X")
@@ -113,8 +127,12 @@ def _summed(X: Any, data: Any, indices: Any) -> Any:
     return copied
 
 
-def _check_compressed(X: Any, major: str, minor: str, width: int, place: Place, majors: int | None = None) -> bool:
-    """Check indptr and indices of CSR, CSC or BSR, whose `major` lines hold indices below `width`."""
+def _check_compressed(
+    X: Any, major: str, minor: str, width: int, place: Place, majors: int | None = None
+) -> bool:
+    """Check indptr and indices of CSR, CSC or BSR, whose `major` lines hold indices below
+    `width`.
+    """
     kind = X.format.upper()
     majors = X.shape[0 if major == "row" else 1] if majors is None else majors
     stored = min(len(X.data), len(X.indices))
@@ -122,17 +140,21 @@ def _check_compressed(X: Any, major: str, minor: str, width: int, place: Place, 
         values = getattr(X, name)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(
-                f"{place}X ({kind}): {name} has dtype {values.dtype} and {values.ndim} dimension(s), not integers and "
+                f"{place}X ({kind}): {name} has dtype {values.dtype} and {values.ndim} "
+                "dimension(s), not integers and "
                 f"1; {ADVICE}"
             )
     if len(X.indptr) != majors + 1:
         raise ValueError(
-            f"{place}X ({kind}): indptr has {len(X.indptr):,} numbers for {majors:,} {major}s, not {majors + 1:,}; "
+            f"{place}X ({kind}): indptr has {len(X.indptr):,} numbers for {majors:,} {major}s, "
+            f"not {majors + 1:,}; "
             f"{ADVICE}"
         )
     if on_device(X):
         found = _state_on_device(X.indices, X.indptr, stored, width)
-        indices, indptr = (X.indices, X.indptr) if found >= IN_RANGE else (to_host(X.indices), to_host(X.indptr))
+        indices, indptr = (
+            (X.indices, X.indptr) if found >= IN_RANGE else (to_host(X.indices), to_host(X.indptr))
+        )
     else:
         indices, indptr = X.indices, X.indptr
         found = fault(_whole(indices), np.ascontiguousarray(indptr, np.int64), stored, width)[0]
@@ -143,11 +165,13 @@ def _check_compressed(X: Any, major: str, minor: str, width: int, place: Place, 
     where = place.row(line) if major == "row" else f"{place}{major} {line:,}"
     if at >= 0:
         raise ValueError(
-            f"{where} of X ({kind}) has the {minor} index {int(indices[at]):,}, which is not among its {width:,} "
+            f"{where} of X ({kind}) has the {minor} index {int(indices[at]):,}, which is not "
+            f"among its {width:,} "
             f"{minor}s; {ADVICE}"
         )
     raise ValueError(
-        f"{where} of X ({kind}): indptr goes from {begin:,} to {end:,}; it must begin at 0, never decrease, and end "
+        f"{where} of X ({kind}): indptr goes from {begin:,} to {end:,}; it must begin at 0, never "
+        "decrease, and end "
         f"within the {stored:,} values stored; {ADVICE}"
     )
 
@@ -159,7 +183,9 @@ def _whole(indices: Any) -> np.ndarray:
 
 
 def _state_on_device(indices: Any, indptr: Any, stored: int, width: int) -> int:
-    """Whether indices on a device are in range: told by extremes, without bringing them to the host."""
+    """Whether indices on a device are in range: told by extremes, without bringing them to the
+    host.
+    """
     starts, ends = indptr[:-1], indptr[1:]
     right = int(indptr[0]) == 0 and int(indptr[-1]) <= stored
     if right and len(ends):
@@ -175,7 +201,8 @@ def _check_coordinates(X: Any, place: Place) -> None:
     for name, where, size in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
         if len(where) != len(X.data) or where.dtype.kind not in "iu":
             raise ValueError(
-                f"{place}X (COO): {len(where):,} {name} indices of dtype {where.dtype} for {len(X.data):,} values; "
+                f"{place}X (COO): {len(where):,} {name} indices of dtype {where.dtype} for "
+                f"{len(X.data):,} values; "
                 f"{ADVICE}"
             )
         if len(where) and (int(where.min()) < 0 or int(where.max()) >= size):
@@ -184,5 +211,6 @@ def _check_coordinates(X: Any, place: Place) -> None:
             other = int(X.row[at])
             line = f"{place.row(other)} of X (COO)" if name == "column" else f"{place}X (COO)"
             raise ValueError(
-                f"{line} has the {name} index {int(host[at]):,}, which is not among its {size:,} {name}s; {ADVICE}"
+                f"{line} has the {name} index {int(host[at]):,}, which is not among its {size:,} "
+                f"{name}s; {ADVICE}"
             )

@@ -26,7 +26,9 @@ _ERRORS = (ValueError, OverflowError)  # what scikit-learn's reader raises for a
 
 @dataclass(frozen=True)
 class _Range:
-    """Bytes `start` to `end` of a file: the lines that start there. `end` is None for a file read as a whole."""
+    """Bytes `start` to `end` of a file: the lines that start there. `end` is None for a file read
+    as a whole.
+    """
 
     fs: Any
     path: str
@@ -42,7 +44,9 @@ class _Range:
             except FileNotFoundError:
                 raise
             except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-                raise ValueError(f"{self.path} is damaged, or not packed as its name says: {error}") from error
+                raise ValueError(
+                    f"{self.path} is damaged, or not packed as its name says: {error}"
+                ) from error
         if self.end <= self.start:
             return b""
         with self.fs.open(self.path, "rb") as file:
@@ -79,8 +83,8 @@ def read_svmlight(
 ) -> tuple[Any, Any]:
     """Read svmlight files as dask arrays.
 
-    Files that are not compressed are cut into ranges of bytes, each read by a task of its own; files that end in
-    .gz, .bz2 or .xz are one chunk each.
+    Files that are not compressed are cut into ranges of bytes, each read by a task of its own;
+    files that end in .gz, .bz2 or .xz are one chunk each.
 
     Parameters
     ----------
@@ -89,31 +93,34 @@ def read_svmlight(
     blocksize : int or str or None, default "64MiB"
         About how many bytes of text make a chunk; None: one chunk for each file.
     n_features : int, optional
-        Number of columns. Default: the largest index found, which takes one more parallel pass over the files
-        (and makes the lengths of chunks known).
+        Number of columns. Default: the largest index found, which takes one more parallel pass over
+        the files (and makes the lengths of chunks known).
     dtype : {"float64", "float32"}, default "float64"
         Of the values of X.
     zero_based : bool or "auto", default "auto"
-        Whether indices count from 0. "auto" takes a pass too: they do if an index 0 occurs in any of the files.
+        Whether indices count from 0. "auto" takes a pass too: they do if an index 0 occurs in any
+        of the files.
     storage_options : dict, optional
         Arguments of the fsspec file system.
 
     Returns
     -------
     X : dask array of scipy.sparse.csr_matrix chunks, (n, n_features)
-        `compute`, `persist`, `map_blocks`, `blocks`, `T`, `astype` and products with a number work, and where lengths
-        are known also slices and `rechunk`; `X @ w` and `X.sum()` do not, as dask has them for dense chunks only:
-        ``X.map_blocks(lambda block: block @ w, dtype=X.dtype, drop_axis=1, meta=np.empty(0))``.
+        `compute`, `persist`, `map_blocks`, `blocks`, `T`, `astype` and products with a number work,
+        and where lengths are known also slices and `rechunk`; `X @ w` and `X.sum()` do not, as dask
+        has them for dense chunks only: ``X.map_blocks(lambda block: block @ w, dtype=X.dtype,
+        drop_axis=1, meta=np.empty(0))``.
     y : dask array of float64, (n,)
-        In the same chunks. Lengths are nan without a pass; ranges in which no line starts are chunks without rows.
+        In the same chunks. Lengths are nan without a pass; ranges in which no line starts are
+        chunks without rows.
 
     Raises
     ------
     FileNotFoundError
         Where a path matches no file.
     ValueError
-        For empty files and for lines that cannot be read, with file, line number and content; without a pass, the
-        latter shows when chunks are computed.
+        For empty files and for lines that cannot be read, with file, line number and content;
+        without a pass, the latter shows when chunks are computed.
 
     Examples
     --------
@@ -138,7 +145,9 @@ def read_svmlight(
 def _survey(
     ranges: list[_Range], n_features: int | None, zero_based: bool | str, dtype: np.dtype
 ) -> tuple[list[float], int, bool]:
-    """One parallel pass over the text: rows of each range, number of columns, whether indices count from 0."""
+    """One parallel pass over the text: rows of each range, number of columns, whether indices count
+    from 0.
+    """
     import dask
 
     scan = dask.delayed(_scan)
@@ -149,8 +158,11 @@ def _survey(
     widths = [high + (1 if zero_based else 0) for _, _, high in found]
     if n_features is None:
         n_features = max(1, *widths)
-    elif max(widths) > n_features:  # fail here rather than when chunks are computed: the reader names the line
-        culprit = next(part for part, width in zip(ranges, widths, strict=True) if width > n_features)
+    # fail here rather than when chunks are computed: the reader names the line
+    elif max(widths) > n_features:
+        culprit = next(
+            part for part, width in zip(ranges, widths, strict=True) if width > n_features
+        )
         dask.compute(dask.delayed(_read)(culprit, int(n_features), bool(zero_based), dtype))
     return [count for count, _, _ in found], int(n_features), bool(zero_based)
 
@@ -164,10 +176,15 @@ def _arrays(
 
     token = uuid.uuid4().hex  # not of the arguments: a file may have changed since
     read, X, y = (f"{name}-{token}" for name in ("read-svmlight", "svmlight-X", "svmlight-y"))
-    source = {(read, i): (_read, part, n_features, zero_based, dtype) for i, part in enumerate(ranges)}
-    # that the positions 0 and 1 are nodes of the graph keeps dask from fusing `getitem` with `_read`: else X and y
-    # would each get a copy of `_read` when they are turned into delayed blocks one after the other, as fits do
-    pick_X = {f"{X}-at": 0} | {(X, i, 0): (getitem, (read, i), f"{X}-at") for i in range(len(ranges))}
+    source = {
+        (read, i): (_read, part, n_features, zero_based, dtype) for i, part in enumerate(ranges)
+    }
+    # that the positions 0 and 1 are nodes of the graph keeps dask from fusing `getitem` with
+    # `_read`: else X and y would each get a copy of `_read` when they are turned into delayed
+    # blocks one after the other, as fits do
+    pick_X = {f"{X}-at": 0} | {
+        (X, i, 0): (getitem, (read, i), f"{X}-at") for i in range(len(ranges))
+    }
     pick_y = {f"{y}-at": 1} | {(y, i): (getitem, (read, i), f"{y}-at") for i in range(len(ranges))}
     needs: dict[str, set[str]] = {read: set()}
     graph_X = HighLevelGraph({read: source, X: pick_X}, needs | {X: {read}})
@@ -178,8 +195,10 @@ def _arrays(
     )
 
 
-# ---------------------------------------------------------------------------- files to ranges
-def _ranges(path: Any, blocksize: int | str | None, storage_options: dict[str, Any]) -> list[_Range]:
+# ---- files to ranges
+def _ranges(
+    path: Any, blocksize: int | str | None, storage_options: dict[str, Any]
+) -> list[_Range]:
     from dask.utils import parse_bytes
     from fsspec.core import url_to_fs
 
@@ -211,7 +230,9 @@ def _files(fs: Any, inner: str, pattern: str) -> list[tuple[str, int | None]]:
     if not names:
         raise FileNotFoundError(f"no file matches {pattern!r}")
     if fs.isdir(names[0]):
-        raise ValueError(f"{pattern!r} is a folder; give its files, e.g. {str(PurePath(pattern) / '*.svm')!r}")
+        raise ValueError(
+            f"{pattern!r} is a folder; give its files, e.g. {str(PurePath(pattern) / '*.svm')!r}"
+        )
     return [(name, fs.info(name).get("size")) for name in names]
 
 
@@ -230,7 +251,7 @@ def _shown(path: Any) -> str:
     return ", ".join(os.fspath(part) for part in path[:3]) + (", ..." if len(path) > 3 else "")
 
 
-# ---------------------------------------------------------------------------- ranges to rows
+# ---- ranges to rows
 def _scan(part: _Range, zero_based: bool) -> tuple[int, float, int]:
     """Rows, smallest and largest index as written in the file; without indices, infinity and 0."""
     X, y = _parse(part, None, zero_based, np.dtype("float64"))
@@ -240,7 +261,9 @@ def _scan(part: _Range, zero_based: bool) -> tuple[int, float, int]:
     return len(y), int(X.indices.min()) + shift, int(X.indices.max()) + shift
 
 
-def _read(part: _Range, n_features: int, zero_based: bool, dtype: np.dtype) -> tuple[sp.csr_matrix, np.ndarray]:
+def _read(
+    part: _Range, n_features: int, zero_based: bool, dtype: np.dtype
+) -> tuple[sp.csr_matrix, np.ndarray]:
     X, y = _parse(part, n_features, zero_based, dtype)
     # scikit-learn gives int64 indices; half of that is enough, and the kernels need not convert
     if X.nnz <= np.iinfo(np.int32).max:
@@ -249,7 +272,9 @@ def _read(part: _Range, n_features: int, zero_based: bool, dtype: np.dtype) -> t
     return X, np.asarray(y, dtype=np.float64)
 
 
-def _parse(part: _Range, n_features: int | None, zero_based: bool, dtype: np.dtype) -> tuple[Any, np.ndarray]:
+def _parse(
+    part: _Range, n_features: int | None, zero_based: bool, dtype: np.dtype
+) -> tuple[Any, np.ndarray]:
     data = part.read()
     try:
         return _load(data, n_features, zero_based, dtype)
@@ -260,15 +285,20 @@ def _parse(part: _Range, n_features: int | None, zero_based: bool, dtype: np.dty
     raise ValueError(f"{part.path}, line {part.lines_before() + offset + 1}: {reason}: {text!r}")
 
 
-def _load(data: bytes, n_features: int | None, zero_based: bool, dtype: Any = "float64") -> tuple[Any, np.ndarray]:
+def _load(
+    data: bytes, n_features: int | None, zero_based: bool, dtype: Any = "float64"
+) -> tuple[Any, np.ndarray]:
     if not data.strip():
         return sp.csr_matrix((0, n_features or 1), dtype=dtype), np.empty(0)
-    X, y = load_svmlight_file(io.BytesIO(data), n_features=n_features, zero_based=zero_based, dtype=dtype)
+    X, y = load_svmlight_file(
+        io.BytesIO(data), n_features=n_features, zero_based=zero_based, dtype=dtype
+    )
     return sp.csr_matrix(X), y
 
 
 def _culprit(data: bytes, n_features: int | None, zero_based: bool) -> tuple[int, bytes, str]:
-    """Find the first line that cannot be read: its number from 0, content, and what is wrong with it.
+    """Find the first line that cannot be read: its number from 0, content, and what is wrong with
+    it.
 
     Lines do not depend on each other, so halving finds it at about the cost of reading once more.
     """

@@ -16,7 +16,8 @@ from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
 
 
 def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and weights of data in memory, as scikit-learn would take them; lists of rows as an array.
+    """Rows, labels and weights of data in memory, as scikit-learn would take them; lists of rows as
+    an array.
 
     Raises
     ------
@@ -38,16 +39,23 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def rows_of(X: Any) -> Any:
-    """X, where it holds rows at all; a list of rows as an array. Raises TypeError or ValueError for anything else."""
+    """X, where it holds rows at all; a list of rows as an array. Raises TypeError or ValueError for
+    anything else.
+    """
     if hasattr(X, "shape"):
         return X
     if isinstance(X, (str, Mapping)) or not (hasattr(X, "__array__") or hasattr(X, "__getitem__")):
         hint = "; read it first, e.g. with daskglm.read_svmlight" if isinstance(X, str) else ""
-        raise TypeError(f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix or a dataframe{hint}")
+        raise TypeError(
+            f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix "
+            f"or a dataframe{hint}"
+        )
     try:
         return np.asarray(X)
     except ValueError as error:
-        raise ValueError(f"X is a {type(X).__name__} whose rows are not of equal length ({error})") from error
+        raise ValueError(
+            f"X is a {type(X).__name__} whose rows are not of equal length ({error})"
+        ) from error
 
 
 def _weights(given: Any) -> Any:
@@ -59,4 +67,6 @@ def _weights(given: Any) -> Any:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight={shown(given)} has values that are not numbers ({error})") from error
+        raise ValueError(
+            f"sample_weight={shown(given)} has values that are not numbers ({error})"
+        ) from error

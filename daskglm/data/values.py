@@ -1,4 +1,6 @@
-"""Values as floats, and where they lie: what is no real number is refused by name and place instead of converted."""
+"""Values as floats, and where they lie: what is no real number is refused by name and place instead
+of converted.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +39,23 @@ class Place:
 
 
 def refuse_masked(values: Any, name: str, place: Place) -> None:
-    """Raise ValueError where a masked array has masked values, which NumPy would replace by what lies under the mask.
+    """Raise ValueError where a masked array has masked values, which NumPy would replace by what
+    lies under the mask.
 
     A masked array without masked values passes.
     """
     if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
         i = int(np.argwhere(mask)[0][0])
         raise ValueError(
-            f"{name} has {mask.sum():,} masked values, the first at {place.row(i)}: drop those rows, or fill them with "
+            f"{name} has {mask.sum():,} masked values, the first at {place.row(i)}: drop those "
+            "rows, or fill them with "
             "numpy.ma.filled, before fit and predict"
         )
 
 
 def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
-    """Raise ValueError for the dtypes that NumPy would turn into floats with a loss: complex numbers, dates, durations.
+    """Raise ValueError for the dtypes that NumPy would turn into floats with a loss: complex
+    numbers, dates, durations.
 
     `name` says what has the dtype, with its place.
     """
@@ -58,13 +63,15 @@ def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
         raise ValueError(f"Complex data not supported: {name} has dtype {dtype}")
     if dtype.kind in DATES:
         raise ValueError(
-            f"{name} has dtype {dtype}: {DATES[dtype.kind]} are not numbers here; make numbers of them, such as days "
+            f"{name} has dtype {dtype}: {DATES[dtype.kind]} are not numbers here; make numbers of "
+            "them, such as days "
             "since a date, first"
         )
 
 
 def as_float(X: Any, name: str) -> Any:
-    """X as float32 or float64, without a copy where it is already; small integers and halves fit float32 exactly.
+    """X as float32 or float64, without a copy where it is already; small integers and halves fit
+    float32 exactly.
 
     Integers beyond 2^53 and extended precision are rounded to float64, as in scikit-learn.
     """
@@ -73,9 +80,12 @@ def as_float(X: Any, name: str) -> Any:
     refuse_no_numbers(X.dtype, name)
     if X.dtype.kind in "biuf":
         small = X.dtype.itemsize <= 2 or X.dtype.kind == "b"
-        with np.errstate(over="ignore"):  # extended precision beyond float64 becomes infinity, which is then refused
+        # extended precision beyond float64 becomes infinity, which is then refused
+        with np.errstate(over="ignore"):
             return X.astype(np.float32 if small else np.float64)
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} has values that are not numbers ({error}); encode them before fit") from error
+        raise type(error)(
+            f"{name} has values that are not numbers ({error}); encode them before fit"
+        ) from error

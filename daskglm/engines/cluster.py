@@ -1,9 +1,11 @@
-"""The engine that answers on a Dask cluster: one message a round, the work in one thread of each worker's executor.
+"""The engine that answers on a Dask cluster: one message a round, the work in one thread of each
+worker's executor.
 
-Dask owns the blocks, as ordinary futures with lineage; a worker holds only a session of shards and memos, which may
-vanish at any time. A round does not touch the task graph: it is one `client.run` of an async function (of the bare
-exchanges measured by `python -m benchmarks rounds` the cheapest that neither blocks retirement of workers nor fails
-on a dead one). This runs on the client; `sessions` is the other end.
+Dask owns the blocks, as ordinary futures with lineage; a worker holds only a session of shards and
+memos, which may vanish at any time. A round does not touch the task graph: it is one `client.run`
+of an async function (of the bare exchanges measured by `python -m benchmarks rounds` the cheapest
+that neither blocks retirement of workers nor fails on a dead one). This runs on the client;
+`sessions` is the other end.
 """
 
 from __future__ import annotations
@@ -26,13 +28,27 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import CollectiveLost, InBall, Problem, Request, Totals, add, size_of
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.collective import Collective, need_ranks
-from daskglm.engines.placement import REPAIR_SECONDS, ClusterLost, DataLost, Kept, Whereabouts, moves
+from daskglm.engines.placement import (
+    REPAIR_SECONDS,
+    ClusterLost,
+    DataLost,
+    Kept,
+    Whereabouts,
+    moves,
+)
 from daskglm.engines.presence import begin, end
 from daskglm.engines.rebalancing import Wish
 from daskglm.engines.sending import send
 from daskglm.engines.versions import check_cluster, check_workers
 from daskglm.engines.waiting import running_threads
-from daskglm.engines.worker_session import Failure, carries_device_memory, close, find_device, keep_only, relay
+from daskglm.engines.worker_session import (
+    Failure,
+    carries_device_memory,
+    close,
+    find_device,
+    keep_only,
+    relay,
+)
 from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
 
 logger = logging.getLogger("daskglm")
@@ -41,7 +57,8 @@ MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers sti
 STAR_WORKERS = 8  # up to so many workers answer to the client itself, more through leaders
 TIDY_SECONDS = 5.0  # how long workers may take to forget what they no longer hold
 PROBE_SECONDS = 10.0  # how long a scheduler may take to say that it is there
-SAME_NORMS = 1e-9  # relative: sums of the same rows differ by rounding, as they are added in another order
+# relative: sums of the same rows differ by rounding, as they are added in another order
+SAME_NORMS = 1e-9
 _GO_ON = " Where the fit kept a checkpoint, daskglm.fit(..., resume=...) goes on from it"
 T = TypeVar("T")
 
@@ -51,9 +68,10 @@ def _identity(dask_scheduler: Any = None) -> str:
     return str(dask_scheduler.id)
 
 
-# ---------------------------------------------------------------------------- on the client
+# ---- on the client
 def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the client's event loop from another thread; works for asynchronous clients too.
+    """Run a coroutine on the client's event loop from another thread; works for asynchronous
+    clients too.
 
     Raises
     ------
@@ -69,14 +87,17 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
                 if future.done():
                     raise
                 if client.status in ("closing", "closed"):
-                    raise ClusterLost(f"the client has lost its scheduler and is closed.{_GO_ON}") from None
+                    raise ClusterLost(
+                        f"the client has lost its scheduler and is closed.{_GO_ON}"
+                    ) from None
     except BaseException:
         future.cancel()
         raise
 
 
 def _tree(addresses: list[str]) -> dict[str, list[str]]:
-    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for few workers.
+    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for
+    few workers.
 
     Where workers send each other device memory, a leader for every few: their sums meet on its GPU.
     """
@@ -94,24 +115,29 @@ def _only_device(devices: dict[str, str]) -> str:
     if len(kinds) > 1:
         mixed = ", ".join(f"{address}: {device}" for address, device in sorted(devices.items()))
         raise RuntimeError(
-            f"some workers compute on a GPU and some do not ({mixed}): give device='cpu' or device='cuda', or let all "
+            f"some workers compute on a GPU and some do not ({mixed}): give device='cpu' or "
+            "device='cuda', or let all "
             "partitions be of one kind"
         )
     return min(kinds, default="cpu")
 
 
 def _same_rows(before: Facts, now: Facts, *, ordered: bool) -> None:
-    """Raise DataLost where partitions that were made again have other rows, or, if that matters, in another order."""
+    """Raise DataLost where partitions that were made again have other rows, or, if that matters, in
+    another order.
+    """
     rows = [{label: count for label, count, _ in facts.classes} for facts in (before, now)]
     counts = before.n_rows == now.n_rows and before.nonzeros == now.nonzeros and rows[0] == rows[1]
     if not counts or not math.isclose(before.squared_norms, now.squared_norms, rel_tol=SAME_NORMS):
         raise DataLost(
-            "partitions that were lost with a worker came back with other rows: their source is random or has changed. "
+            "partitions that were lost with a worker came back with other rows: their source is "
+            "random or has changed. "
             "Write the data to files, or persist them, and fit again"
         )
     if ordered and before.order != now.order:
         raise DataLost(
-            "partitions that were lost with a worker came back with their rows in another order (as shuffles do), and "
+            "partitions that were lost with a worker came back with their rows in another order "
+            "(as shuffles do), and "
             "folds are kept by row: persist the dataframe, or write it to files, and fit again"
         )
 
@@ -125,7 +151,8 @@ class Cluster:
     whereabouts : Whereabouts
         Of the partitions.
     where : Where
-        Whether workers compute on their GPUs; default: each where its rows are, if that is the same for all.
+        Whether workers compute on their GPUs; default: each where its rows are, if that is the same
+        for all.
 
     Raises
     ------
@@ -137,7 +164,9 @@ class Cluster:
 
     xp: Any = np  # vectors cross the network and the client may have no device
 
-    def __init__(self, client: Client, whereabouts: Whereabouts, where: Where = WHERE_THEY_ARE) -> None:
+    def __init__(
+        self, client: Client, whereabouts: Whereabouts, where: Where = WHERE_THEY_ARE
+    ) -> None:
         self.client, self.whereabouts, self.where = client, whereabouts, where
         self.device, self.solves_balls = "cpu", False
         self.session = uuid.uuid4().hex
@@ -177,8 +206,12 @@ class Cluster:
         return self.samples
 
     @classmethod
-    def from_memory(cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE) -> Cluster:
-        """Deal rows held by this process to the workers, one block each. They are sent once and have no recipe."""
+    def from_memory(
+        cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE
+    ) -> Cluster:
+        """Deal rows held by this process to the workers, one block each. They are sent once and
+        have no recipe.
+        """
         sent: dict[int, Any] = {}
         try:
             on_loop(client, send(client, data, sent))
@@ -194,10 +227,16 @@ class Cluster:
         return len(self._shards)
 
     def total(self, problem: Problem, request: Request) -> Totals:
-        """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1 round."""
+        """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1
+        round.
+        """
         self.rounds += 1
         began = time.monotonic()
-        asked = self._ball(problem, request) if isinstance(request, InBall) else self._round(problem, request)
+        asked = (
+            self._ball(problem, request)
+            if isinstance(request, InBall)
+            else self._round(problem, request)
+        )
         totals = self._sync(asked)
         if self._wish.after(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._spread())
@@ -217,13 +256,16 @@ class Cluster:
             await asyncio.wait_for(asyncio.gather(ending, closing), TIDY_SECONDS)
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work on the client's loop; where it fails, tell whether that is because the scheduler is gone."""
+        """Do the work on the client's loop; where it fails, tell whether that is because the
+        scheduler is gone.
+        """
         try:
             return on_loop(self.client, work)
         except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
             if on_loop(self.client, self._has_lost_scheduler()):
                 raise ClusterLost(
-                    f"the scheduler that this fit ran on is gone, or was started anew ({error!r}).{_GO_ON}"
+                    "the scheduler that this fit ran on is gone, or was started anew "
+                    f"({error!r}).{_GO_ON}"
                 ) from error
             raise
 
@@ -238,12 +280,20 @@ class Cluster:
         return hasattr(self, "_scheduler") and name != self._scheduler
 
     async def _run(self, function: Any, *args: Any, workers: list[str]) -> dict[str, Any]:
-        return await self.client.run(function, *args, workers=workers, on_error="return") if workers else {}
+        return (
+            await self.client.run(function, *args, workers=workers, on_error="return")
+            if workers
+            else {}
+        )
 
-    # ------------------------------------------------------------------ loading
+    # ---- loading
     async def _need_devices(self, where: Where) -> None:
         """Raise RuntimeError unless every worker has a GPU, and NCCL where that is wanted."""
-        missing = {address: reason for address, reason in (await self.client.run(find_device)).items() if reason}
+        missing = {
+            address: reason
+            for address, reason in (await self.client.run(find_device)).items()
+            if reason
+        }
         if not missing:
             if where.collective:
                 await need_ranks(self._run, list(await self.client.nthreads()))
@@ -252,7 +302,8 @@ class Cluster:
         if len(missing) == len(await self.client.nthreads()):
             raise RuntimeError(f"no worker has a GPU: {reason}")
         raise RuntimeError(
-            f"the cluster is mixed: {len(missing)} workers have no GPU ({', '.join(sorted(missing))}; {reason}) and "
+            f"the cluster is mixed: {len(missing)} workers have no GPU "
+            f"({', '.join(sorted(missing))}; {reason}) and "
             "the others have: give device='cpu', or start all workers with one GPU each"
         )
 
@@ -267,10 +318,12 @@ class Cluster:
         check_widths([rows[key] for key in self.whereabouts.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
         if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
-            logger.info("rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts))
+            logger.info(
+                "rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts)
+            )
         return facts
 
-    # ------------------------------------------------------------------ rounds
+    # ---- rounds
     async def _round(self, problem: Problem, request: Request) -> Totals:
         shards, keys = self._shards, self._keys
         parts: list[Totals] = []
@@ -298,7 +351,9 @@ class Cluster:
             blocks = [key for held in lost.values() for key in held]
             logger.warning("%d block(s) did not answer; finding them again", len(blocks))
             if time.monotonic() > deadline:
-                raise DataLost(f"{len(blocks)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up")
+                raise DataLost(
+                    f"{len(blocks)} blocks did not answer within {REPAIR_SECONDS:.0f} s; giving up"
+                )
             await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
             facts, _ = await self._place()
             _same_rows(self.facts, facts, ordered=problem.folds is not None)
@@ -306,7 +361,9 @@ class Cluster:
         return add(parts)
 
     async def _ball(self, problem: Problem, request: InBall) -> Totals:
-        """Have the workers' GPUs solve one system together; once they cannot, never again in this fit."""
+        """Have the workers' GPUs solve one system together; once they cannot, never again in this
+        fit.
+        """
         try:
             await self._collective.join(self._shards, self._keys)
             return await self._round(problem, request)
@@ -314,18 +371,23 @@ class Cluster:
             self.solves_balls = False
             await self._collective.leave(self._shards, self.client)
             if isinstance(error, CollectiveLost):
-                logger.warning("GPUs no longer add up among themselves, sums go over Dask again: %s", error)
+                logger.warning(
+                    "GPUs no longer add up among themselves, sums go over Dask again: %s", error
+                )
             raise
 
     async def _ask(
         self, keys: dict[str, list[str]], function: Any, *args: Any, ask: list[str] | None = None
     ) -> dict[str, Any]:
-        """Ask the workers that hold these keys, or those of them in `ask`, racing the answer with their membership.
+        """Ask the workers that hold these keys, or those of them in `ask`, racing the answer with
+        their membership.
 
-        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask knows it is gone;
-        then nothing is returned, and asking again is harmless.
+        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask
+        knows it is gone; then nothing is returned, and asking again is harmless.
         """
-        call = asyncio.ensure_future(self._run(function, self.session, *args, workers=ask or list(keys)))
+        call = asyncio.ensure_future(
+            self._run(function, self.session, *args, workers=ask or list(keys))
+        )
         try:
             while True:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
@@ -337,7 +399,7 @@ class Cluster:
         finally:
             call.cancel()
 
-    # ------------------------------------------------------------------ placement
+    # ---- placement
     async def _place(self) -> tuple[Facts, dict[str, tuple[int, int]]]:
         """Find all blocks and open one shard a worker for them."""
         before = list(self._shards)
@@ -347,14 +409,19 @@ class Cluster:
             alive = await self.client.nthreads()
             workers = [address for address in {*before, *self._shards} if address in alive]
             tidy = self._run(keep_only, self.session, max(self._shards.values()), workers=workers)
-            with contextlib.suppress(TimeoutError, OSError):  # a worker that is stopped is left alone
+            # a worker that is stopped is left alone
+            with contextlib.suppress(TimeoutError, OSError):
                 await asyncio.wait_for(tidy, TIDY_SECONDS)
         return facts, rows
 
     async def _spread(self) -> None:
-        """Let workers that have come meanwhile take a part of the blocks, if there are enough for that."""
+        """Let workers that have come meanwhile take a part of the blocks, if there are enough for
+        that.
+        """
         threads = await running_threads(self.client, keep=self._keys)
-        self._wish.learn(sum(threads.get(address, 0) for address in self._keys), sum(threads.values()))
+        self._wish.learn(
+            sum(threads.get(address, 0) for address in self._keys), sum(threads.values())
+        )
         if self._wish.is_due and (new := moves(self._keys, threads)):
             logger.info("moving %d block(s) to workers that have come", len(new))
             await self.whereabouts.move(new)
@@ -365,7 +432,9 @@ class Cluster:
     async def _open_shards(
         self, keys: list[str]
     ) -> tuple[dict[str, int], dict[str, list[str]], Facts, dict[str, tuple[int, int]]]:
-        """Open shards for the keys where they are now, until every worker agrees that it holds its own."""
+        """Open shards for the keys where they are now, until every worker agrees that it holds its
+        own.
+        """
         await self.client.run_on_scheduler(begin, self.session, self.client.id)
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
@@ -374,7 +443,9 @@ class Cluster:
             number = next(self._numbers)
             calls = [self._open(number, address, held) for address, held in by_address.items()]
             replies = await asyncio.gather(*calls)
-            opened: dict[str, Any] = {a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)}
+            opened: dict[str, Any] = {
+                a: reply.get(a) for a, reply in zip(by_address, replies, strict=True)
+            }
             if all(isinstance(reply, tuple) for reply in opened.values()):
                 break
             for reply in opened.values():
@@ -383,7 +454,9 @@ class Cluster:
                 if isinstance(reply, Exception) and not isinstance(reply, OSError):
                     raise reply
             if time.monotonic() > deadline:
-                raise DataLost(f"workers could not be reached within {REPAIR_SECONDS:.0f} s: {opened}")
+                raise DataLost(
+                    f"workers could not be reached within {REPAIR_SECONDS:.0f} s: {opened}"
+                )
             await asyncio.sleep(0.05)
         facts = Facts()
         rows: dict[str, tuple[int, int]] = {}
@@ -396,5 +469,8 @@ class Cluster:
 
     async def _open(self, number: int, address: str, held: list[str]) -> dict[str, Any]:
         """Have a worker make a shard of its blocks."""
-        recipe = await asyncio.to_thread(self.whereabouts.recipe, held)  # of a stream it holds a graph
-        return await self._ask({address: held}, self.whereabouts.opening, number, held, *recipe, self.where)
+        # of a stream it holds a graph
+        recipe = await asyncio.to_thread(self.whereabouts.recipe, held)
+        return await self._ask(
+            {address: held}, self.whereabouts.opening, number, held, *recipe, self.where
+        )

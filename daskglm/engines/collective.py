@@ -1,7 +1,9 @@
-"""NCCL over the workers of a fit, from the client: who may take part, the making of a communicator, and its end.
+"""NCCL over the workers of a fit, from the client: who may take part, the making of a communicator,
+and its end.
 
-As RAFT's comms over Dask: one worker makes an id, the client sends it to all, all join at once. From then on products
-are added up by the GPUs among themselves, and Dask only asks for whole systems to be solved. See docs/multi-gpu.md.
+As RAFT's comms over Dask: one worker makes an id, the client sends it to all, all join at once.
+From then on products are added up by the GPUs among themselves, and Dask only asks for whole
+systems to be solved. See docs/multi-gpu.md.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ async def need_ranks(run: Run, workers: list[str]) -> None:
 
 
 def unfit(found: dict[str, Any]) -> str:
-    """Why workers cannot be ranks of one communicator, from what each said of itself; empty where they can."""
+    """Why workers cannot be ranks of one communicator, from what each said of itself; empty where
+    they can.
+    """
     for address, who in sorted(found.items()):
         if not isinstance(who, tuple):
             return f"worker {address} cannot add up with others: {who}"
@@ -38,13 +42,15 @@ def unfit(found: dict[str, Any]) -> str:
     for address, (machine, place, _) in sorted(found.items()):
         if (other := places.setdefault((machine, place), address)) != address:
             return (
-                f"workers {other} and {address} share the GPU {place} of {machine}, which NCCL cannot do: start one "
+                f"workers {other} and {address} share the GPU {place} of {machine}, which NCCL "
+                "cannot do: start one "
                 "worker for each GPU, or set daskglm.engines.collective to None"
             )
     if len({kind for _, _, kind in found.values()}) > 1:
         mixed = "; ".join(f"{address}: {kind}" for address, (_, _, kind) in sorted(found.items()))
         return (
-            f"workers have different GPUs or libraries ({mixed}), whose rounding may differ, so that they would not "
+            f"workers have different GPUs or libraries ({mixed}), whose rounding may differ, so "
+            "that they would not "
             "decide alike: use equal ones, or set daskglm.engines.collective to None"
         )
     return ""
@@ -65,7 +71,8 @@ class Collective:
         self.shards: dict[str, int] = {}  # those that are ranks
 
     async def join(self, shards: dict[str, int], keys: dict[str, list[str]]) -> None:
-        """Make sure that these shards are the ranks of a communicator. Cost: 3 rounds where they are not yet.
+        """Make sure that these shards are the ranks of a communicator. Cost: 3 rounds where they
+        are not yet.
 
         Raises
         ------

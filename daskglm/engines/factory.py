@@ -25,7 +25,8 @@ T = TypeVar("T")
 def make_engine(
     data: Partitions, client: Any, where: Where, *, read: bool = False, threads: int | None = None
 ) -> Engine:
-    """The engine that holds the data, or reads them at every pass: on the workers of a client, or in this process.
+    """The engine that holds the data, or reads them at every pass: on the workers of a client, or
+    in this process.
 
     `threads` are those of this process; default: all.
 
@@ -58,17 +59,23 @@ def make_engine(
 
 def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -> Engine:
     if data.arrays is not None:
-        raise ValueError("out_of_core reads dask collections or delayed blocks at every pass, but X is in memory")
+        raise ValueError(
+            "out_of_core reads dask collections or delayed blocks at every pass, but X is in memory"
+        )
     if data.lazy and shuffles(data.lazy[0].dask):
         raise ValueError(
-            "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, set_index, merge), which gives "
-            "rows in another order every time: write the shuffled data to files first, or fit without out_of_core"
+            "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, "
+            "set_index, merge), which gives "
+            "rows in another order every time: write the shuffled data to files first, or fit "
+            "without out_of_core"
         )
     if "distributed" in sys.modules:
         from distributed import futures_of
 
         if futures_of((*data.collections, *data.lazy)):
-            raise ValueError("out_of_core reads data at every pass, but X is persisted: in memory already")
+            raise ValueError(
+                "out_of_core reads data at every pass, but X is persisted: in memory already"
+            )
     if client is None:
         return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
     from daskglm.engines.cluster import Cluster, on_loop
@@ -83,7 +90,8 @@ def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -
 def client_for(data: Partitions, client: Any) -> Iterator[Any]:
     """The client to run on, or None for this process.
 
-    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to load in).
+    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to
+    load in).
     """
     if "distributed" not in sys.modules:  # then nobody can have made a client
         yield None
@@ -103,7 +111,8 @@ def client_for(data: Partitions, client: Any) -> Iterator[Any]:
 def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
     """Do the work now, or in a thread of its own where the client it will use is asynchronous.
 
-    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the work waits for.
+    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the
+    work waits for.
     """
     check_client(client)
     if client is None and lazy and "distributed" in sys.modules:
@@ -115,13 +124,21 @@ def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitabl
 
 
 def check_client(client: Any) -> None:
-    """Raise TypeError unless a client is one of distributed, or None; ValueError where it is closed."""
+    """Raise TypeError unless a client is one of distributed, or None; ValueError where it is
+    closed.
+    """
     if client is None:
         return
     distributed = sys.modules.get("distributed")  # who has a client has imported it
     if distributed is None or not isinstance(client, distributed.Client):
-        hint = f"connect first: client=distributed.Client({shown(client)})" if isinstance(client, str) else ""
-        raise TypeError(f"client={shown(client)} is not a distributed.Client; {hint or 'give one, or None'}")
+        hint = (
+            f"connect first: client=distributed.Client({shown(client)})"
+            if isinstance(client, str)
+            else ""
+        )
+        raise TypeError(
+            f"client={shown(client)} is not a distributed.Client; {hint or 'give one, or None'}"
+        )
     if client.status in ("closing", "closed"):
         raise ValueError(f"client={shown(client)} is closed: connect again, or give None")
 

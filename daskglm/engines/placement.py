@@ -1,7 +1,8 @@
-"""Which worker has which partition: kept as blocks in the workers' memory, as ordinary futures with lineage.
+"""Which worker has which partition: kept as blocks in the workers' memory, as ordinary futures with
+lineage.
 
-It knows partitions by key; `cluster` asks it where they are, again whenever workers were lost or have come.
-`dealt` is the same for rows that are read at every pass. Runs on the client.
+It knows partitions by key; `cluster` asks it where they are, again whenever workers were lost or
+have come. `dealt` is the same for rows that are read at every pass. Runs on the client.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from daskglm.engines.waiting import Wait, survey
 from daskglm.engines.worker_session import open_shard
 
 STUCK_SECONDS = 2.0  # how long to wait for lost blocks before looking whether their tasks are stuck
-REPAIR_SECONDS = 300.0  # how long lost blocks, or workers, may take to come back before the fit gives up
+REPAIR_SECONDS = (
+    300.0  # how long lost blocks, or workers, may take to come back before the fit gives up
+)
 
 
 class ClusterLost(RuntimeError):
@@ -32,7 +35,8 @@ class DataLost(RuntimeError):
 class Whereabouts(Protocol):
     """Where the partitions of a data set are.
 
-    `opening` is the function that has a worker make a shard of its own; `resident` tells whether rows stay in memory.
+    `opening` is the function that has a worker make a shard of its own; `resident` tells whether
+    rows stay in memory.
     """
 
     opening: Any
@@ -43,10 +47,14 @@ class Whereabouts(Protocol):
         """Of the partitions, in order."""
 
     async def load(self) -> None:
-        """Have the partitions loaded, if they are to be; raises what the first faulty one raised."""
+        """Have the partitions loaded, if they are to be; raises what the first faulty one
+        raised.
+        """
 
     async def locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
-        """Keys by the address of a worker that has them, in order; waits for what was lost, until the deadline."""
+        """Keys by the address of a worker that has them, in order; waits for what was lost, until
+        the deadline.
+        """
 
     async def holders(self, keys: list[str]) -> Mapping[str, Sequence[str]]:
         """Workers that have each key now."""
@@ -61,7 +69,7 @@ class Whereabouts(Protocol):
         """Let go of the partitions."""
 
 
-# ---------------------------------------------------------------------------- on the scheduler
+# ---- on the scheduler
 def _states(keys: list[str], dask_scheduler: Any = None) -> dict[str, str]:
     """On the scheduler: why tasks will not be done: forgotten, or erred and how."""
     tasks, found = dask_scheduler.tasks, {}
@@ -78,12 +86,12 @@ def _stuck(dask_scheduler: Any = None) -> bool:
     return bool(dask_scheduler.workers and dask_scheduler.unrunnable)
 
 
-# ---------------------------------------------------------------------------- on a worker
+# ---- on a worker
 def _same(block: Any) -> Any:
     return block
 
 
-# ---------------------------------------------------------------------------- on the client
+# ---- on the client
 class Kept:
     """Blocks in the workers' memory.
 
@@ -93,14 +101,17 @@ class Kept:
     lazy : sequence of Delayed
         One `to_block` per partition.
     pin : bool
-        Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted collections).
+        Deal the partitions to workers in runs (else Dask's own placement holds, as for persisted
+        collections).
     nbytes : int, optional
         That the rows will take; default: estimated when some partitions have been loaded.
     persisted : sequence of str
-        Keys of data in the workers' memory already that the partitions are made of: no more room is wanted for them.
+        Keys of data in the workers' memory already that the partitions are made of: no more room is
+        wanted for them.
     sent : sequence of Future
-        Rows that the client has sent, of which the partitions are made: they cannot be made again. They are let go of
-        as soon as the partitions have been submitted, else they would stay beside the blocks.
+        Rows that the client has sent, of which the partitions are made: they cannot be made again.
+        They are let go of as soon as the partitions have been submitted, else they would stay
+        beside the blocks.
     """
 
     opening = staticmethod(open_shard)
@@ -138,12 +149,14 @@ class Kept:
 
     # ------------------------------------------------------------------ loading
     async def load(self) -> None:
-        """Compute the blocks, which stay where they are made; raise what the first faulty one raised.
+        """Compute the blocks, which stay where they are made; raise what the first faulty one
+        raised.
 
         Raises
         ------
         MemoryError
-            Where the rows are larger than the memory that is left on all workers, or Dask pauses workers for good.
+            Where the rows are larger than the memory that is left on all workers, or Dask pauses
+            workers for good.
         DataLost
             Where there are no workers for too long.
         """
@@ -165,7 +178,9 @@ class Kept:
                 if await wait.look(sum(future.status == "finished" for future in self.futures)):
                     last = time.monotonic()
                 elif time.monotonic() > last + REPAIR_SECONDS:
-                    raise DataLost(f"there have been no workers for {REPAIR_SECONDS:.0f} s to load the data on")
+                    raise DataLost(
+                        f"there have been no workers for {REPAIR_SECONDS:.0f} s to load the data on"
+                    )
             await loading
         finally:
             loading.cancel()
@@ -178,14 +193,21 @@ class Kept:
             if not dealt:
                 return list(self.client.compute(self.lazy))
             there = [(part, [address]) for address, part in dealt.items() if part]
-            runs = [self.client.compute(part, workers=at, allow_other_workers=True) for part, at in there]
+            runs = [
+                self.client.compute(part, workers=at, allow_other_workers=True)
+                for part, at in there
+            ]
             return [future for run in runs for future in run]
 
-        return await asyncio.to_thread(submit)  # a large graph takes seconds, for which the loop must not stand still
+        return await asyncio.to_thread(
+            submit
+        )  # a large graph takes seconds, for which the loop must not stand still
 
     async def _loaded(self) -> None:
         some, all_ = sample_of(len(self.futures)), len(self.futures)
-        for count, done in enumerate(asyncio.as_completed([future.exception() for future in self.futures]), 1):
+        for count, done in enumerate(
+            asyncio.as_completed([future.exception() for future in self.futures]), 1
+        ):
             error = await done
             if error is not None:
                 raise error
@@ -196,7 +218,8 @@ class Kept:
                 await self._check_room(needed, read=(len(there), all_))
 
     async def _check_room(self, needed: float, read: tuple[int, int] | None = None) -> None:
-        """Raise MemoryError where rows of so many bytes are more than what the workers have left together.
+        """Raise MemoryError where rows of so many bytes are more than what the workers have left
+        together.
 
         While rows are `read`, what tasks take for a moment does not count.
         """
@@ -205,7 +228,9 @@ class Kept:
         if all(worker.limit for worker in workers):  # else no limit is known
             taken = sum(worker.beside(settled=read is not None) for worker in workers)
             whose = f"the {len(workers)} workers have together"
-            check_room(needed, sum(worker.limit for worker in workers), whose, taken=taken, read=read)
+            check_room(
+                needed, sum(worker.limit for worker in workers), whose, taken=taken, read=read
+            )
 
     # ------------------------------------------------------------------ where blocks are
     async def holders(self, keys: list[str]) -> Mapping[str, Sequence[str]]:
@@ -213,7 +238,9 @@ class Kept:
         return dict(await self.client.scheduler.who_has(keys=keys))
 
     async def locate(self, keys: list[str], deadline: float) -> dict[str, list[str]]:
-        """Which worker holds which of the keys, in the order of partitions; waits for lost blocks to be recomputed."""
+        """Which worker holds which of the keys, in the order of partitions; waits for lost blocks
+        to be recomputed.
+        """
         wanted = set(keys)
         look_at = time.monotonic() + STUCK_SECONDS
         wait = Wait(self.client, f"{len(keys)} blocks to be found again")
@@ -228,7 +255,10 @@ class Kept:
                 return dict(sorted(by_address.items()))
             now = time.monotonic()
             if now > deadline:
-                raise DataLost(f"{len(keys)} blocks were asked for and not all came back in {REPAIR_SECONDS:.0f} s")
+                raise DataLost(
+                    f"{len(keys)} blocks were asked for and not all came back in "
+                    f"{REPAIR_SECONDS:.0f} s"
+                )
             if now > look_at:
                 look_at = now + STUCK_SECONDS
                 await wait.look(sum(map(len, by_address.values())))
@@ -238,11 +268,18 @@ class Kept:
 
     async def _check_lost(self, wanted: set[str]) -> None:
         """Raise DataLost where a block will not come back."""
-        doubtful = [f.key for f in self.futures if f.key in wanted and f.status in ("error", "cancelled", "lost")]
+        doubtful = [
+            f.key
+            for f in self.futures
+            if f.key in wanted and f.status in ("error", "cancelled", "lost")
+        ]
         if not doubtful:
             return
         for key, error in (await self.client.run_on_scheduler(_states, doubtful)).items():
-            whose = f"partition {self.keys.index(key)} was lost with its worker and cannot be computed again"
+            whose = (
+                f"partition {self.keys.index(key)} was lost with its worker "
+                "and cannot be computed again"
+            )
             if error:
                 raise DataLost(f"{whose}: {error}")
             raise DataLost(f"{whose}: data scattered by a client have no recipe")
@@ -250,18 +287,22 @@ class Kept:
     async def _submit_again(self, lost: set[str]) -> None:
         """Submit the tasks of lost blocks without pins.
 
-        With all workers gone at once, distributed (2026.7) parks tasks whose workers are named, even loosely, and
-        does not look at them again when other workers come.
+        With all workers gone at once, distributed (2026.7) parks tasks whose workers are named,
+        even loosely, and does not look at them again when other workers come.
         """
         at = [i for i, future in enumerate(self.futures) if future.key in lost]
         for i in at:
             self.futures[i].release()
-        await asyncio.sleep(0.2)  # the release is sent by a callback of this loop; it must arrive before the new graph
+        await asyncio.sleep(
+            0.2
+        )  # the release is sent by a callback of this loop; it must arrive before the new graph
         for i, future in zip(at, self.client.compute([self.lazy[i] for i in at]), strict=True):
             self.futures[i] = future
 
     async def move(self, keys: Mapping[str, str]) -> None:
-        """Copy blocks to other workers by tasks that depend on them, so that lineage remains, and drop the old ones."""
+        """Copy blocks to other workers by tasks that depend on them, so that lineage remains, and
+        drop the old ones.
+        """
         self.moves += 1
         for i, future in enumerate(self.futures):
             if future.key in keys:
@@ -284,10 +325,14 @@ def deal(parts: Sequence[Any], threads: Mapping[str, int]) -> dict[str, list[Any
 
 
 def moves(held: Mapping[str, Sequence[str]], threads: Mapping[str, int]) -> dict[str, str]:
-    """Which keys to move to workers that hold none, so that all hold as many as befits their threads."""
+    """Which keys to move to workers that hold none, so that all hold as many as befits their
+    threads.
+    """
     total, keys = sum(threads.values()), sum(map(len, held.values()))
     wanted = {address: keys * count // total for address, count in threads.items()}
-    spare = [key for address, own in held.items() for key in reversed(own[wanted.get(address, 0) :])]
+    spare = [
+        key for address, own in held.items() for key in reversed(own[wanted.get(address, 0) :])
+    ]
     found: dict[str, str] = {}
     for address in threads:
         for _ in range(wanted[address] if not held.get(address) else 0):

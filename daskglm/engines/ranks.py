@@ -1,4 +1,6 @@
-"""What runs on a worker to let the GPUs of a fit add up among themselves; called by `collective` only."""
+"""What runs on a worker to let the GPUs of a fit add up among themselves; called by `collective`
+only.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,11 @@ async def name_ranks(session: str) -> bytes | Failure:
     return name
 
 
-async def join(session: str, shards: dict[str, int], order: list[str], name: bytes, dask_worker: Any = None) -> Any:
-    """Become the rank that this worker's place in the order says, for its shard; returns True, or a Failure.
+async def join(
+    session: str, shards: dict[str, int], order: list[str], name: bytes, dask_worker: Any = None
+) -> Any:
+    """Become the rank that this worker's place in the order says, for its shard; returns True, or a
+    Failure.
 
     Alone, a worker needs no others, only rows that are in its GPU's memory.
     """
@@ -42,7 +47,9 @@ async def join(session: str, shards: dict[str, int], order: list[str], name: byt
     async with state.lock:
         state.part()
         if not isinstance(shard, Shard) or not shard.solves_balls:
-            return Failure(CollectiveLost(f"rows of worker {address} are not wholly in its GPU's memory"))
+            return Failure(
+                CollectiveLost(f"rows of worker {address} are not wholly in its GPU's memory")
+            )
         if len(order) == 1:
             return True
         try:

@@ -1,6 +1,8 @@
-"""Where rows are that workers read at every pass: the client deals partitions; no task and no future exists.
+"""Where rows are that workers read at every pass: the client deals partitions; no task and no
+future exists.
 
-A worker that is lost takes its part of the deal with it; the others take that over, and read it from now on.
+A worker that is lost takes its part of the deal with it; the others take that over, and read it
+from now on.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Dealt:
         return list(self.recipes)
 
     def recipe(self, held: list[str]) -> tuple[Any, ...]:
-        """How to read partitions: each comes with the graph of its collection, of which it needs its own part."""
+        """How to read partitions: each comes with the graph of its collection, of which it needs
+        its own part.
+        """
         return (cloudpickle.dumps(dask.optimize(*(self.recipes[key] for key in held))),)
 
     def close(self) -> None:
@@ -67,7 +71,9 @@ class Dealt:
             await wait.look(0)
             await asyncio.sleep(0.2)
         homeless = [key for key in self.keys if self.home.get(key) not in alive]
-        for address, part in deal(homeless, await running_threads(self.client)).items() if homeless else ():
+        for address, part in (
+            deal(homeless, await running_threads(self.client)).items() if homeless else ()
+        ):
             self.home.update({key: address for key in part})
         by_address: dict[str, list[str]] = {}
         for key in keys:

@@ -1,11 +1,14 @@
-"""What runs on a worker: sessions that hold the shards of one fit, and the functions a client runs there.
+"""What runs on a worker: sessions that hold the shards of one fit, and the functions a client runs
+there.
 
-A session is a cache. Blocks in it are Dask's own objects; memos are rebuilt from what requests carry. The functions
-are async and run on the worker's event loop, so the work itself goes to a thread. Called by `cluster` only.
+A session is a cache. Blocks in it are Dask's own objects; memos are rebuilt from what requests
+carry. The functions are async and run on the worker's event loop, so the work itself goes to a
+thread. Called by `cluster` only.
 
-A worker that has sessions asks the scheduler every few seconds which of them still go on, and closes the others: those
-of clients that were killed, and those that a client could not close. Where that is wrong (a client that lost its
-connection and is back) the next round finds no shard and opens another.
+A worker that has sessions asks the scheduler every few seconds which of them still go on, and
+closes the others: those of clients that were killed, and those that a client could not close. Where
+that is wrong (a client that lost its connection and is back) the next round finds no shard and
+opens another.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ STREAM_SHARE = 0.6  # of what is left of a worker's memory, for rows that are re
 LOOK_SECONDS = 10.0  # between two questions to the scheduler; measured: 0.4 ms of its time each
 MISSES = 2  # answers in a row that a session is over before it is closed
 WATCH = "daskglm-sessions"  # name of the periodic callback among those of the worker
-DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")  # Dask's ways to send objects, device memory as it is
+# Dask's ways to send objects, device memory as it is
+DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")
 
 logger = logging.getLogger("daskglm")
 
@@ -49,7 +53,9 @@ class Failure:
 
 @dataclass
 class Session:
-    """What one fit keeps on one worker: shards by number, memos and moved blocks by key, a lock that keeps order."""
+    """What one fit keeps on one worker: shards by number, memos and moved blocks by key, a lock
+    that keeps order.
+    """
 
     shards: dict[int, Shard | StreamedShard] = field(default_factory=dict)
     memos: dict[str, Memo] = field(default_factory=dict)
@@ -69,7 +75,9 @@ class Session:
         self.placed.clear()
 
     def part(self) -> None:
-        """Leave the communicator, where there is one, and forget the graphs that were captured with it."""
+        """Leave the communicator, where there is one, and forget the graphs that were captured with
+        it.
+        """
         for shard in self.shards.values():
             if isinstance(shard, Shard):
                 shard.ball = shard.ranks = None
@@ -81,10 +89,13 @@ class Session:
 _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyDictionary()
 
 
-async def open_shard(session: str, shard: int, keys: list[str], where: Where, dask_worker: Any = None) -> Any:
+async def open_shard(
+    session: str, shard: int, keys: list[str], where: Where, dask_worker: Any = None
+) -> Any:
     """Gather blocks that this worker holds into a shard.
 
-    Returns facts, sizes of blocks and the kind of device; or the keys that are missing; or a Failure.
+    Returns facts, sizes of blocks and the kind of device; or the keys that are missing; or a
+    Failure.
     """
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
@@ -93,21 +104,31 @@ async def open_shard(session: str, shard: int, keys: list[str], where: Where, da
     async with state.lock:
         blocks = [dask_worker.data[key] for key in keys]
         _warn_of_spilling(blocks, dask_worker)
-        make = partial(Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed)
+        make = partial(
+            Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed
+        )
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
         except Exception as error:
             return Failure(error)
         state.shards[shard] = opened
-    return opened.facts, [(block.facts.n_rows, block.facts.n_features) for block in blocks], opened.device
+    return (
+        opened.facts,
+        [(block.facts.n_rows, block.facts.n_features) for block in blocks],
+        opened.device,
+    )
 
 
 def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
-    """Tell in the worker's log that dask-cuda may copy rows off the GPU in vain, since the session holds them too."""
-    spills = hasattr(getattr(dask_worker.data, "device_buffer", None), "fast")  # a plain dict where it does not
+    """Tell in the worker's log that dask-cuda may copy rows off the GPU in vain, since the session
+    holds them too.
+    """
+    # a plain dict where it does not
+    spills = hasattr(getattr(dask_worker.data, "device_buffer", None), "fast")
     if spills and any(on_device(block.X) for block in blocks):
         logger.warning(
-            "worker %s: dask-cuda spills rows on its GPU when it takes memory to be short, which frees nothing while "
+            "worker %s: dask-cuda spills rows on its GPU when it takes memory to be short, which "
+            "frees nothing while "
             "a fit uses them: start the cluster with device_memory_limit=0",
             dask_worker.address,
         )
@@ -116,7 +137,8 @@ def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
 async def open_stream(
     session: str, shard: int, keys: list[str], recipes: bytes, where: Where, dask_worker: Any = None
 ) -> Any:
-    """Read partitions once, from pickled delayed blocks, and keep what is needed to read them at every pass.
+    """Read partitions once, from pickled delayed blocks, and keep what is needed to read them at
+    every pass.
 
     Returns what `open_shard` does.
     """
@@ -128,7 +150,9 @@ async def open_stream(
 
         def make() -> StreamedShard:
             threads = dask_worker.state.nthreads
-            return StreamedShard(pickle.loads(recipes), keys, threads, room, where, state.known, state.memos)
+            return StreamedShard(
+                pickle.loads(recipes), keys, threads, room, where, state.known, state.memos
+            )
 
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
@@ -142,7 +166,9 @@ async def open_stream(
 
 
 def _session(session: str, dask_worker: Any) -> Session:
-    """The session of a fit; as long as there are any, the worker looks which of them still go on."""
+    """The session of a fit; as long as there are any, the worker looks which of them still go
+    on.
+    """
     if WATCH not in dask_worker.periodic_callbacks:
         watch = PeriodicCallback(partial(close_ended, dask_worker), 1000 * LOOK_SECONDS)
         dask_worker.periodic_callbacks[WATCH] = watch  # which it stops when it closes
@@ -156,7 +182,9 @@ def session_of(session: str, dask_worker: Any) -> Session | None:
 
 
 async def close_ended(dask_worker: Any) -> None:
-    """Close the sessions that the scheduler has not known for some answers in a row; without sessions ask no more."""
+    """Close the sessions that the scheduler has not known for some answers in a row; without
+    sessions ask no more.
+    """
     sessions = _sessions.get(dask_worker, {})
     if not sessions:
         watch = dask_worker.periodic_callbacks.pop(WATCH, None)
@@ -214,8 +242,8 @@ async def answer(
 def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: Request) -> Totals:
     """The reply with sums where they were made, and there to be read by any thread.
 
-    The thread that adds them up, and UCX, share no stream with this one where each thread has a default stream of its
-    own (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1).
+    The thread that adds them up, and UCX, share no stream with this one where each thread has a
+    default stream of its own (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1).
     """
     totals = shard.answer(problem, request)
     if any(map(on_device, totals.values())):
@@ -224,7 +252,9 @@ def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: R
 
 
 async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
-    """Forget all shards of a fit that were opened before this one, and what was remembered for their blocks alone."""
+    """Forget all shards of a fit that were opened before this one, and what was remembered for
+    their blocks alone.
+    """
     state = session_of(session, dask_worker)
     if state is None:
         return
@@ -252,9 +282,11 @@ async def relay(
     request: Request,
     dask_worker: Any = None,
 ) -> Any:
-    """Answer together with the workers under this one in the tree; return the sum and whose it is, or a Failure.
+    """Answer together with the workers under this one in the tree; return the sum and whose it is,
+    or a Failure.
 
-    Sums of workers with GPUs are added up on this worker's, if the connections between workers carry device memory.
+    Sums of workers with GPUs are added up on this worker's, if the connections between workers
+    carry device memory.
     """
     under = tree[dask_worker.address]
     stay = bool(under) and carries_device_memory(dask_worker.address)
@@ -277,7 +309,9 @@ async def relay(
 
 
 def carries_device_memory(address: str) -> bool:
-    """Whether connections of this kind move device memory without the host: UCX does, over NVLink or InfiniBand."""
+    """Whether connections of this kind move device memory without the host: UCX does, over NVLink
+    or InfiniBand.
+    """
     return address.startswith("ucx")
 
 

@@ -1,1 +1,3 @@
-"""What users call: estimators in scikit-learn's style, `fit`, cross-validation, paths, saved models."""
+"""What users call: estimators in scikit-learn's style, `fit`, cross-validation, paths, saved
+models.
+"""

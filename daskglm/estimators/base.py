@@ -26,11 +26,12 @@ from daskglm.worker.prediction import checked_rows, dense, in_kind
 
 
 class LinearModel(BaseEstimator):
-    """What the estimators share: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), the intercept b not penalised.
+    """What the estimators share: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), the intercept b not
+    penalised.
 
     `fit` takes data in memory (fitted in this process) or dask collections (fitted on the current
-    `distributed.Client`, or in this process where there is none). Fitted attributes are plain NumPy, so a fitted
-    estimator pickles without a cluster.
+    `distributed.Client`, or in this process where there is none). Fitted attributes are plain
+    NumPy, so a fitted estimator pickles without a cluster.
     """
 
     _loss: ClassVar[str]
@@ -41,7 +42,16 @@ class LinearModel(BaseEstimator):
     def _settings(self, **more: Any) -> Settings:
         return settings_of(self.get_params(deep=False), self._loss, **more)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        start: Any = None,
+        client: Any = None,
+        **more: Any,
+    ) -> Any:
         settings = self._settings(**more)
         settings.check()
         start = self._start(start)
@@ -50,22 +60,35 @@ class LinearModel(BaseEstimator):
         return awaitable_on(client, is_lazy(X), work)
 
     def _start(self, given: Any) -> Any:
-        """Where a fit starts: as given, or with `warm_start` where the previous one ended; None: at zero."""
+        """Where a fit starts: as given, or with `warm_start` where the previous one ended; None: at
+        zero.
+        """
         check_flag(again := getattr(self, "warm_start", False), "warm_start")
         return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
 
     def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
         """Data as solvers want them, and the names of the features; raises ValueError without y."""
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
         names = feature_names(X, y, sample_weight)
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
 
     def _fit_now(
-        self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, start: Any, client: Any
+        self,
+        X: Any,
+        y: Any,
+        settings: Settings,
+        names: Any,
+        sample_weight: Any,
+        start: Any,
+        client: Any,
     ) -> LinearModel:
-        return self._adopt(train(X, y, settings, sample_weight=sample_weight, start=start, client=client), names)
+        return self._adopt(
+            train(X, y, settings, sample_weight=sample_weight, start=start, client=client), names
+        )
 
     def _adopt(self, trained: Trained, names: Any) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
@@ -91,12 +114,17 @@ class LinearModel(BaseEstimator):
             if X.ndim != 2 or X.shape[1] != self.n_features_in_:
                 width = X.shape[1] if X.ndim == 2 else f"{X.ndim} dimension(s) instead of 2 and no"
                 raise ValueError(
-                    f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
+                    f"X has {width} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features"
                 )
         else:
             X = checked_rows(rows_of(X))
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return in_kind(X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names)
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            )
+        return in_kind(
+            X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -125,7 +153,8 @@ class Classifier(ClassifierMixin, LinearModel):
         Raises
         ------
         ValueError
-            For NaN or infinite values, one class only, lengths that differ, or parameters out of range.
+            For NaN or infinite values, one class only, lengths that differ, or parameters out of
+            range.
         """
         return self._fit(X, y, sample_weight)
 
@@ -133,10 +162,14 @@ class Classifier(ClassifierMixin, LinearModel):
         assert trained.classes is not None
         self.classes_ = trained.classes
         self.coef_, self.intercept_ = trained.coef, trained.intercept
-        self.n_iter_ = np.array([part.n_iter for part in trained.report.parts or (trained.report,)], dtype=np.int32)
+        self.n_iter_ = np.array(
+            [part.n_iter for part in trained.report.parts or (trained.report,)], dtype=np.int32
+        )
 
     def sparsify(self) -> Any:
-        """Keep `coef_` as a SciPy CSR matrix, for models most of whose coefficients are zero; returns self."""
+        """Keep `coef_` as a SciPy CSR matrix, for models most of whose coefficients are zero;
+        returns self.
+        """
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
@@ -148,25 +181,30 @@ class Classifier(ClassifierMixin, LinearModel):
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of X."""
+        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of
+        X.
+        """
         check_is_fitted(self)
         k = len(self.classes_)
         return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
 
     def predict(self, X: Any) -> Any:
-        """Most likely labels, (n,), in the kind of X: NumPy, lazy dask array, or dask series with X's index."""
+        """Most likely labels, (n,), in the kind of X: NumPy, lazy dask array, or dask series with
+        X's index.
+        """
         check_is_fitted(self)
         return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share (by weight) of rows whose label is predicted.
 
-        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is
+        fetched.
         """
         return awaitable_on(None, is_lazy(X), partial(accuracy, self, X, y, sample_weight))  # type: ignore[return-value]
 
 
-# ---------------------------------------------------------------------------- pieces
+# ---- pieces
 def same(scores: np.ndarray) -> np.ndarray:
     """Decision values as they are."""
     return scores

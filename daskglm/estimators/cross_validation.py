@@ -1,4 +1,6 @@
-"""`LogisticRegressionCV`: the C that predicts best on rows held out, from all folds and values of C solved together."""
+"""`LogisticRegressionCV`: the C that predicts best on rows held out, from all folds and values of C
+solved together.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from daskglm.objectives.batched import Columns
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tried and how it is judged: values of C, folds, scores, and the arguments of splitter and scorer."""
+    """What is tried and how it is judged: values of C, folds, scores, and the arguments of splitter
+    and scorer.
+    """
 
     Cs: np.ndarray
     cv: Any
@@ -40,7 +44,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Tried:
-    """Coefficients (problems, folds, values, size), scores and iterations (folds, values) of all that was tried."""
+    """Coefficients (problems, folds, values, size), scores and iterations (folds, values) of all
+    that was tried.
+    """
 
     paths: np.ndarray
     scores: np.ndarray
@@ -48,31 +54,34 @@ class Tried:
 
 
 class LogisticRegressionCV(LogisticRegression):
-    """Logistic regression with C chosen by cross-validation; all folds, classes and values of C share passes.
+    """Logistic regression with C chosen by cross-validation; all folds, classes and values of C
+    share passes.
 
     Parameters
     ----------
     Cs : int or sequence of float, default 10
         Values of C; a number means so many from 1e-4 to 1e4, evenly in their logarithm.
     l1_ratios : sequence of zeros, optional
-        As in scikit-learn; there is no L1 penalty here, so all are zero. Given, attributes have an axis for them.
+        As in scikit-learn; there is no L1 penalty here, so all are zero. Given, attributes have an
+        axis for them.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     cv : int, scikit-learn splitter, iterable of (train, test), or None
-        Folds, as in scikit-learn; None is 5, stratified. Dask collections take a number: their rows are assigned to
-        folds at random (`random_state`), class by class within each partition.
+        Folds, as in scikit-learn; None is 5, stratified. Dask collections take a number: their rows
+        are assigned to folds at random (`random_state`), class by class within each partition.
     penalty : "l2"
         Without a penalty: `Cs` with inf. "deprecated" (scikit-learn's default) is "l2".
     dual, solver, n_jobs, verbose, intercept_scaling, multi_class
-        As of `LogisticRegression`. "auto" and "newton" solve problems with few features together (up to 1,000, or 500
-        sparse ones); others are solved one after another on the same rows, each from the solution of the next smaller
-        C.
+        As of `LogisticRegression`. "auto" and "newton" solve problems with few features together
+        (up to 1,000, or 500 sparse ones); others are solved one after another on the same rows,
+        each from the solution of the next smaller C.
     scoring : str, callable or None
-        What is best on rows held out: a name of `sklearn.metrics.get_scorer_names()`, a function of (estimator, X, y),
-        or None, "accuracy". More than two classes are scored together. Functions of rows want data in memory; those of
-        scikit-learn's `make_scorer` do not.
+        What is best on rows held out: a name of `sklearn.metrics.get_scorer_names()`, a function of
+        (estimator, X, y), or None, "accuracy". More than two classes are scored together. Functions
+        of rows want data in memory; those of scikit-learn's `make_scorer` do not.
     refit : bool, default True
-        Whether to fit the best C on all rows; else coefficients and C are the means of those best in each fold.
+        Whether to fit the best C on all rows; else coefficients and C are the means of those best
+        in each fold.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label, in training; "balanced" by the labels of all rows.
     tol : float, default 1e-6
@@ -94,22 +103,25 @@ class LogisticRegressionCV(LogisticRegression):
     coef_, intercept_, classes_, n_features_in_, feature_names_in_
         As of `LogisticRegression`.
     scores_ : dict of label to (folds, values) array, or (folds, l1_ratios, values) array
-        Scores on the rows held out, the same for all labels; for two classes under the second label only.
-    coefs_paths_ : dict of label to (folds, values, size) array, or (folds, l1_ratios, values, 1 or classes, size) array
+        Scores on the rows held out, the same for all labels; for two classes under the second label
+        only.
+    coefs_paths_ : dict of label to (folds, values, size) array, or (folds, l1_ratios, values, 1 or
+    classes, size) array
         Coefficients, last the intercept if there is one.
     n_iter_ : (1, folds, values) array, or (folds, l1_ratios, values) array
         Most iterations of any class.
     report_ : Report
-        `parts` has the reports of all problems: classes, folds and values of C in this order, C fastest, then those
-        fitted again on all rows.
+        `parts` has the reports of all problems: classes, folds and values of C in this order, C
+        fastest, then those fitted again on all rows.
 
     Notes
     -----
-    A fold that lacks a class trains with a constant in its place: the intercept at which a row's loss is at rounding
-    error, about -36. It is scored like others. Where a score is not defined (nan) in a fold, that fold does not count
-    in the choice of C.
+    A fold that lacks a class trains with a constant in its place: the intercept at which a row's
+    loss is at rounding error, about -36. It is scored like others. Where a score is not defined
+    (nan) in a fold, that fold does not count in the choice of C.
 
-    Unless scikit-learn's metadata routing is enabled, scorers are given `sample_weight` where `fit` is.
+    Unless scikit-learn's metadata routing is enabled, scorers are given `sample_weight` where `fit`
+    is.
 
     Examples
     --------
@@ -127,7 +139,8 @@ class LogisticRegressionCV(LogisticRegression):
     scores_: Any
     n_iter_: Any
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": UNUSED}  # it is for the splitter
-    __metadata_request__score: ClassVar[dict[str, Any]] = {"sample_weight": UNUSED}  # it is for the scorer
+    # it is for the scorer
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"sample_weight": UNUSED}
 
     def __init__(
         self,
@@ -170,7 +183,9 @@ class LogisticRegressionCV(LogisticRegression):
         self.random_state = random_state
         self.use_legacy_attributes = use_legacy_attributes
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **params: Any) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **params: Any
+    ) -> Any:
         """Choose C by cross-validation and fit.
 
         Parameters
@@ -178,9 +193,11 @@ class LogisticRegressionCV(LogisticRegression):
         X, y, sample_weight
             As of `LogisticRegression.fit`.
         groups : (n,) array, optional
-            Groups of rows that belong together, for splitters such as GroupKFold; data in memory only.
+            Groups of rows that belong together, for splitters such as GroupKFold; data in memory
+            only.
         params
-            Further arguments of splitter and scorer, by scikit-learn's metadata routing where that is enabled.
+            Further arguments of splitter and scorer, by scikit-learn's metadata routing where that
+            is enabled.
 
         Returns
         -------
@@ -214,7 +231,8 @@ class LogisticRegressionCV(LogisticRegression):
             return super().score(X, y, given.get("sample_weight"))
         if is_lazy(X):
             raise ValueError(
-                f"scoring={self.scoring!r}: score of dask collections gives accuracy only; compute X and y first"
+                f"scoring={self.scoring!r}: score of dask collections gives accuracy only; "
+                "compute X and y first"
             )
         X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None))
         arrays = partitions(X, y, weight, classify=True).arrays
@@ -224,7 +242,9 @@ class LogisticRegressionCV(LogisticRegression):
         return number(scoring.scorer(self, arrays[0], np.asarray(arrays[1]), **given), self.scoring)
 
     def get_metadata_routing(self) -> Any:
-        """What scikit-learn's metadata routing is to know: that splitter and scorer take arguments."""
+        """What scikit-learn's metadata routing is to know: that splitter and scorer take
+        arguments.
+        """
         fitted, scored = MethodMapping(), MethodMapping()
         fitted.add(caller="fit", callee="split")
         scored.add(caller="fit", callee="score").add(caller="score", callee="score")
@@ -262,21 +282,28 @@ class LogisticRegressionCV(LogisticRegression):
         work = partial(self._choose, X, y, settings, names, sample_weight, client, plan)
         return awaitable_on(client, is_lazy(X), work)
 
-    def _plan(self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]) -> Plan:
+    def _plan(
+        self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]
+    ) -> Plan:
         """Check all parameters that `Settings` does not know; raises ValueError."""
         check_flag(self.refit, "refit")
-        if not (isinstance(self.use_legacy_attributes, str) and self.use_legacy_attributes == "warn"):
+        if not (
+            isinstance(self.use_legacy_attributes, str) and self.use_legacy_attributes == "warn"
+        ):
             check_flag(self.use_legacy_attributes, "use_legacy_attributes")
         if self.penalty is None:
             raise ValueError(
-                "penalty=None: a fit without a penalty is C = inf; give Cs=[float('inf')], or among others"
+                "penalty=None: a fit without a penalty is C = inf; give Cs=[float('inf')], or "
+                "among others"
             )
         self._n_ratios()
         scoring = Scoring.of(self.scoring, self)
         if lazy and wants_rows(scoring, score_params):
             raise ValueError(
-                f"scoring={self.scoring!r} is a function of rows, which stay with the workers: for dask collections "
-                "give a name of sklearn.metrics.get_scorer_names() or the result of sklearn.metrics.make_scorer"
+                f"scoring={self.scoring!r} is a function of rows, which stay with the workers: "
+                "for dask collections "
+                "give a name of sklearn.metrics.get_scorer_names() or the result of "
+                "sklearn.metrics.make_scorer"
             )
         if "sample_weight" in score_params:
             scoring.check_weights()
@@ -284,27 +311,49 @@ class LogisticRegressionCV(LogisticRegression):
         return Plan(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
 
     def _n_ratios(self) -> int | None:
-        """Length of `l1_ratios`, or None where they are not given; raises ValueError where one is not zero."""
+        """Length of `l1_ratios`, or None where they are not given; raises ValueError where one is
+        not zero.
+        """
         given = self.l1_ratios
-        if given is None or (isinstance(given, str) and given == "warn"):  # scikit-learn's name of its default
+        # scikit-learn's name of its default
+        if given is None or (isinstance(given, str) and given == "warn"):
             return None
         ratios = list(given) if np.iterable(given) and not isinstance(given, str) else []
-        if not ratios or not all(isinstance(ratio, (int, float, np.number)) and ratio == 0 for ratio in ratios):
-            raise ValueError(f"l1_ratios={given!r:.200} must be zeros, such as (0,): the L1 penalty is not implemented")
+        if not ratios or not all(
+            isinstance(ratio, (int, float, np.number)) and ratio == 0 for ratio in ratios
+        ):
+            raise ValueError(
+                f"l1_ratios={given!r:.200} must be zeros, such as (0,): the L1 "
+                "penalty is not implemented"
+            )
         return len(ratios)
 
     def _choose(
-        self, X: Any, y: Any, settings: Settings, names: Any, sample_weight: Any, client: Any, plan: Plan
+        self,
+        X: Any,
+        y: Any,
+        settings: Settings,
+        names: Any,
+        sample_weight: Any,
+        client: Any,
+        plan: Plan,
     ) -> LogisticRegressionCV:
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
-        rows = {"sample_weight": sample_weight, "client": client, "cv": cv, "split_params": plan.split_params}
+        rows = {
+            "sample_weight": sample_weight,
+            "client": client,
+            "cv": cv,
+            "split_params": plan.split_params,
+        }
         with opened(X, y, settings, **rows) as family:
             assert family.classes is not None
             plan.scoring.check_classes(family.classes)
             solutions = family.solve(family.columns(plan.Cs))
             as_trained = (sample_weight is None) == ("sample_weight" not in plan.score_params)
-            scores = scores_of(family, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained)
+            scores = scores_of(
+                family, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
+            )
             tried = _tried(family, solutions, scores)
             W, best, again = self._best(family, tried, plan)
             reports = [*solutions.reports, *again]
@@ -316,14 +365,17 @@ class LogisticRegressionCV(LogisticRegression):
         self._lay_out(tried, plan.Cs, best)
         return self
 
-    def _best(self, family: Family, tried: Tried, plan: Plan) -> tuple[np.ndarray, float, Sequence[Any]]:
+    def _best(
+        self, family: Family, tried: Tried, plan: Plan
+    ) -> tuple[np.ndarray, float, Sequence[Any]]:
         """Coefficients, C, and the reports of what was fitted again for them."""
         kept = np.flatnonzero(defined(tried.scores, self.scoring))
         if self.refit:
             c = int(tried.scores[kept].sum(axis=0).argmax())
             C, K = plan.Cs[c], len(tried.paths)
             again = family.solve(
-                Columns(np.arange(K), np.full(K, -1), np.full(K, C)), family.means(tried.paths[:, :, c])
+                Columns(np.arange(K), np.full(K, -1), np.full(K, C)),
+                family.means(tried.paths[:, :, c]),
             )
             return again.W, float(C), again.reports
         each = tried.scores[kept].argmax(axis=1)
@@ -334,8 +386,11 @@ class LogisticRegressionCV(LogisticRegression):
         K, n_ratios = len(tried.paths), self._n_ratios()
         repeats = n_ratios or 1
         ratio = 0.0 if n_ratios or not self.refit else None
-        paths = np.repeat(tried.paths[:, :, :, None], repeats, axis=3)  # problems, folds, values, ratios, size
-        scores, n_iter = (np.repeat(kind[:, :, None], repeats, axis=2) for kind in (tried.scores, tried.n_iter))
+        # problems, folds, values, ratios, size
+        paths = np.repeat(tried.paths[:, :, :, None], repeats, axis=3)
+        scores, n_iter = (
+            np.repeat(kind[:, :, None], repeats, axis=2) for kind in (tried.scores, tried.n_iter)
+        )
         self.Cs_ = Cs
         self.l1_ratios_ = np.array([None] if n_ratios is None else [0.0] * n_ratios)
         if self.use_legacy_attributes:
@@ -360,6 +415,7 @@ def _tried(family: Family, solutions: Solutions, scores: np.ndarray) -> Tried:
 
 def _only_routed(method: str, params: Mapping[str, Any]) -> str:
     return (
-        f"[{', '.join(params)}]: passing extra keyword arguments to LogisticRegressionCV.{method} is only supported if "
+        f"[{', '.join(params)}]: passing extra keyword arguments to LogisticRegressionCV.{method} "
+        "is only supported if "
         "enable_metadata_routing=True, set by sklearn.set_config"
     )

@@ -1,4 +1,6 @@
-"""Files of data as the command line takes them: format, dask collections, and errors that name the file."""
+"""Files of data as the command line takes them: format, dask collections, and errors that name the
+file.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def format_of(path: str, asked: str) -> str | None:
     Raises ValueError for a pipe or a device: data are read more than once.
     """
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        raise ValueError(f"{path} is a pipe or a device; data are read more than once, so give a file")
+        raise ValueError(
+            f"{path} is a pipe or a device; data are read more than once, so give a file"
+        )
     if asked != "auto":
         return asked
     stem, extension = os.path.splitext(path.rstrip("/").lower())
@@ -62,7 +66,9 @@ def base(zero_based: bool | None) -> bool | str:
 
 
 def read_frame(path: str, kind: str) -> Any:
-    """A dask dataframe of CSV or Parquet files; raises FileNotFoundError, or ValueError that names a bad file."""
+    """A dask dataframe of CSV or Parquet files; raises FileNotFoundError, or ValueError that names
+    a bad file.
+    """
     import dask.dataframe as dd
 
     with explained(path, kind):
@@ -79,17 +85,25 @@ def read_frame(path: str, kind: str) -> Any:
 def as_dtype(X: Any, label: str, dtype: str) -> Any:
     """Features in `dtype`; what are no numbers is left for `fit` to name."""
     check_column(X, label)
-    numbers = {name: dtype for name in X.columns if name != label and getattr(X.dtypes[name], "kind", "O") == "f"}
+    numbers = {
+        name: dtype
+        for name in X.columns
+        if name != label and getattr(X.dtypes[name], "kind", "O") == "f"
+    }
     return X.astype(numbers) if numbers else X
 
 
 def check_column(X: Any, label: str) -> None:
     """Raise ValueError where a frame has no such column."""
     if label not in X.columns:
-        raise ValueError(f"the data have no column {label!r}; they have {', '.join(map(repr, X.columns[:20]))}")
+        raise ValueError(
+            f"the data have no column {label!r}; they have {', '.join(map(repr, X.columns[:20]))}"
+        )
 
 
-def parts(path: str, kind: str, model: Any, label: str | None, zero_based: bool | None) -> Iterator[Any]:
+def parts(
+    path: str, kind: str, model: Any, label: str | None, zero_based: bool | None
+) -> Iterator[Any]:
     """Rows and targets (None: not there) of one partition after the other."""
     import dask
 
@@ -97,7 +111,11 @@ def parts(path: str, kind: str, model: Any, label: str | None, zero_based: bool 
         from daskglm.data.svmlight import read_svmlight
 
         X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=base(zero_based))
-        lazy = zip(X.to_delayed(optimize_graph=False).ravel(), y.to_delayed(optimize_graph=False).ravel(), strict=True)
+        lazy = zip(
+            X.to_delayed(optimize_graph=False).ravel(),
+            y.to_delayed(optimize_graph=False).ravel(),
+            strict=True,
+        )
         for pair in lazy:
             yield dask.compute(*pair, scheduler="synchronous")
         return
@@ -120,23 +138,30 @@ def _features(frame: Any, model: Any, label: str | None) -> list[str]:
         raise ValueError(f"the data have no column {missing[0]!r}, which the model was fitted to")
     extra = [name for name in left if name not in wanted]
     if extra:
-        raise ValueError(f"the model does not know the column {extra[0]!r}; if it is the target give --label")
+        raise ValueError(
+            f"the model does not know the column {extra[0]!r}; if it is the target give --label"
+        )
     return wanted
 
 
-# ---------------------------------------------------------------------------- what is wrong with a file
+# ---- what is wrong with a file
 @contextlib.contextmanager
 def explained(path: str, kind: str) -> Iterator[None]:
-    """Raise what CSV and Parquet files make of their readers as ValueError with the file, the line and what is wrong.
+    """Raise what CSV and Parquet files make of their readers as ValueError with the file, the line
+    and what is wrong.
 
-    The readers work in pieces and on workers, and mostly do not say of which file; so the files are read again here.
+    The readers work in pieces and on workers, and mostly do not say of which file; so the files are
+    read again here.
     """
     try:
         yield
     except FileNotFoundError:
         raise
     except _UNREADABLE as error:
-        of_a_file = not isinstance(error, OSError) or type(error) in (OSError, gzip.BadGzipFile)  # no lost link, say
+        of_a_file = not isinstance(error, OSError) or type(error) in (
+            OSError,
+            gzip.BadGzipFile,
+        )  # no lost link, say
         if kind == "svmlight" or not of_a_file:  # the reader of svmlight names file and line itself
             raise
         for fs, name in _files(path, kind):
@@ -147,7 +172,9 @@ def explained(path: str, kind: str) -> Iterator[None]:
         raise
     except ValueError as error:
         if "Mismatched dtypes" in str(error):
-            raise ValueError(f"{path}: columns change their type from one part to the next: {error}") from error
+            raise ValueError(
+                f"{path}: columns change their type from one part to the next: {error}"
+            ) from error
         raise
 
 
@@ -159,11 +186,17 @@ def _files(path: str, kind: str) -> list[tuple[Any, str]]:
     found: list[str] = []
     for name in names:
         found += sorted(fs.find(name)) if fs.isdir(name) else [name] if fs.exists(name) else []
-    return [(fs, name) for name in found if kind == "csv" or name.endswith((".parquet", ".pq")) or len(found) == 1]
+    return [
+        (fs, name)
+        for name in found
+        if kind == "csv" or name.endswith((".parquet", ".pq")) or len(found) == 1
+    ]
 
 
 def _check_head(fs: Any, name: str) -> None:
-    """Have pandas refuse rows with more values than the first line has names: it would take the first for an index."""
+    """Have pandas refuse rows with more values than the first line has names: it would take the
+    first for an index.
+    """
     with fs.open(name, "rb", compression="infer") as file:
         pd.read_csv(file, nrows=_HEAD, header=None)
 
@@ -190,7 +223,8 @@ def _reason(fs: Any, name: str, kind: str, error: BaseException) -> str:
     if isinstance(error, pd.errors.EmptyDataError):
         return ": the file is empty"
     if isinstance(error, pd.errors.ParserError):
-        return f": rows of different lengths, or no CSV: {said.removeprefix('Error tokenizing data. C error: ')}"
+        said = said.removeprefix("Error tokenizing data. C error: ")
+        return f": rows of different lengths, or no CSV: {said}"
     if kind == "csv":
         return f": the file is damaged, or not packed as its name says: {said}"
     return f": no Parquet file, or a damaged one: {said}"

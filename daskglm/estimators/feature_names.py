@@ -1,4 +1,6 @@
-"""scikit-learn's and dask-ml's names for parameters and solvers, and what they ask for in this package's terms."""
+"""scikit-learn's and dask-ml's names for parameters and solvers, and what they ask for in this
+package's terms.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,13 @@ SOLVER_NAMES = {
     "proximal_grad": (DASK_ML, "lbfgs"),
     "gradient_descent": (DASK_ML, "gd"),
 }
-"""Solvers of other packages: whose they are, and the solver here that does what they are taken for."""
+"""Solvers of other packages: whose they are, and the solver here that does what they are taken
+for.
+"""
 
 DUAL_SOLVERS = ("auto", "liblinear", "sag", "saga", "sdca")
-PENALTIES = ("l2", "deprecated", None)  # "deprecated" is scikit-learn's default, where l1_ratio and C say it all
+# "deprecated" is scikit-learn's default, where l1_ratio and C say it all
+PENALTIES = ("l2", "deprecated", None)
 MULTI_CLASS = ("ovr", "auto", "deprecated")
 
 
@@ -54,7 +59,11 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
         For values that nothing here corresponds to: L1 penalties, a penalised intercept, and so on.
     """
     check_names(params)
-    fields = {name: params[name] for name in Settings.__dataclass_fields__ if name in params and name != "loss"}
+    fields = {
+        name: params[name]
+        for name in Settings.__dataclass_fields__
+        if name in params and name != "loss"
+    }
     C = strength(params)
     if C is not None:
         fields["C"] = C
@@ -68,22 +77,40 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
 def check_names(params: Mapping[str, Any]) -> None:
     """Raise ValueError for values of scikit-learn's parameters that ask for what is not there."""
     penalty, l1_ratio = params.get("penalty", "l2"), params.get("l1_ratio")
-    if not isinstance(penalty, (str, type(None))) or penalty not in (*PENALTIES, "l1", "elasticnet"):
-        raise ValueError(f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are arguments of their own")
+    if not isinstance(penalty, (str, type(None))) or penalty not in (
+        *PENALTIES,
+        "l1",
+        "elasticnet",
+    ):
+        raise ValueError(
+            f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are "
+            "arguments of their own"
+        )
     if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
-        raise ValueError(f"penalty={penalty!r} is not implemented; there are 'l2' and None (no penalty)")
+        raise ValueError(
+            f"penalty={penalty!r} is not implemented; there are 'l2' and None (no penalty)"
+        )
     if l1_ratio is not None and (not is_number(l1_ratio) or l1_ratio != 0):
-        raise ValueError(f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio must be 0 or None (L2)")
+        raise ValueError(
+            f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio "
+            "must be 0 or None (L2)"
+        )
     scaling = params.get("intercept_scaling", 1)
     if not is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
         raise ValueError(
-            f"intercept_scaling={scaling!r} must be 1: the intercept is not penalised here, so it needs no scaling"
+            f"intercept_scaling={scaling!r} must be 1: the intercept is not penalised here, so it "
+            "needs no scaling"
         )
     multi_class = params.get("multi_class", "ovr")
     if multi_class not in MULTI_CLASS:
-        raise ValueError(f"multi_class={multi_class!r} is not implemented; more than two classes are fitted 'ovr'")
+        raise ValueError(
+            f"multi_class={multi_class!r} is not implemented; more than two classes "
+            "are fitted 'ovr'"
+        )
     if params.get("positive", False) is not False:
-        raise ValueError(f"positive={params['positive']!r} is not implemented: coefficients may have any sign")
+        raise ValueError(
+            f"positive={params['positive']!r} is not implemented: coefficients may have any sign"
+        )
     if not isinstance(params.get("copy_X", True), (bool, np.bool_)):
         raise ValueError(f"copy_X={params['copy_X']!r} must be True or False (X is never changed)")
 
@@ -95,10 +122,16 @@ def strength(params: Mapping[str, Any]) -> float | None:
     """
     C, alpha = params.get("C"), params.get("alpha")
     if C is not None and alpha is not None:
-        raise ValueError(f"alpha={alpha!r} and C={C!r} both set the penalty (C = 1 / alpha): give one of them")
+        raise ValueError(
+            f"alpha={alpha!r} and C={C!r} both set the penalty (C = 1 / alpha): give one of them"
+        )
     if "penalty" in params and params["penalty"] is None:
         if C is not None and C != 1.0:
-            warnings.warn(f"penalty=None: C={C!r} has no effect, the fit has no penalty", UserWarning, stacklevel=5)
+            warnings.warn(
+                f"penalty=None: C={C!r} has no effect, the fit has no penalty",
+                UserWarning,
+                stacklevel=5,
+            )
         return math.inf
     if "alpha" in params and C is None:
         return inverse(1.0 if alpha is None else alpha)
@@ -109,7 +142,9 @@ def inverse(alpha: Any) -> float:
     """C = 1 / alpha; infinite for alpha = 0."""
     alpha = alpha.item() if isinstance(alpha, np.ndarray) and alpha.ndim == 0 else alpha
     if not is_number(alpha) or not 0.0 <= alpha < math.inf:
-        raise ValueError(f"alpha={alpha!r} must be a number not below 0 (C = 1 / alpha; 0: no penalty)")
+        raise ValueError(
+            f"alpha={alpha!r} must be a number not below 0 (C = 1 / alpha; 0: no penalty)"
+        )
     return 1.0 / float(alpha) if alpha > 0 else math.inf
 
 
@@ -120,11 +155,16 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
         raise ValueError(f"dual={dual!r} must be True, False or 'auto'")
     if dual is not False and dual != "auto":
         if asked not in DUAL_SOLVERS:
-            raise ValueError(f"dual=True wants a solver of the dual problem, 'sdca' or 'auto', not solver={asked!r}")
+            raise ValueError(
+                "dual=True wants a solver of the dual problem, 'sdca' or 'auto', "
+                f"not solver={asked!r}"
+            )
         return "sdca", "dual=True"
     smooth = loss not in LOSSES or math.isfinite(LOSSES[loss].smoothness)
     if "loss" in params and not smooth and dual != "auto":
-        raise ValueError(f"dual=False: loss={loss!r} has a dual solver only; give dual='auto' or True")
+        raise ValueError(
+            f"dual=False: loss={loss!r} has a dual solver only; give dual='auto' or True"
+        )
     if not isinstance(asked, str) or asked not in SOLVER_NAMES:
         return asked, "asked for"
     whose, solver = SOLVER_NAMES[asked]
@@ -140,7 +180,9 @@ def threads_of(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
     if not is_whole(n_jobs) or n_jobs == 0:
-        raise ValueError(f"n_jobs={n_jobs!r} must be a positive integer, None or -1 (all processors)")
+        raise ValueError(
+            f"n_jobs={n_jobs!r} must be a positive integer, None or -1 (all processors)"
+        )
     if n_jobs > 0:
         return int(n_jobs)
     return None if n_jobs == -1 else max((os.cpu_count() or 1) + 1 + int(n_jobs), 1)
@@ -149,5 +191,7 @@ def threads_of(n_jobs: Any) -> int | None:
 def progress_of(progress: bool | None, verbose: Any) -> bool | None:
     """`progress`, or where that is left open what `verbose` asks for."""
     if not isinstance(verbose, (int, np.integer, np.bool_)) or verbose < 0:
-        raise ValueError(f"verbose={verbose!r} must be an integer not below 0 (above 0: show progress)")
+        raise ValueError(
+            f"verbose={verbose!r} must be an integer not below 0 (above 0: show progress)"
+        )
     return True if progress is None and verbose else progress

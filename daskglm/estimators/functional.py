@@ -53,28 +53,31 @@ def fit(
 
     Parameters
     ----------
-    X : (n, d) NumPy array, SciPy sparse matrix, pandas DataFrame, dask array or dataframe, or list of delayed blocks
-        CuPy arrays and CSR matrices and cuDF frames, in memory or as dask chunks, are computed on their GPU.
-        float32 stays float32 in memory; results are float64. Dask chunks may be dense or CSR.
+    X : (n, d) NumPy array, SciPy sparse matrix, pandas DataFrame, dask array or dataframe, or list
+    of delayed blocks
+        CuPy arrays and CSR matrices and cuDF frames, in memory or as dask chunks, are computed on
+        their GPU. float32 stays float32 in memory; results are float64. Dask chunks may be dense or
+        CSR.
     y : (n,) matching container, or the name of a column of X
         Labels of any two or more values, numbers for "squared".
     loss : {"logistic", "squared_hinge", "hinge", "smoothed_hinge", "squared"}, default "logistic"
-        log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by the parabola
-        1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
+        log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by
+        the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
     C : float or sequence of float, default 1.0
-        Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each value, which share
-        passes where features are few (see `LogisticRegressionCV`).
+        Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each
+        value, which share passes where features are few (see `LogisticRegressionCV`).
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        Method; all reach the same answer. "hinge" takes "sdca" only. Names of scikit-learn's and dask-ml's solvers are
-        taken for the nearest of these, and the report says so.
+        Method; all reach the same answer. "hinge" takes "sdca" only. Names of scikit-learn's and
+        dask-ml's solvers are taken for the nearest of these, and the report says so.
     fit_intercept : bool, default True
         Whether to fit an intercept; it is not penalised.
     tol : float, default 1e-6
-        Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is at most tol times
-        |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) / dual.
+        Stop when relative suboptimality is proved to be at most this (C = inf: when |gradient| is
+        at most tol times |gradient at 0|). For "sdca" that is the duality gap, (primal - dual) /
+        dual.
     stop : {"gap", "coefficients"}, default "gap"
-        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the features' coefficients
-        (see docs/scikit-learn.md), which wants a penalty.
+        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the
+        features' coefficients (see docs/scikit-learn.md), which wants a penalty.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
@@ -84,7 +87,8 @@ def fit(
     warm_start : fitted estimator or (coef, intercept), optional
         Where to start.
     client : distributed.Client, optional
-        Where to run. Default: the current client for dask collections, else this process, on threads.
+        Where to run. Default: the current client for dask collections, else this process, on
+        threads.
     callback : callable, optional
         Called after each iteration with its record, a dict; a true answer ends the fit.
     progress : bool, optional
@@ -92,46 +96,54 @@ def fit(
     random_state : int, optional
         Seed of the order in which "sdca" visits rows; None: from NumPy's global state.
     n_jobs : int, optional
-        Threads of a fit in this process; None and -1: all processors. Workers of a cluster have threads of their own.
+        Threads of a fit in this process; None and -1: all processors. Workers of a cluster have
+        threads of their own.
     verbose : int, default 0
         Above 0 shows progress, as `progress=True` does.
     solver_options : dict, optional
-        Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
+        Further arguments of the solver: `step` and `epsilon` of "gd"; those of
+        `daskglm.solvers.sdca.sdca`.
     device : {"cuda", "cpu"}, optional
-        Where to compute: "cuda" moves host rows once to the GPU of the process or worker they are in, "cpu" takes rows
-        off it. Default: where the rows are.
+        Where to compute: "cuda" moves host rows once to the GPU of the process or worker they are
+        in, "cpu" takes rows off it. Default: where the rows are.
     device_memory_limit : int or str, optional
-        Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host memory at every pass.
-        Default: nine tenths of what is free.
+        Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host
+        memory at every pass. Default: nine tenths of what is free.
     checkpoint : path or fsspec URL, optional
-        Folder to keep the state of the solve in, replaced as it goes on and left there at the end. On a cluster with
-        "sdca" all workers must see it. Cost: 1 pass more, to tell the data from others.
+        Folder to keep the state of the solve in, replaced as it goes on and left there at the end.
+        On a cluster with "sdca" all workers must see it. Cost: 1 pass more, to tell the data from
+        others.
     checkpoint_every : int or str, default "60s"
         Iterations, or time, between two states.
     resume : path or fsspec URL, optional
-        A checkpoint of these data to go on from, perhaps on other workers. "sdca" wants dask data in the same
-        partitions.
+        A checkpoint of these data to go on from, perhaps on other workers. "sdca" wants dask data
+        in the same partitions.
     out_of_core : bool, default False
-        Read dask collections and delayed blocks from their source at every pass, instead of keeping them in memory.
+        Read dask collections and delayed blocks from their source at every pass, instead of keeping
+        them in memory.
 
     Returns
     -------
     LogisticRegression, LinearSVC or Ridge
-        Fitted; `report_` tells how good the answer is. A list of them for a sequence of C, whose reports count the
-        passes, rounds and seconds of all together. An awaitable where the client is asynchronous.
+        Fitted; `report_` tells how good the answer is. A list of them for a sequence of C, whose
+        reports count the passes, rounds and seconds of all together. An awaitable where the client
+        is asynchronous.
 
     Raises
     ------
     ValueError
-        For arguments out of range (before any work is scheduled) and for bad data, with their place.
+        For arguments out of range (before any work is scheduled) and for bad data, with their
+        place.
     TypeError
         For a callback, client, warm_start, path or solver_options of a wrong kind, before any work.
     RuntimeError
-        For `device="cuda"` without CuPy, driver or device, and for clusters where only some workers have one.
+        For `device="cuda"` without CuPy, driver or device, and for clusters where only some workers
+        have one.
     MemoryError
         Where the data are larger than the memory of the workers, or of this machine, together.
     ClusterLost, DataLost
-        Where the scheduler is gone, or rows that cannot be read again (RuntimeErrors of `daskglm.engines.cluster`).
+        Where the scheduler is gone, or rows that cannot be read again (RuntimeErrors of
+        `daskglm.engines.cluster`).
 
     Warns
     -----
@@ -166,13 +178,30 @@ def fit(
     start = starting_point(warm_start)
     model = _estimator(loss, class_weight, params)
     if path:
-        given = {"warm_start": warm_start, "callback": callback, "checkpoint": checkpoint, "resume": resume}
+        given = {
+            "warm_start": warm_start,
+            "callback": callback,
+            "checkpoint": checkpoint,
+            "resume": resume,
+        }
         if refused := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"a path (C={shown(C)}) takes no {' or '.join(refused)}; fit one C at a time for that")
-        return fit_path(model, X, y, C, sample_weight=sample_weight, client=client, out_of_core=out_of_core)
+            raise ValueError(
+                f"a path (C={shown(C)}) takes no {' or '.join(refused)}; fit one C "
+                "at a time for that"
+            )
+        return fit_path(
+            model, X, y, C, sample_weight=sample_weight, client=client, out_of_core=out_of_core
+        )
     more = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
     return model._fit(
-        X, y, sample_weight, start=start, client=client, callback=callback, out_of_core=out_of_core, **more
+        X,
+        y,
+        sample_weight,
+        start=start,
+        client=client,
+        callback=callback,
+        out_of_core=out_of_core,
+        **more,
     )
 
 

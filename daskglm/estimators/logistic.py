@@ -17,7 +17,8 @@ class LogisticRegression(Classifier):
     Parameters
     ----------
     penalty : {"l2", None}, default "l2"
-        Of the coefficients: 1/2 |w|^2 or, like C = inf, none. "deprecated" (scikit-learn's default) is "l2".
+        Of the coefficients: 1/2 |w|^2 or, like C = inf, none. "deprecated" (scikit-learn's default)
+        is "l2".
     C : float, default 1.0
         Weight of the losses against the penalty 1/2 |w|^2; infinity: no penalty.
     l1_ratio : 0 or None, default 0.0
@@ -25,8 +26,8 @@ class LogisticRegression(Classifier):
     dual : bool or "auto", default False
         True solves the dual problem, by "sdca". False and "auto" leave it to `solver`.
     tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of gradient norms.
-        scikit-learn's bounds the gradient instead: see docs/scikit-learn.md.
+        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of
+        gradient norms. scikit-learn's bounds the gradient instead: see docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     intercept_scaling : 1
@@ -36,8 +37,8 @@ class LogisticRegression(Classifier):
     random_state : int, optional
         Seed of the order in which "sdca" visits rows.
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        "auto" picks by the shape of the data and says why in `report_`. Names of scikit-learn's and dask-ml's solvers
-        are taken for the nearest of these, which `report_` tells too.
+        "auto" picks by the shape of the data and says why in `report_`. Names of scikit-learn's and
+        dask-ml's solvers are taken for the nearest of these, which `report_` tells too.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default: the solver's own.
     verbose : int, default 0
@@ -45,15 +46,19 @@ class LogisticRegression(Classifier):
     warm_start : bool, default False
         Whether to start from the coefficients of the previous fit.
     n_jobs : int, optional
-        Threads of a fit in this process; None and -1: all processors. A cluster's workers have threads of their own.
+        Threads of a fit in this process; None and -1: all processors. A cluster's workers have
+        threads of their own.
     multi_class : "ovr"
-        More than two classes are fitted one against the rest ("auto" and "deprecated" mean the same).
+        More than two classes are fitted one against the rest ("auto" and "deprecated" mean the
+        same).
     stop : {"gap", "coefficients"}, default "gap"
-        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the coefficients.
+        What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the
+        coefficients.
     progress : bool, optional
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     solver_options : dict, optional
-        Further arguments of the solver: `step` and `epsilon` of "gd"; those of `daskglm.solvers.sdca.sdca`.
+        Further arguments of the solver: `step` and `epsilon` of "gd"; those of
+        `daskglm.solvers.sdca.sdca`.
     device, device_memory_limit
         See `daskglm.fit`.
 
@@ -127,7 +132,9 @@ class LogisticRegression(Classifier):
         self.device_memory_limit = device_memory_limit
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are normalised."""
+        """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are
+        normalised.
+        """
         check_is_fitted(self)
         k = len(self.classes_)
         return self._values(X, probabilities, np.empty((0, k)), self.classes_)

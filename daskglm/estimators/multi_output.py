@@ -26,24 +26,36 @@ def count_of(y: Any) -> int:
 
 
 def each_strength(alpha: Any, targets: int) -> list[Any]:
-    """One strength of the penalty for each target; raises ValueError where there are neither one nor as many."""
+    """One strength of the penalty for each target; raises ValueError where there are neither one
+    nor as many.
+    """
     if np.ndim(alpha) == 0:
         return [alpha] * targets
     alphas = np.ravel(alpha).tolist()
     if any(each is None for each in alphas):
-        raise ValueError(f"alpha={shown(alpha)} must be a number not below 0 for each target (C = 1 / alpha)")
+        raise ValueError(
+            f"alpha={shown(alpha)} must be a number not below 0 for each target (C = 1 / alpha)"
+        )
     if len(alphas) not in (1, targets):
         raise ValueError(
-            f"alpha has {len(alphas)} values but y has {targets} target(s): Number of targets and number of penalties "
+            f"alpha has {len(alphas)} values but y has {targets} target(s): Number of targets and "
+            "number of penalties "
             f"do not correspond: {len(alphas)} != {targets}"
         )
     return alphas * targets if len(alphas) == 1 else alphas
 
 
 def train_each(
-    X: Any, Y: Any, settings: Sequence[Settings], *, sample_weight: Any = None, start: Any = None, client: Any = None
+    X: Any,
+    Y: Any,
+    settings: Sequence[Settings],
+    *,
+    sample_weight: Any = None,
+    start: Any = None,
+    client: Any = None,
 ) -> Trained:
-    """Fit every column of Y (n, t), column k by `settings[k]`; arguments and errors as of `runner.train`.
+    """Fit every column of Y (n, t), column k by `settings[k]`; arguments and errors as of
+    `runner.train`.
 
     Dask arrays are persisted for as long as this takes, so that they are computed once.
     """
@@ -52,7 +64,9 @@ def train_each(
     for k, each in enumerate(settings):
         column = Y[:, k]
         data = (X, column, sample_weight) if is_lazy(X) else in_memory(X, column, sample_weight)
-        found.append(train(*data[:2], each, sample_weight=data[2], start=_start(start, k), client=client))
+        found.append(
+            train(*data[:2], each, sample_weight=data[2], start=_start(start, k), client=client)
+        )
     report = combine([trained.report for trained in found])
     coef = np.concatenate([trained.coef for trained in found])
     return Trained(coef, np.concatenate([trained.intercept for trained in found]), None, report)
@@ -63,16 +77,22 @@ def _held(X: Any, Y: Any, sample_weight: Any, client: Any) -> tuple[Any, Any, An
         return X, (Y if is_lazy(Y) else np.asarray(to_host(Y))), sample_weight
     if not hasattr(X, "numblocks") or not (hasattr(Y, "numblocks") or isinstance(Y, np.ndarray)):
         raise ValueError(
-            f"y has {Y.shape[1]} targets, which dask arrays and data in memory can have, but X is a "
-            f"{type(X).__name__} and y a {type(Y).__name__}; call to_dask_array(lengths=True) on both"
+            f"y has {Y.shape[1]} targets, which dask arrays and data in memory can have, but X is "
+            "a "
+            f"{type(X).__name__} and y a {type(Y).__name__}; call to_dask_array(lengths=True) on "
+            "both"
         )
     import dask
 
-    check_shuffles({name: values.dask for name, values in (("X", X), ("y", Y)) if hasattr(values, "numblocks")})
+    check_shuffles(
+        {name: values.dask for name, values in (("X", X), ("y", Y)) if hasattr(values, "numblocks")}
+    )
     persist = dask.persist if client is None else client.persist
     lazy = [value for value in (X, Y, sample_weight) if is_lazy(value)]
     kept = iter(persist(*lazy) if client is None else persist(lazy))
-    X, Y, sample_weight = (next(kept) if is_lazy(value) else value for value in (X, Y, sample_weight))
+    X, Y, sample_weight = (
+        next(kept) if is_lazy(value) else value for value in (X, Y, sample_weight)
+    )
     return X, Y, sample_weight
 
 

@@ -1,6 +1,8 @@
-"""Fitted estimators as files: strict JSON, with large coefficients in an .npz beside it. Nothing is pickled.
+"""Fitted estimators as files: strict JSON, with large coefficients in an .npz beside it. Nothing is
+pickled.
 
-A file may come from anybody: sizes, headers and every field are checked before what they announce is read or made.
+A file may come from anybody: sizes, headers and every field are checked before what they announce
+is read or made.
 """
 
 from __future__ import annotations
@@ -32,16 +34,25 @@ FORMAT, VERSION = "daskglm-model", 1
 LARGEST_INLINE = 10_000  # coefficients that JSON holds itself
 
 _ESTIMATORS = {cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge)}
-_KEYS = ("params", "classes", "n_features", "feature_names", "coef", "intercept", "n_iter", "report")
+_KEYS = (
+    "params",
+    "classes",
+    "n_features",
+    "feature_names",
+    "coef",
+    "intercept",
+    "n_iter",
+    "report",
+)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
     """Write a fitted estimator to a file.
 
-    The file is JSON, written to a temporary name and then moved into place. With more than 10,000 coefficients
-    these go to "<path>.npz", which belongs to the file and has to move with it. History and parts of the report are
-    not kept.
+    The file is JSON, written to a temporary name and then moved into place. With more than 10,000
+    coefficients these go to "<path>.npz", which belongs to the file and has to move with it.
+    History and parts of the report are not kept.
 
     Parameters
     ----------
@@ -55,8 +66,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     sklearn.exceptions.NotFittedError
         Where the model is not fitted.
     ValueError
-        For other kinds of models, for parameters or labels that JSON cannot hold or `load` would refuse, and where
-        `path` is a device, a pipe or a folder.
+        For other kinds of models, for parameters or labels that JSON cannot hold or `load` would
+        refuse, and where `path` is a device, a pipe or a folder.
 
     Examples
     --------
@@ -68,7 +79,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     check_is_fitted(model)
     if name == "Ridge" and np.ndim(model.intercept_):
         raise ValueError(
-            f"cannot save a Ridge of {len(model.intercept_)} targets: a file holds one model of one target"
+            f"cannot save a Ridge of {len(model.intercept_)} targets: a file holds one model of "
+            "one target"
         )
     path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
@@ -80,31 +92,45 @@ def save(model: Any, path: str | os.PathLike) -> None:
         "format": FORMAT,
         "version": VERSION,
         "estimator": name,
-        "params": {key: _plain(value, f"parameter {key!r}") for key, value in model.get_params(deep=False).items()},
+        "params": {
+            key: _plain(value, f"parameter {key!r}")
+            for key, value in model.get_params(deep=False).items()
+        },
         "classes": _classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(each) for each in names],
         "coef": coef.tolist(),
         "intercept": intercept.tolist(),
         "n_iter": np.asarray(model.n_iter_).tolist(),
-        "report": {key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()},
+        "report": {
+            key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()
+        },
     }
     beside = coef.size > LARGEST_INLINE
     if beside:
         content["coef"] = content["intercept"] = None
-        # the digest tells arrays of this model from those of another one that was saved under the same name
+        # the digest tells arrays of this model from those of another one that was saved under the
+        # same name
         content["arrays"] = {"file": path.name + ".npz", "sha256": _digest(coef, intercept)}
     text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
     if len(text) > schema.room(text):
-        raise ValueError(f"names and labels take {len(text):,} bytes: `load` reads no more than {schema.room(text):,}")
+        raise ValueError(
+            f"names and labels take {len(text):,} bytes: `load` reads no more than "
+            f"{schema.room(text):,}"
+        )
     _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
     if beside:
-        _replace(writable(path.with_name(path.name + ".npz")), npz.write({"coef": coef, "intercept": intercept}))
+        _replace(
+            writable(path.with_name(path.name + ".npz")),
+            npz.write({"coef": coef, "intercept": intercept}),
+        )
     _replace(path, text)
 
 
 def writable(path: str | os.PathLike) -> Path:
-    """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is there."""
+    """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is
+    there.
+    """
     path = file_path(path, "path")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
@@ -147,7 +173,8 @@ def _text(path: Path) -> bytes:
         start = file.read(min(size, schema.MOST_BYTES))
         if size > (most := schema.room(start)):
             raise ValueError(
-                f"{path} is not a daskglm model: it has {size:,} bytes, more than the {most:,} bytes that the "
+                f"{path} is not a daskglm model: it has {size:,} bytes, more than the {most:,} "
+                "bytes that the "
                 "features it declares can take"
             )
         return start + file.read(size - len(start))
@@ -162,9 +189,13 @@ def _content(text: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a daskglm model: it has no format {FORMAT!r}")
     if type(content.get("version")) is not int or content["version"] != VERSION:
-        raise ValueError(f"{path} has version {content.get('version')!r}; this daskglm reads version {VERSION}")
+        raise ValueError(
+            f"{path} has version {content.get('version')!r}; this daskglm reads version {VERSION}"
+        )
     if content.get("estimator") not in list(_ESTIMATORS):
-        raise ValueError(f"{path} holds a {content.get('estimator')!r}; known are {', '.join(_ESTIMATORS)}")
+        raise ValueError(
+            f"{path} holds a {content.get('estimator')!r}; known are {', '.join(_ESTIMATORS)}"
+        )
     missing = [key for key in _KEYS if key not in content]
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(map(repr, missing))}")
@@ -174,14 +205,20 @@ def _content(text: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _restore(content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.ndarray] | None = None) -> Any:
-    """The estimator of a checked file; `arrays` are those of the file beside it, where they are at hand."""
+def _restore(
+    content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.ndarray] | None = None
+) -> Any:
+    """The estimator of a checked file; `arrays` are those of the file beside it, where they are at
+    hand.
+    """
     try:
         model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
         if (classes is None) != isinstance(model, Ridge):
-            raise ValueError(f"a {type(model).__name__} {'without' if classes is None else 'with'} classes")
+            raise ValueError(
+                f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
+            )
         problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
         shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
         n_iter = schema.iterations(content["n_iter"], shapes[1])
@@ -197,7 +234,11 @@ def _restore(content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.n
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
-        model.intercept_, model.n_iter_, model.solver_ = np.float64(intercept), int(n_iter), report.solver
+        model.intercept_, model.n_iter_, model.solver_ = (
+            np.float64(intercept),
+            int(n_iter),
+            report.solver,
+        )
     else:
         model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter
     return model
@@ -211,17 +252,21 @@ def _with_params(cls: Any, saved: Any) -> Any:
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0]!r}")
     model = cls(**params)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the fit has told that a parameter is without effect
+        # the fit has told that a parameter is without effect
+        warnings.simplefilter("ignore", UserWarning)
         model._settings().check()
     return model
 
 
-# ---------------------------------------------------------------------------- arrays
+# ---- arrays
 _Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _coefficients(
-    content: dict[str, Any], path: Path, shapes: _Shapes, arrays: tuple[np.ndarray, np.ndarray] | None
+    content: dict[str, Any],
+    path: Path,
+    shapes: _Shapes,
+    arrays: tuple[np.ndarray, np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     where = content.get("arrays")
     if where is None:
@@ -230,10 +275,19 @@ def _coefficients(
             for name, shape in zip(("coef", "intercept"), shapes, strict=True)
         )
         return coef, intercept
-    if content["coef"] is not None or content["intercept"] is not None or set(where) != {"file", "sha256"}:
+    if (
+        content["coef"] is not None
+        or content["intercept"] is not None
+        or set(where) != {"file", "sha256"}
+    ):
         raise ValueError(f"it has coefficients itself and beside it, by {str(where)[:80]}")
     name, digest = where["file"], where["sha256"]
-    if not isinstance(name, str) or Path(name).name != name or "\\" in name or not name.isprintable():
+    if (
+        not isinstance(name, str)
+        or Path(name).name != name
+        or "\\" in name
+        or not name.isprintable()
+    ):
         raise ValueError(f"{name!r} is not the name of a file beside it")
     if not isinstance(digest, str) or not (_DIGEST.fullmatch(digest)):
         raise ValueError(f"the digest of its arrays is {digest!r}")
@@ -244,19 +298,30 @@ def _coefficients(
 
 
 def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients in the file beside, whose headers are compared with what the model says before they are read."""
+    """Coefficients in the file beside, whose headers are compared with what the model says before
+    they are read.
+    """
     beside = path.with_name(name)
     if not beside.exists():
-        raise ValueError(f"it keeps its coefficients in {name!r}, which is not beside it: move both files together")
+        raise ValueError(
+            f"it keeps its coefficients in {name!r}, which is not beside it: move "
+            "both files together"
+        )
     if not beside.is_file():
-        raise ValueError(f"{name!r}, which should hold its coefficients, is a folder, a pipe or a device")
+        raise ValueError(
+            f"{name!r}, which should hold its coefficients, is a folder, a pipe or a device"
+        )
 
     def check(headers: Mapping[str, npz.Header]) -> None:
         found = {key: (header.shape, header.dtype) for key, header in headers.items()}
         wanted = {"coef": (shapes[0], np.dtype("<f8")), "intercept": (shapes[1], np.dtype("<f8"))}
         if found != wanted:
-            shown = ", ".join(f"{key} of shape {shape} and dtype {dtype}" for key, (shape, dtype) in found.items())
-            raise ValueError(f"it holds {shown or 'nothing'}; the model has coef of shape {shapes[0]} in float64")
+            shown = ", ".join(
+                f"{key} of shape {shape} and dtype {dtype}" for key, (shape, dtype) in found.items()
+            )
+            raise ValueError(
+                f"it holds {shown or 'nothing'}; the model has coef of shape {shapes[0]} in float64"
+            )
 
     try:
         held = npz.read(beside, check)
@@ -286,9 +351,11 @@ def _replace(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------------------- values
+# ---- values
 def _plain(value: Any, what: str) -> Any:
-    """What strict JSON holds of a value; {"float": ...} and {"items": ...} stand for what it has no word for."""
+    """What strict JSON holds of a value; {"float": ...} and {"items": ...} stand for what it has no
+    word for.
+    """
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -305,6 +372,9 @@ def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
     if kind == "O":
         fits = all(isinstance(value, (str, int, float, bool)) for value in values)
     if not fits:
-        raise ValueError(f"labels of dtype {classes.dtype} cannot be saved; known are strings, numbers and booleans")
+        raise ValueError(
+            f"labels of dtype {classes.dtype} cannot be saved; known are strings, "
+            "numbers and booleans"
+        )
     # as little-endian "<i8" and the like, so that a file means the same everywhere
     return {"dtype": classes.dtype.newbyteorder("<").str, "values": values}

@@ -1,4 +1,6 @@
-"""A path of models, one for each value of C, solved on the same rows: what `daskglm.fit` does with a sequence."""
+"""A path of models, one for each value of C, solved on the same rows: what `daskglm.fit` does with
+a sequence.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,24 @@ from daskglm.fitting.config import Settings
 from daskglm.fitting.problem_grid import opened, warn
 from daskglm.fitting.runner import Trained
 
-MOST_VALUES = 10_000  # of C: each is a problem per class and fold, with coefficients of its own in memory
+# of C: each is a problem per class and fold, with coefficients of its own in memory
+MOST_VALUES = 10_000
 
 
 def grid_of_C(given: Any, name: str) -> np.ndarray:
-    """Values of C: a sequence as it is, for a number so many from 1e-4 to 1e4; raises ValueError for anything else."""
+    """Values of C: a sequence as it is, for a number so many from 1e-4 to 1e4; raises ValueError
+    for anything else.
+    """
     if isinstance(given, numbers.Integral) and not isinstance(given, bool):
         if not 1 <= int(given) <= MOST_VALUES:
-            raise ValueError(f"{name}={given!r}: a number of values of C must be from 1 to {MOST_VALUES:,}")
+            raise ValueError(
+                f"{name}={given!r}: a number of values of C must be from 1 to {MOST_VALUES:,}"
+            )
         return np.logspace(-4, 4, int(given))
     if not np.iterable(given):
-        raise ValueError(f"{name}={given!r:.200} must be a positive integer or a sequence of positive numbers")
+        raise ValueError(
+            f"{name}={given!r:.200} must be a positive integer or a sequence of positive numbers"
+        )
     return values_of_C(given, name)
 
 
@@ -38,7 +47,11 @@ def values_of_C(given: Any, name: str) -> np.ndarray:
         items = [] if isinstance(given, (str, bytes, Mapping)) else list(given)
     except TypeError as error:
         raise ValueError(f"{name}={given!r:.200} is not a sequence of numbers") from error
-    wrong = [item for item in items if not isinstance(item, numbers.Real) or isinstance(item, (bool, np.bool_))]
+    wrong = [
+        item
+        for item in items
+        if not isinstance(item, numbers.Real) or isinstance(item, (bool, np.bool_))
+    ]
     if wrong or not items:
         among = f"; {wrong[0]!r:.80} is none" if wrong else ""
         raise ValueError(f"{name}={given!r:.200} must be a sequence of positive numbers{among}")
@@ -48,14 +61,26 @@ def values_of_C(given: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name}={given!r:.200} has a number too large for a float") from error
     if not (values > 0).all():
         first = values[~(values > 0)][0]
-        raise ValueError(f"{name}={given!r:.200} must be a sequence of positive numbers; {first:g} is none")
+        raise ValueError(
+            f"{name}={given!r:.200} must be a sequence of positive numbers; {first:g} is none"
+        )
     if len(values) > MOST_VALUES:
-        raise ValueError(f"{name} has {len(values):,} values, more than the {MOST_VALUES:,} that are solved at once")
+        raise ValueError(
+            f"{name} has {len(values):,} values, more than the {MOST_VALUES:,} that "
+            "are solved at once"
+        )
     return values
 
 
 def fit_path(
-    model: LinearModel, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, client: Any = None, **more: Any
+    model: LinearModel,
+    X: Any,
+    y: Any,
+    Cs: Any,
+    *,
+    sample_weight: Any = None,
+    client: Any = None,
+    **more: Any,
 ) -> Any:
     """Fit copies of an estimator, one for each C, together where they can be.
 
@@ -71,7 +96,8 @@ def fit_path(
 
     Returns
     -------
-    list of fitted estimators, in the order of `Cs`; an awaitable of it where the client is asynchronous.
+    list of fitted estimators, in the order of `Cs`; an awaitable of it where the client is
+    asynchronous.
     """
     values = values_of_C(Cs, "C")
     models = [clone(model).set_params(C=float(C)) for C in values]
@@ -79,12 +105,21 @@ def fit_path(
     settings.check()
     X, y, sample_weight, names = model._taken(X, y, sample_weight)
     return awaitable_on(
-        client, is_lazy(X), partial(_fit_now, models, X, y, settings, values, names, sample_weight, client)
+        client,
+        is_lazy(X),
+        partial(_fit_now, models, X, y, settings, values, names, sample_weight, client),
     )
 
 
 def _fit_now(
-    models: list[LinearModel], X: Any, y: Any, settings: Settings, Cs: np.ndarray, names: Any, weight: Any, client: Any
+    models: list[LinearModel],
+    X: Any,
+    y: Any,
+    settings: Settings,
+    Cs: np.ndarray,
+    names: Any,
+    weight: Any,
+    client: Any,
 ) -> list[LinearModel]:
     began = time.perf_counter()
     with opened(X, y, settings, sample_weight=weight, client=client) as family:

@@ -93,14 +93,26 @@ class Ridge(RegressorMixin, LinearModel):
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, *, start: Any = None, client: Any = None, **more: Any) -> Any:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        start: Any = None,
+        client: Any = None,
+        **more: Any,
+    ) -> Any:
         X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
         targets = count_of(y)
         alphas = each_strength(self.alpha, targets)
         if targets == 1 and np.ndim(self.alpha) == 0:
             return super()._fit(X, y, sample_weight, start=start, client=client, **more)
         if refused := [name for name in ("checkpoint", "resume") if more.get(name) is not None]:
-            raise ValueError(f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a time")
+            raise ValueError(
+                f"y has {targets} targets, whose fits take no "
+                f"{' or '.join(refused)}; fit one at a time"
+            )
         params = self.get_params(deep=False)
         settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]
         for each in settings:
@@ -110,7 +122,9 @@ class Ridge(RegressorMixin, LinearModel):
         y = y if targets > 1 else np.reshape(y, (-1, 1))
 
         def work() -> LinearModel:
-            trained = train_each(X, y, settings, sample_weight=sample_weight, start=start, client=client)
+            trained = train_each(
+                X, y, settings, sample_weight=sample_weight, start=start, client=client
+            )
             return self._adopt(trained, names)
 
         return awaitable_on(client, is_lazy(X), work)
@@ -130,9 +144,11 @@ class Ridge(RegressorMixin, LinearModel):
         return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the variance of y that is explained, R^2, or the mean of those of several targets.
+        """Share of the variance of y that is explained, R^2, or the mean of those of several
+        targets.
 
-        X, y and weights, result and errors as of `fit`; of dask collections nothing else is fetched.
+        X, y and weights, result and errors as of `fit`; of dask collections nothing else is
+        fetched.
         """
         return awaitable_on(None, is_lazy(X), partial(r_squared, self, X, y, sample_weight))  # type: ignore[return-value]
 

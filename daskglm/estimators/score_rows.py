@@ -1,6 +1,8 @@
-"""Scores of a fitted model on rows whose targets are known: data are taken through the doors of `fit`.
+"""Scores of a fitted model on rows whose targets are known: data are taken through the doors of
+`fit`.
 
-So `score` accepts and refuses what `fit` does. Every partition gives a few sums, and one number is fetched.
+So `score` accepts and refuses what `fit` does. Every partition gives a few sums, and one number is
+fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from daskglm.worker.prediction import decision_values, dense
 
 
 class Sums(NamedTuple):
-    """Of a set of rows: how many, their weight, mean and spread of targets, and weighted squares of what was missed.
+    """Of a set of rows: how many, their weight, mean and spread of targets, and weighted squares of
+    what was missed.
 
     For labels `missed` is the weight of those that are predicted wrongly.
     """
@@ -49,7 +52,8 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     Raises
     ------
     ValueError
-        For what `fit` refuses, and for strings where the classes are numbers or the other way round.
+        For what `fit` refuses, and for strings where the classes are numbers or the other way
+        round.
     """
     check_is_fitted(model)
     data = _taken(model, X, y, sample_weight, classify=True)
@@ -58,18 +62,23 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 
 def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Share of the variance of y that a regression explains, R^2, or the mean of those of several targets.
+    """Share of the variance of y that a regression explains, R^2, or the mean of those of several
+    targets.
 
     NaN, with a warning, for a single row; arguments and errors as of `accuracy`.
     """
     check_is_fitted(model)
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
     if len(coef) == 1:
-        return _explained(_total(_taken(model, X, y, sample_weight, classify=False), coef, intercept))
+        return _explained(
+            _total(_taken(model, X, y, sample_weight, classify=False), coef, intercept)
+        )
     y = plain(y)
     y = y if is_lazy(y) else np.asarray(to_host(y))
     if y.ndim != 2 or y.shape[1] != len(coef):
-        raise ValueError(f"y has shape {y.shape}, but {type(model).__name__} was fitted to {len(coef)} targets")
+        raise ValueError(
+            f"y has shape {y.shape}, but {type(model).__name__} was fitted to {len(coef)} targets"
+        )
     each = []
     for k in range(len(coef)):
         data = _taken(model, X, y[:, k], sample_weight, classify=False)
@@ -88,12 +97,16 @@ def _explained(total: Sums) -> float:
 def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) -> Partitions:
     """Data as `fit` takes them, with the features that the model was fitted to."""
     if y is None:
-        raise ValueError(f"{type(model).__name__}.score requires y to be passed, but the target y is None")
+        raise ValueError(
+            f"{type(model).__name__}.score requires y to be passed, but the target y is None"
+        )
     X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
     data = partitions(*given, classify=classify)
     names = feature_names(X, y, sample_weight)
-    _check_feature_names(model, np.empty((0, 0)) if names is None else pd.DataFrame(columns=names), reset=False)
+    _check_feature_names(
+        model, np.empty((0, 0)) if names is None else pd.DataFrame(columns=names), reset=False
+    )
     if data.arrays is not None and data.arrays[0].ndim == 2:
         _same_width(data.arrays[0].shape[1], model)
     elif data.columns is not None:
@@ -106,12 +119,15 @@ def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) ->
 def _same_width(width: int, model: Any) -> None:
     if width != model.n_features_in_:
         raise ValueError(
-            f"X has {width} features, but {type(model).__name__} is expecting {model.n_features_in_} features as input"
+            f"X has {width} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
         )
 
 
-# ---------------------------------------------------------------------------- sums
-def _total(data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None = None) -> Sums:
+# ---- sums
+def _total(
+    data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None = None
+) -> Sums:
     """Sums over all rows, in this process or, of lazy rows, where dask computes them."""
     if data.arrays is not None:
         total = _merged([_sums(block, coef, intercept, classes) for block in data.load()])
@@ -119,22 +135,30 @@ def _total(data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: n
         import dask
 
         one, together = dask.delayed(_sums), dask.delayed(_merged)
-        (total,) = dask.compute(together([one(block, coef, intercept, classes) for block in data.lazy]))
+        (total,) = dask.compute(
+            together([one(block, coef, intercept, classes) for block in data.lazy])
+        )
     if total.rows == 0:
-        raise ValueError("X has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
+        raise ValueError(
+            "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required."
+        )
     if not total.weight > 0:
         raise ValueError("all sample weights are zero: there is nothing to score")
     return total
 
 
-def _sums(block: Block, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None) -> Sums:
+def _sums(
+    block: Block, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None
+) -> Sums:
     """Sums of one partition."""
     place = Place(None if block.spans[0][0] < 0 else block.spans[0][0])
     rows, width = block.X.shape
     if not rows:
         return Sums(0, 0.0, 0.0, 0.0, 0.0)
     if width != coef.shape[1]:
-        raise ValueError(f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}")
+        raise ValueError(
+            f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}"
+        )
     scores = decision_values(with_values(block.X), coef, intercept, place)
     weight = np.ones(rows) if block.weight is None else block.weight
     if classes is None:
@@ -153,7 +177,8 @@ def _positions(labels: Sequence[Any], classes: np.ndarray, place: Place) -> np.n
     for label in np.asarray(labels).tolist():
         if isinstance(label, (str, bytes)) != isinstance(classes[0], (str, bytes)):
             raise ValueError(
-                f"{place}y has the label {label!r}, but the model was fitted to labels such as {next(iter(known))!r}: "
+                f"{place}y has the label {label!r}, but the model was fitted to labels such as "
+                f"{next(iter(known))!r}: "
                 "Labels in y and of the model should be of the same type"
             )
     return np.array([known.get(label, -1) for label in np.asarray(labels).tolist()])
@@ -164,7 +189,9 @@ def _merged(parts: Sequence[Sums]) -> Sums:
 
 
 def _both(a: Sums, b: Sums) -> Sums:
-    """Sums of both sets of rows; means are joined without a difference of large sums (Chan, Golub & LeVeque 1983)."""
+    """Sums of both sets of rows; means are joined without a difference of large sums (Chan, Golub &
+    LeVeque 1983).
+    """
     weight = a.weight + b.weight
     share = b.weight / weight if weight else 0.0
     apart = b.mean - a.mean

@@ -1,8 +1,10 @@
-"""Scores of rows held out: scikit-learn's scorers, fed with decision values, counts of predictions or sums of losses.
+"""Scores of rows held out: scikit-learn's scorers, fed with decision values, counts of predictions
+or sums of losses.
 
-Six scores of two classes are known from the sums of the sweep that solves. Others take one more pass over the rows:
-scores of predicted classes need only their counts, other scorers of scikit-learn the decision values of the rows held
-out, and plain functions of (estimator, X, y) the rows themselves, so they want data in memory.
+Six scores of two classes are known from the sums of the sweep that solves. Others take one more
+pass over the rows: scores of predicted classes need only their counts, other scorers of
+scikit-learn the decision values of the rows held out, and plain functions of (estimator, X, y) the
+rows themselves, so they want data in memory.
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ from daskglm.core.decisions import predicted, probabilities
 DEFAULT = "accuracy"
 AVERAGED = ("f1", "jaccard", "precision", "recall")
 AVERAGES = ("", "_macro", "_micro", "_weighted")
-COUNTED = {"accuracy", "balanced_accuracy", "matthews_corrcoef", *map("".join, itertools.product(AVERAGED, AVERAGES))}
+COUNTED = {
+    "accuracy",
+    "balanced_accuracy",
+    "matthews_corrcoef",
+    *map("".join, itertools.product(AVERAGED, AVERAGES)),
+}
 """Scorers of scikit-learn that depend on sums of row weights by true and predicted class only."""
 LOG_LOSS = "neg_log_loss"
 
 
-# ---------------------------------------------------------------------------- two classes, from the sweep's sums
+# ---- two classes, from the sweep's sums
 def _accuracy(losses: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return (counts[:, 0] + counts[:, 2]) / (counts[:, 1] + counts[:, 3])
 
@@ -67,12 +74,16 @@ SUMMED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "precision": _precision,
     "recall": _recall,
 }
-"""From losses and counts of the rows held out (see `joint.Found`) to scores, the higher the better."""
+"""From losses and counts of the rows held out (see `joint.Found`) to scores, the higher the
+better.
+"""
 
 
-# ---------------------------------------------------------------------------- any number of classes
+# ---- any number of classes
 class Decided(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose X are decision values, for scorers that ask an estimator for its responses."""
+    """A fitted classifier whose X are decision values, for scorers that ask an estimator for its
+    responses.
+    """
 
     def __init__(self, classes: np.ndarray) -> None:
         self.classes_ = classes
@@ -118,19 +129,22 @@ class Scoring:
         ValueError
             For what is neither the name of a scorer, nor a callable, nor None.
         """
-        if given is None or (isinstance(given, str) and given == "warn"):  # scikit-learn's name of its default
+        # scikit-learn's name of its default
+        if given is None or (isinstance(given, str) and given == "warn"):
             given = DEFAULT
         if isinstance(given, str):
             if given not in get_scorer_names():
                 names = ", ".join(map(repr, [*SUMMED, "roc_auc", "neg_brier_score"]))
                 raise ValueError(
-                    f"scoring={given!r} is not one of {names} or another of sklearn.metrics.get_scorer_names(); it can "
+                    f"scoring={given!r} is not one of {names} or another of "
+                    "sklearn.metrics.get_scorer_names(); it can "
                     "also be a function of (estimator, X, y)"
                 )
             return cls(given, given, get_scorer(given))
         if not callable(given):
             raise ValueError(
-                f"scoring={given!r} must be the name of a scorer, a function of (estimator, X, y), or None"
+                f"scoring={given!r} must be the name of a scorer, a function of (estimator, X, "
+                "y), or None"
             )
         try:
             return cls(given, None, check_scoring(estimator, scoring=given))
@@ -139,7 +153,9 @@ class Scoring:
 
     @property
     def by_decisions(self) -> bool:
-        """Whether decision values are enough: scikit-learn's scorers and those of its `make_scorer`."""
+        """Whether decision values are enough: scikit-learn's scorers and those of its
+        `make_scorer`.
+        """
         return hasattr(self.scorer, "_score_func")
 
     def check_weights(self) -> None:
@@ -149,13 +165,18 @@ class Scoring:
             known = inspect.signature(function).parameters
         except ValueError:  # built in: it says so itself
             return
-        if "sample_weight" not in known and all(p.kind is not p.VAR_KEYWORD for p in known.values()):
+        if "sample_weight" not in known and all(
+            p.kind is not p.VAR_KEYWORD for p in known.values()
+        ):
             raise ValueError(
-                f"scoring={self.given!r} takes no sample_weight, which fit was given: it could not weigh rows held out"
+                f"scoring={self.given!r} takes no sample_weight, which fit was given: it could "
+                "not weigh rows held out"
             )
 
     def check_classes(self, classes: np.ndarray) -> None:
-        """Raise ValueError where scikit-learn's scorer of this name cannot score such labels, by trying it."""
+        """Raise ValueError where scikit-learn's scorer of this name cannot score such labels, by
+        trying it.
+        """
         if self.name is None:
             return
         codes = np.repeat(np.arange(len(classes)), 2)
@@ -164,7 +185,9 @@ class Scoring:
             warnings.simplefilter("ignore")
             self.score(classes, codes, values[:, 1] if len(classes) == 2 else values, None)
 
-    def score(self, classes: np.ndarray, codes: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    def score(
+        self, classes: np.ndarray, codes: np.ndarray, values: np.ndarray, weights: np.ndarray | None
+    ) -> float:
         """Score rows by their decision values.
 
         Parameters
@@ -181,18 +204,24 @@ class Scoring:
             score = self._with_labels(classes)(Decided(classes), values, classes[codes], **more)
         except (ValueError, TypeError) as error:
             labels = f"{classes.tolist()}"
-            raise ValueError(f"scoring={self.given!r} cannot score labels {labels:.200}: {error}") from error
+            raise ValueError(
+                f"scoring={self.given!r} cannot score labels {labels:.200}: {error}"
+            ) from error
         return number(score, self.given)
 
     def score_counts(self, classes: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> float:
-        """Score predicted classes by numbers of rows and sums of weights (classes, classes), true ones first."""
+        """Score predicted classes by numbers of rows and sums of weights (classes, classes), true
+        ones first.
+        """
         true, chosen = np.nonzero(counts)
         scorer = self._with_labels(classes)
         more = {**scorer._kwargs, "sample_weight": weights[true, chosen]}
         return float(scorer._sign * scorer._score_func(classes[true], classes[chosen], **more))
 
     def _with_labels(self, classes: np.ndarray) -> Any:
-        """The scorer told of all classes, where it asks for them: rows held out may lack some. As in scikit-learn."""
+        """The scorer told of all classes, where it asks for them: rows held out may lack some. As
+        in scikit-learn.
+        """
         known = inspect.signature(self.scorer._score_func).parameters
         if "labels" not in known:
             return self.scorer
@@ -215,7 +244,8 @@ def number(score: Any, scoring: Any) -> float:
 
 
 def defined(scores: np.ndarray, scoring: Any) -> np.ndarray:
-    """Folds (a mask) whose scores (folds, values of C) are all defined; the choice of C is made by these.
+    """Folds (a mask) whose scores (folds, values of C) are all defined; the choice of C is made by
+    these.
 
     Raises
     ------
@@ -229,10 +259,14 @@ def defined(scores: np.ndarray, scoring: Any) -> np.ndarray:
     """
     kept: np.ndarray = ~np.isnan(scores).any(axis=1)
     if not kept.any():
-        raise ValueError(f"scoring={scoring!r} is not defined (nan) in any fold: cv gives it no fold that it can score")
+        raise ValueError(
+            f"scoring={scoring!r} is not defined (nan) in any fold: cv gives it no "
+            "fold that it can score"
+        )
     if not kept.all():
         warnings.warn(
-            f"scoring={scoring!r} is not defined (nan) in {np.sum(~kept)} of {len(kept)} folds, which do not count in "
+            f"scoring={scoring!r} is not defined (nan) in {np.sum(~kept)} of {len(kept)} folds, "
+            "which do not count in "
             "the choice of C",
             stacklevel=2,
         )

@@ -1,4 +1,6 @@
-"""Scores of every fold and value of C, from solved problems and the way of scoring that they need."""
+"""Scores of every fold and value of C, from solved problems and the way of scoring that they
+need.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def scores_of(
         Problems of all classes, folds and values of C, and what they were solved to.
     scoring : Scoring
     params : mapping
-        What the scorer is given besides rows: sample_weight, as a sign that rows are weighted, and others by row.
+        What the scorer is given besides rows: sample_weight, as a sign that rows are weighted, and
+        others by row.
     as_trained : bool
         Whether rows have the same weights in scores as in training (but for class weights).
     """
@@ -53,12 +56,16 @@ def scores_of(
 
 
 def wants_rows(scoring: Scoring, params: Mapping[str, Any]) -> bool:
-    """Whether scores want the rows themselves here: a function of rows, or arguments by row that workers lack."""
+    """Whether scores want the rows themselves here: a function of rows, or arguments by row that
+    workers lack.
+    """
     return not scoring.by_decisions or bool(set(params) - {"sample_weight"})
 
 
 def _by_counts(family: Family, W: np.ndarray, scoring: Scoring, weighted: bool) -> np.ndarray:
-    """Scores that follow from how often each class is predicted for each, or from sums of losses."""
+    """Scores that follow from how often each class is predicted for each, or from sums of
+    losses.
+    """
     classes = family.classes
     assert classes is not None
     totals = family.joint.ask(ScoreHeldOut(np.ascontiguousarray(W), _labels(family)))
@@ -72,11 +79,16 @@ def _by_counts(family: Family, W: np.ndarray, scoring: Scoring, weighted: bool) 
     return scores
 
 
-def _by_decision_values(family: Family, W: np.ndarray, scoring: Scoring, weighted: bool) -> np.ndarray:
-    """Scores by scikit-learn's scorer of the decision values of all rows held out, gathered here."""
+def _by_decision_values(
+    family: Family, W: np.ndarray, scoring: Scoring, weighted: bool
+) -> np.ndarray:
+    """Scores by scikit-learn's scorer of the decision values of all rows held out, gathered
+    here.
+    """
     classes, n_folds, labels = family.classes, W.shape[0], _labels(family)
     assert classes is not None
-    often = int((family.joint.roles[:, :n_folds] == 1).sum(axis=1).max())  # how often a row is held out, at most
+    # how often a row is held out, at most
+    often = int((family.joint.roles[:, :n_folds] == 1).sum(axis=1).max())
     each = 8 * family.engine.facts.n_rows * often * W.shape[2]
     step = max(GATHERED_BYTES // max(each, 1), 1)
     scores = np.empty(W.shape[:2])
@@ -87,7 +99,9 @@ def _by_decision_values(family: Family, W: np.ndarray, scoring: Scoring, weighte
             codes, weights, values = rows.of(fold)
             for model in range(models.shape[1]):
                 z = values[:, model, 0] if W.shape[2] == 1 else values[:, model]
-                scores[fold, lo + model] = scoring.score(classes, codes, z, weights if weighted else None)
+                scores[fold, lo + model] = scoring.score(
+                    classes, codes, z, weights if weighted else None
+                )
     return scores
 
 
@@ -99,7 +113,9 @@ def _labels(family: Family) -> tuple[Any, ...]:
 def _by_rows(
     family: Family, paths: np.ndarray, Cs: np.ndarray, scoring: Scoring, params: Mapping[str, Any]
 ) -> np.ndarray:
-    """Scores by a function of (estimator, X, y), called with the rows of data in memory that a fold holds out."""
+    """Scores by a function of (estimator, X, y), called with the rows of data in memory that a fold
+    holds out.
+    """
     data, classes = family.data, family.classes
     assert data.arrays is not None
     assert classes is not None

@@ -1,1 +1,3 @@
-"""One fit from its configuration to its report: setup, the driver of solvers, checkpoints, progress."""
+"""One fit from its configuration to its report: setup, the driver of solvers, checkpoints,
+progress.
+"""

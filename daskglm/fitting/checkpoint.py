@@ -1,8 +1,8 @@
 """The state of a solve in files, written every so often, from which a later fit goes on.
 
-A checkpoint is a folder: `state.npz` (a description in JSON and arrays; nothing is pickled) and, for "sdca", a folder
-of files with the dual variables. The dual variables are written first and `state.npz` replaces its predecessor at
-once, so that there is always one whole state.
+A checkpoint is a folder: `state.npz` (a description in JSON and arrays; nothing is pickled) and,
+for "sdca", a folder of files with the dual variables. The dual variables are written first and
+`state.npz` replaces its predecessor at once, so that there is always one whole state.
 """
 
 from __future__ import annotations
@@ -30,14 +30,18 @@ from daskglm.objectives.primal import Objective, Point
 FORMAT, VERSION = "daskglm-checkpoint", 2
 STATE = "state.npz"
 LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")  # of a fit that was killed while it wrote
-SAME = 1e-6  # relative: sums over the rows of the same data differ by rounding only, in whatever order they are added
+# relative: sums over the rows of the same data differ by rounding only, in whatever order they are
+# added
+SAME = 1e-6
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a checkpoint must share with the fit that goes on from it: the problem's settings and facts of the data.
+    """What a checkpoint must share with the fit that goes on from it: the problem's settings and
+    facts of the data.
 
-    `sums` are those of the first problem at w = 0: value, norm of the gradient, and its product with fixed numbers.
+    `sums` are those of the first problem at w = 0: value, norm of the gradient, and its product
+    with fixed numbers.
     """
 
     settings: Mapping[str, Any]
@@ -45,22 +49,29 @@ class Identity:
     sums: tuple[float, ...]
 
     def check(self, other: Identity, where: str) -> None:
-        """Raise ValueError where `other`, that of a checkpoint, is not of these settings and data."""
+        """Raise ValueError where `other`, that of a checkpoint, is not of these settings and
+        data.
+        """
         for name, value in self.settings.items():
             if other.settings.get(name) != value:
                 raise ValueError(
-                    f"the checkpoint {where} is of a fit with {name}={other.settings.get(name)!r}, this one has "
+                    f"the checkpoint {where} is of a fit with "
+                    f"{name}={other.settings.get(name)!r}, this one has "
                     f"{name}={value!r}; to start from its coefficients use warm_start"
                 )
         for name, value in self.counts.items():
             if other.counts.get(name) != value:
                 raise ValueError(
-                    f"the checkpoint {where} is of other data: {name} was {other.counts.get(name)!r}, now it is "
+                    f"the checkpoint {where} is of other data: {name} was "
+                    f"{other.counts.get(name)!r}, now it is "
                     f"{value!r}"
                 )
-        if len(self.sums) != len(other.sums) or not np.allclose(self.sums, other.sums, rtol=SAME, atol=0.0):
+        if len(self.sums) != len(other.sums) or not np.allclose(
+            self.sums, other.sums, rtol=SAME, atol=0.0
+        ):
             raise ValueError(
-                f"the checkpoint {where} is of other data of the same shape: sums over their rows were "
+                f"the checkpoint {where} is of other data of the same shape: sums over their rows "
+                "were "
                 f"{other.sums}, now they are {self.sums}"
             )
 
@@ -76,7 +87,8 @@ def identity(objective: Objective, settings: Mapping[str, Any]) -> Identity:
     }
     zero = objective.at(objective.xp.zeros(objective.size))
     gradient = to_host(zero.gradient)
-    probe = np.random.default_rng(0).uniform(0.5, 1.5, len(gradient))  # positive: no sum is small by cancellation alone
+    # positive: no sum is small by cancellation alone
+    probe = np.random.default_rng(0).uniform(0.5, 1.5, len(gradient))
     sums = (zero.value, float(np.linalg.norm(gradient)), float(np.abs(gradient) @ probe))
     return Identity(dict(settings), counts, sums)
 
@@ -92,18 +104,25 @@ def every(given: int | float | str) -> tuple[float, float]:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and given > 0:
         return float(given), math.inf
     try:
-        seconds = parse_timedelta(given) if isinstance(given, str) and not given.strip().isdigit() else -1.0
+        seconds = (
+            parse_timedelta(given)
+            if isinstance(given, str) and not given.strip().isdigit()
+            else -1.0
+        )
     except (KeyError, ValueError, TypeError):
         seconds = -1.0
     if not seconds > 0:
-        raise ValueError(f"checkpoint_every={given!r} must be a number of iterations, or a time such as '60s'")
+        raise ValueError(
+            f"checkpoint_every={given!r} must be a number of iterations, or a time such as '60s'"
+        )
     return math.inf, float(seconds)
 
 
 def prepare(path: Any) -> str:
     """Make the folder of a checkpoint, before any work.
 
-    Raises OSError where that is not possible, and ValueError where something else has the name of its file.
+    Raises OSError where that is not possible, and ValueError where something else has the name of
+    its file.
     """
     filesystem, inside = fsspec.url_to_fs(str(path))
     filesystem.makedirs(inside, exist_ok=True)
@@ -115,11 +134,16 @@ def prepare(path: Any) -> str:
 
 
 def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
-    """Whether there is a file of that name; raises ValueError where it is a folder, a pipe or a device."""
+    """Whether there is a file of that name; raises ValueError where it is a folder, a pipe or a
+    device.
+    """
     if not filesystem.exists(name):
         return False
     if filesystem.info(name)["type"] != "file":
-        raise ValueError(f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; give another folder")
+        raise ValueError(
+            f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; "
+            "give another folder"
+        )
     return True
 
 
@@ -158,13 +182,17 @@ def load(path: Any) -> Saved:
     try:
         about, arrays = states.read(filesystem.cat_file(name), FORMAT, VERSION)
     except Exception as error:  # whatever a damaged file makes of zip, NumPy or JSON
-        raise ValueError(f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}") from error
+        raise ValueError(
+            f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}"
+        ) from error
     w, finished = arrays.pop("w"), arrays.pop("finished")
     state = {**about["state"], **arrays}
     if about["rows"]:
         state["folder"] = posixpath.join(str(path), about["rows"])
     whose = Identity(about["settings"], about["counts"], tuple(about["sums"]))
-    return Saved(str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state)
+    return Saved(
+        str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state
+    )
 
 
 @dataclass
@@ -179,8 +207,8 @@ class Keeper:
         See `every`.
     identity : Identity
     resumed : Saved, optional
-        The state that the fit goes on from. Its dual variables are kept until its problem has read them, as they may be
-        in the same folder.
+        The state that the fit goes on from. Its dual variables are kept until its problem has read
+        them, as they may be in the same folder.
     """
 
     path: str
@@ -195,7 +223,9 @@ class Keeper:
     rows: str = ""
 
     def begin(self, solver: str, problem: int, before: int) -> None:
-        """A solve begins: of which problem, after how many iterations of a fit that it goes on from."""
+        """A solve begins: of which problem, after how many iterations of a fit that it goes on
+        from.
+        """
         self.solver, self.problem, self.before = solver, problem, before
         self.written = (0.0, time.monotonic())
 
@@ -233,7 +263,9 @@ class Keeper:
         self._clear()
 
     def _clear(self) -> None:
-        """Remove dual variables of states before, by this and by earlier fits, and what a killed fit left."""
+        """Remove dual variables of states before, by this and by earlier fits, and what a killed
+        fit left.
+        """
         kept = {self.rows}
         if self.resumed is not None and self.problem < self.resumed.problem:
             kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
@@ -246,7 +278,9 @@ class Keeper:
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:
-    """Put a file in place at once: by renaming on a disk, while stores of objects show a file when it is whole."""
+    """Put a file in place at once: by renaming on a disk, while stores of objects show a file when
+    it is whole.
+    """
     filesystem, inside = fsspec.url_to_fs(folder)
     target = posixpath.join(inside, name)
     if isinstance(filesystem, LocalFileSystem):

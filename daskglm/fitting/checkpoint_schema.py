@@ -1,4 +1,5 @@
-"""What a state in a checkpoint may be. Checkpoints may come from anybody, or be damaged: all of it is checked.
+"""What a state in a checkpoint may be. Checkpoints may come from anybody, or be damaged: all of it
+is checked.
 
 Each function raises ValueError, which says what is wrong without the name of the checkpoint.
 """
@@ -24,7 +25,9 @@ MOST_PAIRS, MOST_VALUES = 100, 100  # that L-BFGS and gradient descent could rem
 Check = Callable[[Any, str], Any]
 
 
-def read(content: bytes, format_: str, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(
+    content: bytes, format_: str, version: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays of a file, each of the types it should have."""
     arrays = npz.read(content)
     for name in ("about", "w", "finished"):
@@ -36,7 +39,11 @@ def read(content: bytes, format_: str, version: int) -> tuple[dict[str, Any], di
     finished = arrays["finished"]
     if finished.shape != (about["problem"], size) or not np.isfinite(finished).all():
         raise ValueError(f"finished has shape {finished.shape}, or numbers that are not finite")
-    _check_state(about, {name: value for name, value in arrays.items() if name not in ("w", "finished")}, size)
+    _check_state(
+        about,
+        {name: value for name, value in arrays.items() if name not in ("w", "finished")},
+        size,
+    )
     return about, arrays
 
 
@@ -46,7 +53,11 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
     about = json.loads(text.tobytes().decode())
     if not isinstance(about, dict):
         raise ValueError("its description is no dictionary")
-    if about.get("format") != format_ or type(about.get("version")) is not int or about["version"] != version:
+    if (
+        about.get("format") != format_
+        or type(about.get("version")) is not int
+        or about["version"] != version
+    ):
         raise ValueError(f"it has format {about.get('format')!r}, version {about.get('version')!r}")
     if missing := [key for key in KEYS if key not in about]:
         raise ValueError(f"it has no {missing[0]!r}")
@@ -54,7 +65,9 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
         raise ValueError(f"solver {about['solver']!r} is not one of {', '.join(map(repr, STATES))}")
     for name in ("problem", "iteration"):
         schema.integer(about[name], name)
-    if about["rows"] != "" and not (isinstance(about["rows"], str) and ROWS.fullmatch(about["rows"])):
+    if about["rows"] != "" and not (
+        isinstance(about["rows"], str) and ROWS.fullmatch(about["rows"])
+    ):
         raise ValueError(f"rows {about['rows']!r} is not the name of a folder in it")
     for name in ("settings", "counts", "state"):
         if not isinstance(about[name], dict):
@@ -77,7 +90,9 @@ def _check_state(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], siz
         ascends = bool(state.get("state"))
         if ascends != bool(about["rows"]):
             raise ValueError(
-                "dual variables without a folder of them" if ascends else "a folder without dual variables"
+                "dual variables without a folder of them"
+                if ascends
+                else "a folder without dual variables"
             )
     elif about["rows"]:
         raise ValueError(f"{about['solver']!r} has no folder of dual variables")
@@ -93,7 +108,7 @@ def _check(known: Mapping[str, Check], state: Any, what: str) -> None:
         known[name](value, f"{name!r} of {what}")
 
 
-# ---------------------------------------------------------------------------- what each solver keeps
+# ---- what each solver keeps
 def vector(size: int, least: float = -math.inf) -> Check:
     """Finite float64 numbers, one of each coefficient."""
 
@@ -117,7 +132,9 @@ def _pairs(size: int) -> Check:
             or shape[0] > MOST_PAIRS
             or not np.isfinite(value).all()
         ):
-            raise ValueError(f"{what} has shape {shape}, where vectors of {size} finite numbers belong")
+            raise ValueError(
+                f"{what} has shape {shape}, where vectors of {size} finite numbers belong"
+            )
 
     return check
 
@@ -180,4 +197,6 @@ STATES: dict[str, Callable[[int], dict[str, Check]]] = {
     "gd": _gd,
     "sdca": _sdca,
 }
-"""By solver and number of coefficients: what `Point.resume` gives, which is what the solver takes to go on."""
+"""By solver and number of coefficients: what `Point.resume` gives, which is what the solver takes
+to go on.
+"""

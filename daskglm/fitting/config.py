@@ -38,7 +38,8 @@ COLLECTIVES = ("nccl",)  # or None: sums of workers meet over Dask's connections
 class Settings:
     """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
 
-    `threads` are those of this process (None: all), `why` says where the name of the solver comes from.
+    `threads` are those of this process (None: all), `why` says where the name of the solver comes
+    from.
     """
 
     loss: str
@@ -69,7 +70,10 @@ class Settings:
         check_tol(self.tol)
         check_choice(self.stop, "stop", STOPS)
         if self.stop == "coefficients" and math.isinf(self.C):
-            raise ValueError(f"stop='coefficients' wants a penalty, by which they are known; C={self.C!r} has none")
+            raise ValueError(
+                "stop='coefficients' wants a penalty, by which they are known; "
+                f"C={self.C!r} has none"
+            )
         check_whole(self.max_iter, "max_iter", 0, optional=True)
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.out_of_core, "out_of_core")
@@ -85,15 +89,25 @@ class Settings:
         every(self.checkpoint_every)
         loss = LOSSES[self.loss]
         if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
-            raise ValueError(f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use 'sdca'")
+            raise ValueError(
+                f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is "
+                "not; use 'sdca'"
+            )
         if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
-            raise ValueError(f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to solve")
+            raise ValueError(
+                f"C={self.C!r}: without a penalty there is no dual problem for "
+                "solver='sdca' to solve"
+            )
         if self.class_weight is not None and not loss.classifies:
-            raise ValueError(f"class_weight has no meaning for loss={self.loss!r}, which has no classes")
+            raise ValueError(
+                f"class_weight has no meaning for loss={self.loss!r}, which has no classes"
+            )
         return loss
 
     def where(self) -> Where:
-        """Where the rows are to go; raises ValueError for a device or a limit that makes no sense."""
+        """Where the rows are to go; raises ValueError for a device or a limit that makes no
+        sense.
+        """
         if self.device is not None:
             check_choice(self.device, "device", DEVICES)
         limit = self.device_memory_limit
@@ -102,7 +116,9 @@ class Settings:
                 raise TypeError("a bool")
             number = None if limit is None else int(parse_bytes(limit))
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
-            raise ValueError(f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'") from error
+            raise ValueError(
+                f"device_memory_limit={shown(limit)} is not a number of bytes, such as '8GB'"
+            ) from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
         collective = dask.config.get("daskglm.engines.collective", None)

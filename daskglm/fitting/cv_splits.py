@@ -1,4 +1,6 @@
-"""Folds of cross-validation from what users give as `cv`: checked here, before any work is scheduled."""
+"""Folds of cross-validation from what users give as `cv`: checked here, before any work is
+scheduled.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,15 @@ def check_splits(cv: Any) -> None:
         return
     if isinstance(cv, (str, bytes, bool, Mapping)) or not isinstance(cv, Iterable):
         raise ValueError(
-            f"cv={cv!r} must be a number of folds, a splitter with a method split, an iterable of (train, test) "
+            f"cv={cv!r} must be a number of folds, a splitter with a method split, an iterable of "
+            "(train, test) "
             "indices, or None (5 stratified folds)"
         )
 
 
 def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[str, Any]) -> Folds:
-    """Divide rows into folds: as scikit-learn for data in memory; lazy rows at random, class by class in partitions.
+    """Divide rows into folds: as scikit-learn for data in memory; lazy rows at random, class by
+    class in partitions.
 
     Parameters
     ----------
@@ -65,11 +69,18 @@ def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[s
     if groups is not None and np.shape(groups)[:1] != (X.shape[0],):
         raise ValueError(f"groups has shape {np.shape(groups)}, but X has {X.shape[0]} rows")
     if groups is not None and not hasattr(cv, "split"):
-        warnings.warn(f"groups is ignored by cv={cv!r}: give a splitter such as GroupKFold", stacklevel=2)
+        warnings.warn(
+            f"groups is ignored by cv={cv!r}: give a splitter such as GroupKFold", stacklevel=2
+        )
     if data.classify and (cv is None or isinstance(cv, numbers.Integral)):
         n_splits = DEFAULT_FOLDS if cv is None else int(cv)
         labels, codes = labels_of(np.asarray(y), Place())
-        return Folds(uuid.uuid4().hex, _each_its_own(n_splits), None, stratified(codes, len(labels), n_splits))
+        return Folds(
+            uuid.uuid4().hex,
+            _each_its_own(n_splits),
+            None,
+            stratified(codes, len(labels), n_splits),
+        )
     return _by_roles(X.shape[0], _splits(cv, X, y, split_params))
 
 
@@ -83,14 +94,20 @@ def held_out(folds: Folds, fold: int) -> np.ndarray:
 def _drawn(cv: Any, random_state: Any, split_params: Mapping[str, Any]) -> Folds:
     if any(value is not None for value in split_params.values()):
         raise ValueError(
-            f"{', '.join(split_params)}: rows of dask collections are assigned to folds at random and take no groups; "
+            f"{', '.join(split_params)}: rows of dask collections are assigned to folds at random "
+            "and take no groups; "
             "bring the data into memory for a splitter by groups"
         )
     n = DEFAULT_FOLDS if cv is None else cv
     if not isinstance(n, numbers.Integral):
-        raise ValueError(f"cv={cv!r}: dask collections take a number of folds of at least 2, which are then drawn")
+        raise ValueError(
+            f"cv={cv!r}: dask collections take a number of folds of at least 2, "
+            "which are then drawn"
+        )
     seed = random_state if isinstance(random_state, (int, np.integer)) else None
-    seed = int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
+    seed = (
+        int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
+    )
     return Folds(f"{n} drawn from {seed}", _each_its_own(int(n)), seed)
 
 
@@ -122,22 +139,32 @@ def _by_roles(n: int, splits: Iterator[tuple[int, Any]]) -> Folds:
     group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
     for fold, pair in splits:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"cv: fold {fold} is {pair!r:.80}, not a pair of train and test indices")
-        train, test = (_rows(part, fold, name, n) for part, name in zip(pair, ("train", "test"), strict=True))
+            raise ValueError(
+                f"cv: fold {fold} is {pair!r:.80}, not a pair of train and test indices"
+            )
+        train, test = (
+            _rows(part, fold, name, n) for part, name in zip(pair, ("train", "test"), strict=True)
+        )
         role = np.full(n, NEITHER, np.int8)
         role[train] = TRAIN
         both = np.flatnonzero(role[test] == TRAIN)
         if len(both):
             raise ValueError(
-                f"cv: fold {fold} has rows both to train on and to hold out: {len(both)} of them, such as row "
+                f"cv: fold {fold} has rows both to train on and to hold out: {len(both)} of them, "
+                "such as row "
                 f"{test[both[0]]}"
             )
         role[test] = TEST
-        group, kinds = pd.factorize(3 * group + role)  # hashing: np.unique of whole rows took seconds
+        # hashing: np.unique of whole rows took seconds
+        group, kinds = pd.factorize(3 * group + role)
         table = np.concatenate([table[kinds // 3], kinds[:, None] % 3], axis=1)
     if not table.shape[1]:
-        raise ValueError("cv gives no folds: an iterable that was used before is empty the second time; give a list")
-    dtype = np.int16 if len(table) <= np.iinfo(np.int16).max else np.int64  # those that kernels are compiled for
+        raise ValueError(
+            "cv gives no folds: an iterable that was used before is empty the second "
+            "time; give a list"
+        )
+    # those that kernels are compiled for
+    dtype = np.int16 if len(table) <= np.iinfo(np.int16).max else np.int64
     return Folds(uuid.uuid4().hex, tuple(map(tuple, table.tolist())), None, group.astype(dtype))
 
 
@@ -166,5 +193,8 @@ def _rows(given: Any, fold: int, name: str, n: int) -> np.ndarray:
     rows = np.where(rows < 0, rows + n, rows)
     repeated = np.flatnonzero(np.bincount(rows, minlength=n) > 1)
     if len(repeated):
-        raise ValueError(f"{place} have row {repeated[0]} more than once; give repeated rows a sample_weight instead")
+        raise ValueError(
+            f"{place} have row {repeated[0]} more than once; give repeated rows a "
+            "sample_weight instead"
+        )
     return rows

@@ -1,4 +1,6 @@
-"""The only loop that stops, records, warns and calls back. Solvers yield points; this decides when one is enough."""
+"""The only loop that stops, records, warns and calls back. Solvers yield points; this decides when
+one is enough.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from daskglm.fitting.checkpoint import Keeper
 from daskglm.fitting.coefficients import coefficient_error
 from daskglm.objectives.primal import SAME_VALUE, Objective, Point
 
-STALL = 10  # iterations without progress in value or gradient after which floating point is held to be exhausted
+# iterations without progress in value or gradient after which floating point is held to be
+# exhausted
+STALL = 10
 ROUNDING = 16 * np.finfo(float).eps
 
 Callback = Callable[[Iteration], bool | None]
@@ -37,7 +41,8 @@ class Solution:
 
 
 def relative_gap(objective: Objective, point: Point) -> float:
-    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can then be.
+    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can
+    then be.
 
     The bound is the duality gap where a point has one; the least value is then the dual's.
     """
@@ -54,7 +59,11 @@ class Record:
     def __init__(self, objective: Objective) -> None:
         self.objective, self.engine = objective, objective.engine
         self.start = time.perf_counter()
-        self.passes, self.rounds, self.bytes = objective.passes, self.engine.rounds, self.engine.bytes_reduced
+        self.passes, self.rounds, self.bytes = (
+            objective.passes,
+            self.engine.rounds,
+            self.engine.bytes_reduced,
+        )
         self.history: list[Iteration] = []
         self.last: Point | None = None
 
@@ -90,21 +99,26 @@ class Record:
 
 
 class _Certificate:
-    """Bounds points, and settles the intercept where only that stands between a point and a bound of `tol`."""
+    """Bounds points, and settles the intercept where only that stands between a point and a bound
+    of `tol`.
+    """
 
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
         self.settle_below = 0.5 * tol if objective.fit_intercept and objective.penalty else -1.0
 
     def of(self, point: Point) -> tuple[Point, float]:
-        """The point, or a better one with the same coefficients of features, and its relative gap."""
+        """The point, or a better one with the same coefficients of features, and its relative
+        gap.
+        """
         gap = relative_gap(self.objective, point)
         if not gap > self.tol or point.gap is not None:
             return point, gap
         features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
         settle = features <= self.settle_below
         if settle:
-            self.settle_below = 0.1 * features  # a settled point that still fails is not tried again at once
+            # a settled point that still fails is not tried again at once
+            self.settle_below = 0.1 * features
             point = self.objective.with_near_intercept(point)
             gap = relative_gap(self.objective, point)
         if gap > self.tol and self.objective.is_hidden(point, self.tol):
@@ -120,7 +134,8 @@ class _Certificate:
 
 
 class _Best:
-    """The point to return: the lowest of those whose values are not estimates, w = 0 included where it is known.
+    """The point to return: the lowest of those whose values are not estimates, w = 0 included where
+    it is known.
 
     Of values that only rounding tells apart, the one with the smaller bound.
     """
@@ -142,7 +157,9 @@ class _Best:
         return not self.gap < gap if abs(value - best) <= SAME_VALUE * abs(best) else value < best
 
     def found(self, last: Point, reason: Reason, tol: float) -> tuple[Point, float, Reason]:
-        """The point to return after the last one, its relative gap, and why the solve ended in the light of that."""
+        """The point to return after the last one, its relative gap, and why the solve ended in the
+        light of that.
+        """
         if last.certify is not None:
             last = last.certify()
             self.add(last, relative_gap(self.objective, last))
@@ -153,7 +170,9 @@ class _Best:
 
 
 class _Stall:
-    """Tells when neither the value falls beyond rounding nor the gradient's norm halves for `STALL` points."""
+    """Tells when neither the value falls beyond rounding nor the gradient's norm halves for `STALL`
+    points.
+    """
 
     def __init__(self) -> None:
         self.value, self.norm, self.idle = math.inf, math.inf, 0
@@ -168,8 +187,12 @@ class _Stall:
         return self.idle >= STALL
 
 
-def _rule_met(objective: Objective, point: Point, gap: float, norm: float, tol: float, stop: str) -> Reason | None:
-    """The rule by which a point of this relative gap and gradient norm is good enough; estimates prove nothing."""
+def _rule_met(
+    objective: Objective, point: Point, gap: float, norm: float, tol: float, stop: str
+) -> Reason | None:
+    """The rule by which a point of this relative gap and gradient norm is good enough; estimates
+    prove nothing.
+    """
     if norm == 0.0:
         return Reason.CONVERGED
     if point.certify is not None:
@@ -193,9 +216,10 @@ def solve(
 ) -> Solution:
     """Take points from a solver until one is good enough.
 
-    Stops when the bound on relative suboptimality is at most `tol`. Without a penalty there is no bound: then when
-    the gradient's norm is at most `tol` times its norm at w = 0. Where only a rough intercept stands between a point
-    and its certificate, the intercept is set to its best value and the point evaluated once more.
+    Stops when the bound on relative suboptimality is at most `tol`. Without a penalty there is no
+    bound: then when the gradient's norm is at most `tol` times its norm at w = 0. Where only a
+    rough intercept stands between a point and its certificate, the intercept is set to its best
+    value and the point evaluated once more.
 
     Parameters
     ----------
@@ -204,12 +228,14 @@ def solve(
     max_iter : int
         Accepted points after the first.
     stop : {"gap", "coefficients"}
-        Whether `tol` is for the bound on relative suboptimality or that on the coefficients' relative error.
+        Whether `tol` is for the bound on relative suboptimality or that on the coefficients'
+        relative error.
     record : Record, optional
-        Begun earlier, where a solver was chosen by reading rows, or for `zero`; default: begins now.
+        Begun earlier, where a solver was chosen by reading rows, or for `zero`; default: begins
+        now.
     zero : Point, optional
-        w = 0, where the solver starts elsewhere: its gradient's norm is the measure of the others', and it is returned
-        where nothing lower is found. Default: the first point.
+        w = 0, where the solver starts elsewhere: its gradient's norm is the measure of the others',
+        and it is returned where nothing lower is found. Default: the first point.
     callback : callable, optional
         Gets each `Iteration`; a true answer stops the solve.
     keeper : Keeper, optional
@@ -222,7 +248,8 @@ def solve(
     reason: Reason | None = None
     while reason is None:
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a diverging solver is told by its value
+            # a diverging solver is told by its value
+            with np.errstate(over="ignore", invalid="ignore"):
                 point = next(points)
         except StopIteration as end:
             reason = end.value

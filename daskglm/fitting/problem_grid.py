@@ -1,6 +1,8 @@
-"""A family of problems on the same rows, one for each class, fold and C: solved together where that can be done.
+"""A family of problems on the same rows, one for each class, fold and C: solved together where that
+can be done.
 
-From checked arguments to an engine, folds and solutions; `crossvalidated` and `fit` make estimators of them.
+From checked arguments to an engine, folds and solutions; `crossvalidated` and `fit` make estimators
+of them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ JOINT_ITERATIONS = 100
 
 @dataclass(frozen=True)
 class Solutions:
-    """Coefficients (P, size) and reports; of the rows held out losses (P,) and counts (P, 4), see `joint`."""
+    """Coefficients (P, size) and reports; of the rows held out losses (P,) and counts (P, 4), see
+    `joint`.
+    """
 
     columns: Columns
     W: np.ndarray
@@ -50,7 +54,9 @@ class Solutions:
 
 @dataclass
 class Family:
-    """Rows, and what is solved on them. `problems` has one problem per class, `classes` all labels in order."""
+    """Rows, and what is solved on them. `problems` has one problem per class, `classes` all labels
+    in order.
+    """
 
     engine: Engine
     loss: Loss
@@ -65,17 +71,28 @@ class Family:
     def __post_init__(self) -> None:
         self.n_folds = 0 if self.folds is None else len(self.folds.roles[0])
         names = () if self.classes is None else tuple(problem.positive for problem in self.problems)
-        labels = () if self.classes is None else tuple(label for label, _, _ in self.engine.facts.classes)
+        labels = (
+            ()
+            if self.classes is None
+            else tuple(label for label, _, _ in self.engine.facts.classes)
+        )
         problem = replace(self.problems[0], positive=None, folds=self.folds)
         self.joint = Joint(
-            self.engine, problem, self.loss, names, labels, fit_intercept=bool(self.settings.fit_intercept)
+            self.engine,
+            problem,
+            self.loss,
+            names,
+            labels,
+            fit_intercept=bool(self.settings.fit_intercept),
         )
         for fold in range(self.n_folds):
             if not sum(self.joint.sides(0, fold)) > 0:
                 raise ValueError(f"cv: all rows that fold {fold} trains on have weight zero")
 
     def columns(self, Cs: np.ndarray) -> Columns:
-        """Problems of all classes, folds and values of C, in this order, C fastest; without folds those of all rows."""
+        """Problems of all classes, folds and values of C, in this order, C fastest; without folds
+        those of all rows.
+        """
         folds = np.arange(self.n_folds) if self.n_folds else np.array([-1])
         grid = np.meshgrid(np.arange(len(self.problems)), folds, np.arange(len(Cs)), indexing="ij")
         of, fold, c = (axis.ravel() for axis in grid)
@@ -93,16 +110,33 @@ class Family:
         jointly = np.flatnonzero(~alone) if self._can_be_joint(columns) else np.empty(0, int)
         if len(jointly):
             began, passes, rounds = time.perf_counter(), self.joint.passes, self.joint.rounds
-            max_iter = JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
+            max_iter = (
+                JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
+            )
             begin = None if start is None else start[jointly]
-            solved = together(self.joint, columns.take(jointly), begin, tol=float(self.settings.tol), max_iter=max_iter)
-            W[jointly], losses[jointly], counts[jointly] = solved.found.W, solved.found.losses, solved.found.counts
-            spent = (time.perf_counter() - began, self.joint.passes - passes, self.joint.rounds - rounds)
+            solved = together(
+                self.joint,
+                columns.take(jointly),
+                begin,
+                tol=float(self.settings.tol),
+                max_iter=max_iter,
+            )
+            W[jointly], losses[jointly], counts[jointly] = (
+                solved.found.W,
+                solved.found.losses,
+                solved.found.counts,
+            )
+            spent = (
+                time.perf_counter() - began,
+                self.joint.passes - passes,
+                self.joint.rounds - rounds,
+            )
             for k, p in enumerate(jointly.tolist()):
                 if solved.reasons[k] is not Reason.NO_PROGRESS:
                     reports[p] = self._report(solved, k, spent)
         left = [p for p, report in enumerate(reports) if report is None]
-        chosen: dict[tuple[int, float], tuple[str, str]] = {}  # what suits a problem suits it in other folds
+        # what suits a problem suits it in other folds
+        chosen: dict[tuple[int, float], tuple[str, str]] = {}
         for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
             kind = (int(columns.of[p]), float(columns.C[p]))
             solver, why = chosen.get(kind, (None, ""))
@@ -113,17 +147,23 @@ class Family:
                 chosen[kind] = report.solver.split("+")[0], report.why
         if left and self.n_folds and (columns.fold >= 0).any():
             losses, counts = self.joint.score(columns, W)
-        return Solutions(columns, W, [report for report in reports if report is not None], losses, counts)
+        return Solutions(
+            columns, W, [report for report in reports if report is not None], losses, counts
+        )
 
     def means(self, paths: np.ndarray) -> np.ndarray:
-        """Means (problems, size) over the folds (problems, folds, size) that train on two classes; else zero."""
+        """Means (problems, size) over the folds (problems, folds, size) that train on two classes;
+        else zero.
+        """
         columns = self.columns(np.ones(1))
         two = ~self._one_sided(columns).reshape(len(paths), -1, 1)
         mean: np.ndarray = (paths * two).sum(axis=1) / np.maximum(two.sum(axis=1), 1)
         return mean
 
     def _one_sided(self, columns: Columns) -> np.ndarray:
-        """Problems (a mask) with weight on one side only and an intercept to tell it; see `Objective.only_side`."""
+        """Problems (a mask) with weight on one side only and an intercept to tell it; see
+        `Objective.only_side`.
+        """
         alone = np.zeros(len(columns), bool)
         if self.loss.classifies and self.joint.fit_intercept:
             for of, fold in set(zip(columns.of.tolist(), columns.fold.tolist(), strict=True)):
@@ -142,22 +182,40 @@ class Family:
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )
 
-    def _start(self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]) -> np.ndarray:
-        """Where a problem starts: where it is, or if that is nowhere at the solution of the next smaller C."""
+    def _start(
+        self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]
+    ) -> np.ndarray:
+        """Where a problem starts: where it is, or if that is nowhere at the solution of the next
+        smaller C.
+        """
         if W[p].any():
             return np.asarray(W[p])
-        same = (columns.of == columns.of[p]) & (columns.fold == columns.fold[p]) & (columns.C[p] > columns.C)
+        same = (
+            (columns.of == columns.of[p])
+            & (columns.fold == columns.fold[p])
+            & (columns.C[p] > columns.C)
+        )
         before = [q for q in np.flatnonzero(same).tolist() if reports[q] is not None]
         return W[max(before, key=lambda q: float(columns.C[q]))] if before else W[p]
 
     def _alone(self, columns: Columns, p: int, begin: Begin) -> tuple[np.ndarray, Report]:
         """Solve one problem with a solver for one."""
         of, fold, C = int(columns.of[p]), int(columns.fold[p]), float(columns.C[p])
-        problem = self.problems[of] if fold < 0 else replace(self.problems[of], folds=self.folds, fold=fold)
+        problem = (
+            self.problems[of]
+            if fold < 0
+            else replace(self.problems[of], folds=self.folds, fold=fold)
+        )
         sides = self.joint.sides(of, fold)
         span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
         objective = Objective(
-            self.engine, problem, self.loss, C=C, fit_intercept=self.joint.fit_intercept, span=span, sides=sides
+            self.engine,
+            problem,
+            self.loss,
+            C=C,
+            fit_intercept=self.joint.fit_intercept,
+            span=span,
+            sides=sides,
         )
         settings = replace(self.settings, C=C, progress=False)
         solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
@@ -187,7 +245,9 @@ class Family:
         )
 
     def report(self, parts: Sequence[Report], began: float) -> Report:
-        """One report of all problems: passes, rounds and seconds are those of all of them together."""
+        """One report of all problems: passes, rounds and seconds are those of all of them
+        together.
+        """
         whole = combine(list(parts))
         alone = [part for part in parts if "together" not in part.why]
         return replace(
@@ -225,14 +285,17 @@ def opened(
     Raises
     ------
     ValueError
-        For arguments out of range, before any work; for bad data; for folds whose rows to train on have no weight.
+        For arguments out of range, before any work; for bad data; for folds whose rows to train on
+        have no weight.
     """
     loss = settings.check()
     data = partitions(X, y, sample_weight, classify=loss.classifies)
     folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
     with loaded(data, settings, client) as on:
         if on.engine.device != "cpu" and folds is not None:
-            raise ValueError("cross-validation in one pass wants rows in host memory: give device='cpu'")
+            raise ValueError(
+                "cross-validation in one pass wants rows in host memory: give device='cpu'"
+            )
         problems = [problem for problem, _ in on.problems]
         yield Family(on.engine, loss, settings, on.classes, problems, folds, on.seconds, data)
 
@@ -243,8 +306,10 @@ def warn(reports: Sequence[Report], tol: float) -> None:
     if failed:
         worst = max(failed, key=lambda report: report.relative_gap)
         warnings.warn(
-            f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: {worst.reason} (reached: "
-            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the columns of X.",
+            f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: "
+            f"{worst.reason} (reached: "
+            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the columns "
+            "of X.",
             ConvergenceWarning,
             stacklevel=4,
         )

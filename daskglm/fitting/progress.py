@@ -14,7 +14,9 @@ DELAY_SECONDS = 2.0  # a bar that comes and goes is worse than none
 
 
 @contextlib.contextmanager
-def progress_bar(progress: bool | None, callback: Callback | None, tol: float, label: str) -> Iterator[Callback | None]:
+def progress_bar(
+    progress: bool | None, callback: Callback | None, tol: float, label: str
+) -> Iterator[Callback | None]:
     """Give the callback that a solve should call: the user's own, with a bar drawn around it.
 
     Parameters
@@ -28,14 +30,28 @@ def progress_bar(progress: bool | None, callback: Callback | None, tol: float, l
     from tqdm.auto import tqdm
 
     delay = 0.0 if progress else DELAY_SECONDS
-    bar = tqdm(total=100, desc=label, delay=delay, leave=bool(progress), bar_format="{l_bar}{bar}| {elapsed}{postfix}")
+    bar = tqdm(
+        total=100,
+        desc=label,
+        delay=delay,
+        leave=bool(progress),
+        bar_format="{l_bar}{bar}| {elapsed}{postfix}",
+    )
     first: list[float] = []
 
     def draw(iteration: Iteration) -> bool | None:
-        error = iteration["relative_gap"] if math.isfinite(iteration["relative_gap"]) else iteration["gradient_norm"]
+        error = (
+            iteration["relative_gap"]
+            if math.isfinite(iteration["relative_gap"])
+            else iteration["gradient_norm"]
+        )
         first.append(error)
         span = math.log(max(first[0], 1e-300)) - math.log(max(tol, 1e-16))
-        done = (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span if span > 0 else 1.0
+        done = (
+            (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span
+            if span > 0
+            else 1.0
+        )
         bar.n = max(bar.n, round(100 * min(max(done, 0.0), 1.0)))
         bar.set_postfix(
             objective=f"{iteration['objective']:.6g}",

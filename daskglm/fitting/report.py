@@ -1,4 +1,6 @@
-"""What a fit says of itself: why it stopped, what each iteration cost, and how good the answer is."""
+"""What a fit says of itself: why it stopped, what each iteration cost, and how good the answer
+is.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,14 @@ class Report:
     objective : float
         1/2 |w|^2 + C sum of losses at the returned coefficients.
     relative_gap : float
-        Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is none (C = inf).
+        Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is
+        none (C = inf).
     gradient_ratio : float
         |gradient| / |gradient at w = 0|.
     coefficient_error : float
-        Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*, proved as
-        docs/scikit-learn.md tells; nan where there is none (C = inf; problems solved together).
+        Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*,
+        proved as docs/scikit-learn.md tells; nan where there is none (C = inf; problems solved
+        together).
     n_iter : int
         Accepted points after the first.
     passes : float
@@ -43,8 +47,8 @@ class Report:
     bytes_reduced : int
         Bytes of partial results that workers sent.
     seconds : float
-        Wall time of the solve, choosing its solver included, and `seconds_loading` of the pass that loads and checks
-        the data.
+        Wall time of the solve, choosing its solver included, and `seconds_loading` of the pass that
+        loads and checks the data.
     n_rows, n_features, workers : int
         Size of the problem and of what solved it.
     device : str
@@ -58,7 +62,8 @@ class Report:
     history : list of dict
         One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
     parts : tuple of Report
-        One-vs-rest: the report of each class; the fields above are then sums (objective, passes, ...) or maxima.
+        One-vs-rest: the report of each class; the fields above are then sums (objective, passes,
+        ...) or maxima.
     """
 
     solver: str
@@ -90,18 +95,34 @@ class Report:
             ("solver", f"{self.solver} ({self.why})"),
             ("converged", f"{'yes' if self.converged else 'NO'}: {self.reason}"),
             ("objective", f"{self.objective:.12g}"),
-            ("relative gap", "no bound (C = inf)" if math.isnan(self.relative_gap) else f"<= {self.relative_gap:.2e}"),
+            (
+                "relative gap",
+                "no bound (C = inf)"
+                if math.isnan(self.relative_gap)
+                else f"<= {self.relative_gap:.2e}",
+            ),
             ("gradient ratio", f"{self.gradient_ratio:.2e}"),
             ("iterations", f"{self.n_iter}"),
             ("passes over X", f"{self.passes:.4g}"),
-            ("rounds", f"{self.rounds} over {self.workers} worker(s), {self.bytes_reduced:,} bytes reduced"),
+            (
+                "rounds",
+                f"{self.rounds} over {self.workers} worker(s), {self.bytes_reduced:,} "
+                "bytes reduced",
+            ),
             ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
             ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
         ]
         if self.coefficient_error < 1.0:  # else it tells nothing; nan: there is no bound
-            rows.insert(4, ("coefficients", f"<= {self.coefficient_error:.2e} of |w| from the optimum's"))
+            rows.insert(
+                4, ("coefficients", f"<= {self.coefficient_error:.2e} of |w| from the optimum's")
+            )
         if self.device != "cpu":
-            rows.append(("device", f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}"))
+            rows.append(
+                (
+                    "device",
+                    f"{self.device} of {'every worker' if self.workers > 1 else 'this process'}",
+                )
+            )
         if self.repairs:
             rows.append(("repairs", f"{self.repairs} (blocks found again after a worker was lost)"))
         if self.resumed:
@@ -140,7 +161,8 @@ def combine(parts: list[Report]) -> Report:
         device=first.device,
         repairs=max(part.repairs for part in parts),
         resumed=max(part.resumed for part in parts),
-        waiting=sum(part.waiting * part.seconds for part in parts) / max(sum(part.seconds for part in parts), 1e-9),
+        waiting=sum(part.waiting * part.seconds for part in parts)
+        / max(sum(part.seconds for part in parts), 1e-9),
         history=[record for part in parts for record in part.history],
         parts=tuple(parts),
     )

@@ -1,4 +1,6 @@
-"""From checked arguments to solved problems: where each begins, the solver that suits it, and its report."""
+"""From checked arguments to solved problems: where each begins, the solver that suits it, and its
+report.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ LARGEST_HESSIAN = 8 << 30  # bytes
 
 @dataclass(frozen=True)
 class Trained:
-    """Coefficients (problems, d), intercepts (problems,), sorted classes (None: regression) and the report."""
+    """Coefficients (problems, d), intercepts (problems,), sorted classes (None: regression) and the
+    report.
+    """
 
     coef: np.ndarray
     intercept: np.ndarray
@@ -48,7 +52,13 @@ class Trained:
 
 
 def train(
-    X: Any, y: Any, settings: Settings, *, sample_weight: Any = None, start: Any = None, client: Any = None
+    X: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    sample_weight: Any = None,
+    start: Any = None,
+    client: Any = None,
 ) -> Trained:
     """Fit one problem, or one per class where there are more than two.
 
@@ -59,7 +69,8 @@ def train(
     start : tuple of (coef, intercept), optional
         Where to start: arrays that broadcast to (problems, d) and (problems,).
     client : distributed.Client, optional
-        Where to run. Default: the current client for dask collections, this process for data in memory.
+        Where to run. Default: the current client for dask collections, this process for data in
+        memory.
 
     Warns
     -----
@@ -96,14 +107,22 @@ def _objective(
 ) -> Objective:
     span = loss.intercept_span(*total, engine.facts.largest_target)
     return Objective(
-        engine, problem, loss, C=float(settings.C), fit_intercept=settings.fit_intercept, span=span, sides=total
+        engine,
+        problem,
+        loss,
+        C=float(settings.C),
+        fit_intercept=settings.fit_intercept,
+        span=span,
+        sides=total,
     )
 
 
-# ---------------------------------------------------------------------------- checkpoints
+# ---- checkpoints
 @dataclass(frozen=True)
 class Begin:
-    """Where a solve begins: w, and for one that goes on from another its solver, why, and what that wants besides."""
+    """Where a solve begins: w, and for one that goes on from another its solver, why, and what that
+    wants besides.
+    """
 
     w: np.ndarray
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -121,7 +140,8 @@ def _saved(settings: Settings, start: Any) -> Saved | None:
     saved = load(settings.resume)
     if settings.solver not in ("auto", saved.solver):
         raise ValueError(
-            f"the checkpoint {saved.path} is of solver={saved.solver!r}, this fit asks for {settings.solver!r}; to "
+            f"the checkpoint {saved.path} is of solver={saved.solver!r}, this fit asks for "
+            f"{settings.solver!r}; to "
             "start from its coefficients use warm_start"
         )
     return saved
@@ -131,15 +151,22 @@ def _keeper(
     objective: Objective, settings: Settings, saved: Saved | None, folder: str | None, problems: int
 ) -> Keeper | None:
     """Check that a checkpoint is of these data, and prepare to write others."""
-    named = {"loss": settings.loss, "C": float(settings.C), "fit_intercept": bool(settings.fit_intercept)}
+    named = {
+        "loss": settings.loss,
+        "C": float(settings.C),
+        "fit_intercept": bool(settings.fit_intercept),
+    }
     found = identity(objective, named)
     if saved is not None:
         found.check(saved.identity, saved.path)
         if saved.problem >= problems:
             raise ValueError(
-                f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {problems}: it is damaged"
+                f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {problems}: it "
+                "is damaged"
             )
-    return None if folder is None else Keeper(folder, every(settings.checkpoint_every), found, saved)
+    return (
+        None if folder is None else Keeper(folder, every(settings.checkpoint_every), found, saved)
+    )
 
 
 def _resumed(saved: Saved, k: int, fresh: Begin) -> Begin:
@@ -150,7 +177,7 @@ def _resumed(saved: Saved, k: int, fresh: Begin) -> Begin:
     return Begin(saved.w, saved.state, saved.solver, saved.iteration)
 
 
-# ---------------------------------------------------------------------------- one solve
+# ---- one solve
 def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarray:
     w = np.zeros(objective.size)
     if start is None:
@@ -158,8 +185,10 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
     if len(coef) != problems or len(intercept) not in (1, problems):
         raise ValueError(
-            f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape {np.shape(start[1])}; "
-            f"this fit has {problems} problem(s), one for each class, and {objective.n_features} features: it wants "
+            f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape "
+            f"{np.shape(start[1])}; "
+            f"this fit has {problems} problem(s), one for each class, and {objective.n_features} "
+            "features: it wants "
             f"({problems}, {objective.n_features}) and ({problems},)"
         )
     w[: objective.n_features] = coef[k]
@@ -169,18 +198,32 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
 
 
 def _check_width(start: Any, data: Partitions) -> None:
-    """Raise ValueError, before anything is loaded, for a start of another number of features than the data have."""
+    """Raise ValueError, before anything is loaded, for a start of another number of features than
+    the data have.
+    """
     width = data.width
-    if start is not None and width is not None and (given := np.atleast_2d(start[0]).shape[1]) != width:
+    if (
+        start is not None
+        and width is not None
+        and (given := np.atleast_2d(start[0]).shape[1]) != width
+    ):
         raise ValueError(
-            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), but X has {width}"
+            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), "
+            f"but X has {width}"
         )
 
 
 def solve_one(
-    objective: Objective, begin: Begin, settings: Settings, loading: float, number: int, keeper: Keeper | None
+    objective: Objective,
+    begin: Begin,
+    settings: Settings,
+    loading: float,
+    number: int,
+    keeper: Keeper | None,
 ) -> tuple[Solution, Report]:
-    """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are for checkpoints."""
+    """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are
+    for checkpoints.
+    """
     record = Record(objective)
     name, why = _solver_of(objective, begin, settings)
     w = objective.xp.asarray(begin.w)
@@ -212,11 +255,18 @@ def solve_one(
     solution = settled(objective, solution)
     if keeper is not None:
         keeper.finished.append(to_host(solution.point.w))
-    return solution, _report(objective, solution, (name, why), begin.before, loading, objective.waited - waited)
+    return solution, _report(
+        objective, solution, (name, why), begin.before, loading, objective.waited - waited
+    )
 
 
 def _report(
-    objective: Objective, solution: Solution, how: tuple[str, str], before: int, loading: float, waited: float
+    objective: Objective,
+    solution: Solution,
+    how: tuple[str, str],
+    before: int,
+    loading: float,
+    waited: float,
 ) -> Report:
     """The report of a solution by the solver `how` names, and why; see `Report` for the numbers."""
     engine = objective.engine
@@ -250,7 +300,10 @@ def _report(
 def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[str, str]:
     """The solver to run, and why."""
     if objective.only_side:
-        return settings.solver if settings.solver in SOLVERS else "newton", "a constant: one side has no weight"
+        return (
+            settings.solver if settings.solver in SOLVERS else "newton",
+            "a constant: one side has no weight",
+        )
     if begin.solver is not None:
         return begin.solver, begin.why
     if settings.solver == "auto":
@@ -261,7 +314,9 @@ def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[
 def _options(name: str, settings: Settings) -> dict[str, Any]:
     options = dict(settings.solver_options or {})
     # coefficients are known to the root of what the value is known to
-    tol = float(settings.tol) if settings.stop == "gap" else max(float(settings.tol) ** 2, LEAST_GAP)
+    tol = (
+        float(settings.tol) if settings.stop == "gap" else max(float(settings.tol) ** 2, LEAST_GAP)
+    )
     if name == "newton":
         return {**options, "tol": tol}
     if name == "lbfgs":
@@ -277,8 +332,9 @@ def _options(name: str, settings: Settings) -> dict[str, Any]:
 def _quiet_blas(name: str, engine: Engine) -> contextlib.AbstractContextManager[Any]:
     """One BLAS thread while our own threads work in this process.
 
-    OpenBLAS takes all cores for the dot product of two long vectors and lets them spin for some 30 ms afterwards,
-    which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Newton's factorisation may have them.
+    OpenBLAS takes all cores for the dot product of two long vectors and lets them spin for some 30
+    ms afterwards, which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Newton's
+    factorisation may have them.
     """
     if name == "newton" or not isinstance(engine, Local):
         return contextlib.nullcontext()
@@ -295,23 +351,32 @@ def _blas() -> Any:
 def _check_size(name: str, d: int) -> None:
     if name == "newton" and 8 * d * d > LARGEST_HESSIAN:
         raise ValueError(
-            f"solver='newton' would form a Hessian of {d:,} x {d:,} numbers, {8 * d * d / 2**30:.1f} GiB for every "
+            f"solver='newton' would form a Hessian of {d:,} x {d:,} numbers, "
+            f"{8 * d * d / 2**30:.1f} GiB for every "
             "thread; use solver='tron', or 'auto'"
         )
 
 
 def _warn(report: Report, settings: Settings) -> None:
     if report.reason == Reason.SEPARABLE.value:
-        warnings.warn(f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning, stacklevel=4)
+        warnings.warn(
+            f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning, stacklevel=4
+        )
         return
     gap = report.relative_gap
     if settings.stop == "coefficients":
         reached = f"relative error of the coefficients at most {report.coefficient_error:.1e}"
     else:
-        reached = f"relative gap {gap:.1e}" if not math.isnan(gap) else f"gradient ratio {report.gradient_ratio:.1e}"
+        reached = (
+            f"relative gap {gap:.1e}"
+            if not math.isnan(gap)
+            else f"gradient ratio {report.gradient_ratio:.1e}"
+        )
     warnings.warn(
-        f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: {reached} after "
-        f"{report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or give another solver.",
+        f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: "
+        f"{reached} after "
+        f"{report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or give "
+        "another solver.",
         ConvergenceWarning,
         stacklevel=4,
     )

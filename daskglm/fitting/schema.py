@@ -1,4 +1,5 @@
-"""What the fields of a saved model may be. Files may come from anybody: types and ranges are checked, field by field.
+"""What the fields of a saved model may be. Files may come from anybody: types and ranges are
+checked, field by field.
 
 Each function raises ValueError, which says what is wrong without the name of the file.
 """
@@ -26,7 +27,7 @@ _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U(?P<width>\d{1,9})|\|O")
 _FEATURES = re.compile(rb'"n_features"\s*:\s*(\d{1,12})\b')
 
 
-# ---------------------------------------------------------------------------- JSON
+# ---- JSON
 def room(start: bytes) -> int:
     """Bytes that a file of JSON may have, by the number of features that its start declares."""
     found = _FEATURES.search(start)
@@ -50,7 +51,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def special(value: Any) -> Any:
-    """A value of which JSON has no word, from {"float": ...} or {"items": ...}; any other as it is."""
+    """A value of which JSON has no word, from {"float": ...} or {"items": ...}; any other as
+    it is.
+    """
     if not isinstance(value, dict):
         return value
     if set(value) == {"float"} and isinstance(value["float"], str) and value["float"] in _SPECIAL:
@@ -58,12 +61,14 @@ def special(value: Any) -> Any:
     if set(value) == {"items"} and isinstance(value["items"], list):
         pairs = [pair for pair in value["items"] if isinstance(pair, list) and len(pair) == 2]
         keys = [special(key) for key, _ in pairs]
-        if len(pairs) == len(value["items"]) and all(isinstance(key, (str, int, float, bool)) for key in keys):
+        if len(pairs) == len(value["items"]) and all(
+            isinstance(key, (str, int, float, bool)) for key in keys
+        ):
             return {key: special(each) for key, (_, each) in zip(keys, pairs, strict=True)}
     raise ValueError(f"{shown(value)} is no value of a file of daskglm")
 
 
-# ---------------------------------------------------------------------------- kinds
+# ---- kinds
 def text(value: Any, what: str) -> str:
     """Text that a terminal shows as it is: without control characters."""
     if not isinstance(value, str) or not value.isprintable():
@@ -89,12 +94,13 @@ def number(value: Any, what: str, least: float = -math.inf, *, finite: bool = Tr
     """A number that is no bool, of at least `least`; NaN and infinity only where not `finite`."""
     if type(value) not in (int, float) or (finite and not math.isfinite(value)) or value < least:
         raise ValueError(
-            f"{what} is {shown(value)}, which is not a number" + (f" of at least {least:g}" * (least > -math.inf))
+            f"{what} is {shown(value)}, which is not a number"
+            + (f" of at least {least:g}" * (least > -math.inf))
         )
     return float(value)
 
 
-# ---------------------------------------------------------------------------- fields
+# ---- fields
 def report(saved: Any) -> Report:
     """A report without history and parts, every field of the type that `Report` declares."""
     names = [name for name in Report.__dataclass_fields__ if name not in ("history", "parts")]
@@ -107,7 +113,9 @@ def report(saved: Any) -> Report:
         "float": lambda value, what: number(value, what, finite=False),
     }
     found = {
-        name: checks[str(Report.__dataclass_fields__[name].type)](special(saved[name]), f"{name!r} of the report")
+        name: checks[str(Report.__dataclass_fields__[name].type)](
+            special(saved[name]), f"{name!r} of the report"
+        )
         for name in names
     }
     for name in (
@@ -125,7 +133,9 @@ def report(saved: Any) -> Report:
 
 
 def params(saved: Any) -> dict[str, Any]:
-    """Parameters of an estimator, numbers no bools; whether a fit could use them is for the estimator to say."""
+    """Parameters of an estimator, numbers no bools; whether a fit could use them is for the
+    estimator to say.
+    """
     if not isinstance(saved, dict):
         raise ValueError(f"the parameters are {shown(saved)}")
     found = {key: special(value) for key, value in saved.items()}
@@ -143,7 +153,9 @@ def params(saved: Any) -> dict[str, Any]:
             integer(found[name], f"parameter {name!r}", least=-MOST_ITERATIONS)
     for name in ("fit_intercept", "warm_start"):
         if found.get(name, True) not in (True, False):
-            raise ValueError(f"parameter {name!r} is {shown(found[name])}, which is not true or false")
+            raise ValueError(
+                f"parameter {name!r} is {shown(found[name])}, which is not true or false"
+            )
     return found
 
 
@@ -151,14 +163,26 @@ def feature_names(saved: Any, count: int) -> np.ndarray | None:
     """Names of the features, None where there are none."""
     if saved is None:
         return None
-    if not isinstance(saved, list) or len(saved) != count or not all(isinstance(name, str) for name in saved):
-        raise ValueError(f"{shown(saved)} are not the feature names of {count} features, a list of texts")
+    if (
+        not isinstance(saved, list)
+        or len(saved) != count
+        or not all(isinstance(name, str) for name in saved)
+    ):
+        raise ValueError(
+            f"{shown(saved)} are not the feature names of {count} features, a list of texts"
+        )
     return np.array(saved, dtype=object)
 
 
 def classes(saved: Any) -> np.ndarray:
-    """Labels, each of them once and in order. Those of texts are as wide as the longest, whatever the file declares."""
-    if not isinstance(saved, dict) or set(saved) != {"dtype", "values"} or not isinstance(saved["values"], list):
+    """Labels, each of them once and in order. Those of texts are as wide as the longest, whatever
+    the file declares.
+    """
+    if (
+        not isinstance(saved, dict)
+        or set(saved) != {"dtype", "values"}
+        or not isinstance(saved["values"], list)
+    ):
         raise ValueError(f"the classes are {shown(saved)}")
     values, declared = saved["values"], saved["dtype"]
     found = _DTYPE.fullmatch(declared) if isinstance(declared, str) else None
@@ -167,7 +191,8 @@ def classes(saved: Any) -> np.ndarray:
     kind, types = declared[1], {"b": (bool,), "i": (int,), "u": (int,), "f": (float,), "U": (str,)}
     known = types.get(kind, (bool, int, float, str))
     wrong = ValueError(
-        f"the classes {shown(values)} do not fit dtype {declared!r}, or are not two or more, each once and in order"
+        f"the classes {shown(values)} do not fit dtype {declared!r}, or are not two or more, each "
+        "once and in order"
     )
     if len(values) < 2 or any(type(value) not in known for value in values):
         raise wrong
@@ -177,9 +202,13 @@ def classes(saved: Any) -> np.ndarray:
     if width > int(found["width"] or 0):
         raise wrong
     try:
-        labels = np.array(values, dtype=f"<U{max(width, 1)}" if kind == "U" else np.dtype(declared).newbyteorder("="))
+        labels = np.array(
+            values,
+            dtype=f"<U{max(width, 1)}" if kind == "U" else np.dtype(declared).newbyteorder("="),
+        )
         ordered = all(low < high for low, high in pairwise(values))
-    except (TypeError, OverflowError) as error:  # texts and numbers together; numbers too large for the dtype
+    # texts and numbers together; numbers too large for the dtype
+    except (TypeError, OverflowError) as error:
         raise wrong from error
     if not ordered or labels.tolist() != values:
         raise wrong

@@ -1,4 +1,6 @@
-"""From data to an engine that holds them, checked, and the problems to solve there: one, or one per class."""
+"""From data to an engine that holds them, checked, and the problems to solve there: one, or one per
+class.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from daskglm.losses.base import LOSSES, Loss
 
 @dataclass(frozen=True)
 class Loaded:
-    """An engine, all classes in order (None: regression), and each problem with its weights of either side."""
+    """An engine, all classes in order (None: regression), and each problem with its weights of
+    either side.
+    """
 
     engine: Engine
     classes: np.ndarray | None
@@ -31,12 +35,16 @@ class Loaded:
 
 @contextlib.contextmanager
 def loaded(data: Partitions, settings: Settings, client: Any) -> Iterator[Loaded]:
-    """Hold the rows for as long as the context lasts; raises ValueError for data that no model can be fitted to."""
+    """Hold the rows for as long as the context lasts; raises ValueError for data that no model can
+    be fitted to.
+    """
     loss, began = LOSSES[settings.loss], time.perf_counter()
     with (
         client_for(data, client) as running,
         contextlib.closing(
-            make_engine(data, running, settings.where(), read=settings.out_of_core, threads=settings.threads)
+            make_engine(
+                data, running, settings.where(), read=settings.out_of_core, threads=settings.threads
+            )
         ) as engine,
     ):
         check_facts(engine.facts, loss)
@@ -48,15 +56,22 @@ def check_facts(facts: Facts, loss: Loss) -> None:
     """Raise ValueError for data that no model can be fitted to."""
     if facts.n_rows == 0:
         raise ValueError(
-            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a minimum of 1 is "
+            f"X has no rows: Found array with 0 sample(s) (shape=(0, {facts.n_features})) while a "
+            "minimum of 1 is "
             "required."
         )
     if not facts.n_features:
-        raise ValueError(f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is required: X has no columns")
+        raise ValueError(
+            f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is "
+            "required: X has no columns"
+        )
     if not facts.weight > 0:
         raise ValueError("all sample weights are zero: there is nothing to fit")
     if loss.classifies:
-        names = [repr(getattr(label, "item", lambda label=label: label)()) for label, _, _ in facts.classes]
+        names = [
+            repr(getattr(label, "item", lambda label=label: label)())
+            for label, _, _ in facts.classes
+        ]
         if len(names) < 2:
             raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
 
@@ -76,13 +91,19 @@ def problems_of(
     total = sum(weights.values())
     positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
     problems = [
-        (Problem(loss.code, label, tuple(factors.items())), (weights[label], total - weights[label]))
+        (
+            Problem(loss.code, label, tuple(factors.items())),
+            (weights[label], total - weights[label]),
+        )
         for label in positives
     ]
     if not total > 0:
-        raise ValueError(f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit")
+        raise ValueError(
+            f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit"
+        )
     labels = [label for label, _, _ in ordered]
-    objects = any(type(label) is str for label in labels)  # of frames and arrays of objects; those of NumPy are np.str_
+    # of frames and arrays of objects; those of NumPy are np.str_
+    objects = any(type(label) is str for label in labels)
     return np.array(labels, dtype=object if objects else None), problems
 
 
@@ -91,12 +112,16 @@ def _class_factors(ordered: list[tuple[Any, int, float]], class_weight: Any) -> 
         return {}
     if class_weight == "balanced":
         total = sum(weight for _, _, weight in ordered)
-        return {label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0}
+        return {
+            label: total / (len(ordered) * weight) for label, _, weight in ordered if weight > 0
+        }
     labels = [label for label, _, _ in ordered]
     unknown = [label for label in class_weight if label not in labels]
-    if unknown and any(label not in class_weight for label in labels):  # scikit-learn refuses that too: a misspelling
+    # scikit-learn refuses that too: a misspelling
+    if unknown and any(label not in class_weight for label in labels):
         raise ValueError(
-            f"class_weight names {unknown}, which y does not have, but not all labels that it has: "
+            f"class_weight names {unknown}, which y does not have, but not all labels that it "
+            "has: "
             f"{[getattr(label, 'item', lambda label=label: label)() for label in labels]}"
         )
     return {label: float(weight) for label, weight in class_weight.items()}

@@ -1,7 +1,9 @@
-"""What a fit without a penalty (C = inf) has to look at when it ends: whether there is an optimum, and only one.
+"""What a fit without a penalty (C = inf) has to look at when it ends: whether there is an optimum,
+and only one.
 
-Separable classes have no optimum of the logistic loss. Where the columns of X are linearly dependent there are many, of
-which least squares takes the shortest coefficients, as scikit-learn and LAPACK do.
+Separable classes have no optimum of the logistic loss. Where the columns of X are linearly
+dependent there are many, of which least squares takes the shortest coefficients, as scikit-learn
+and LAPACK do.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from daskglm.fitting.driver import Solution
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.primal import Objective, Point
 
-MOST_FEATURES = 2000  # of a Gram that is formed to look for dependent columns: 32 MB, and its eigenvectors in a second
+# of a Gram that is formed to look for dependent columns: 32 MB, and its eigenvectors in a second
+MOST_FEATURES = 2000
 MOST_WORK = 1e11  # multiplications of a Gram that is formed for that alone, some seconds
 ROUNDING = 2.0**-50  # share of the largest possible margin below which a margin may be rounding
-DEPENDENT = 64  # times d roundoffs: share of the largest eigenvalue of a scaled Gram below which there is none
-FLAT = 1e-12  # share of the largest curvature that rounding leaves along a flat direction of float32 rows' Gram
+# times d roundoffs: share of the largest eigenvalue of a scaled Gram below which there is none
+DEPENDENT = 64
+# share of the largest curvature that rounding leaves along a flat direction of float32 rows' Gram
+FLAT = 1e-12
 SAME = 1e-10  # share of the value at zero by which a shorter solution's value may differ
 
 
@@ -36,7 +41,8 @@ def settled(objective: Objective, solution: Solution) -> Solution:
     Warns
     -----
     ConvergenceWarning
-        Where the coefficients of a classifier are not unique, or those of least squares not the shortest.
+        Where the coefficients of a classifier are not unique, or those of least squares not the
+        shortest.
     """
     if objective.penalty or objective.only_side or not math.isfinite(solution.point.value):
         return solution
@@ -53,7 +59,8 @@ def settled(objective: Objective, solution: Solution) -> Solution:
 
 def _warn_of_many(why: str) -> None:
     warnings.warn(
-        f"C=inf and {why}: the coefficients that were found are some of many that fit as well. Give a finite C for "
+        f"C=inf and {why}: the coefficients that were found are some of many that fit as well. "
+        "Give a finite C for "
         "unique ones.",
         ConvergenceWarning,
         stacklevel=6,
@@ -61,15 +68,19 @@ def _warn_of_many(why: str) -> None:
 
 
 def _separates(objective: Objective, point: Point) -> bool:
-    """Whether every row with weight is on the right side of the point's hyperplane, beyond rounding.
+    """Whether every row with weight is on the right side of the point's hyperplane, beyond
+    rounding.
 
     The hinge of margins scaled up so far is zero then. Cost: 1 pass.
     """
     w, d = to_host(point.w), objective.n_features
-    largest = objective.engine.facts.largest_row_norm * float(np.linalg.norm(w[:d])) + float(np.abs(w[d:]).sum())
+    largest = objective.engine.facts.largest_row_norm * float(np.linalg.norm(w[:d])) + float(
+        np.abs(w[d:]).sum()
+    )
     if not 0.0 < largest < math.inf:
         return False
-    scale = 2.0 ** (-math.floor(math.log2(largest * ROUNDING)))  # a power of two: margins are scaled exactly
+    # a power of two: margins are scaled exactly
+    scale = 2.0 ** (-math.floor(math.log2(largest * ROUNDING)))
     loss = LOSSES["squared_hinge"]
     hinge = Objective(
         objective.engine,
@@ -95,7 +106,9 @@ def _gram(objective: Objective, point: Point) -> np.ndarray | None:
 
 
 def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Hessian by the coefficients of features with the best intercept for each, and the rows' weighted mean."""
+    """The Hessian by the coefficients of features with the best intercept for each, and the rows'
+    weighted mean.
+    """
     d = objective.n_features
     if not objective.fit_intercept:
         return gram, np.zeros(d)
@@ -106,9 +119,13 @@ def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.nda
 def _spectrum(
     objective: Objective, gram: np.ndarray, centred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of the centred Gram, scaled to a unit diagonal: roots of it, eigenvalues and -vectors, and which are zero."""
+    """Of the centred Gram, scaled to a unit diagonal: roots of it, eigenvalues and -vectors, and
+    which are zero.
+    """
     d, facts = objective.n_features, objective.engine.facts
-    roundoff = np.finfo(np.float32 if not facts.sparse and facts.nbytes <= 4 * facts.nonzeros else np.float64).eps
+    roundoff = np.finfo(
+        np.float32 if not facts.sparse and facts.nbytes <= 4 * facts.nonzeros else np.float64
+    ).eps
     least = DEPENDENT * d * roundoff
     constant = np.diag(centred) <= least * np.diag(gram)[:d]
     root = np.sqrt(np.where(constant, 1.0, np.diag(centred)))
@@ -119,10 +136,11 @@ def _spectrum(
 
 
 def _is_dependent(objective: Objective, point: Point) -> bool:
-    """Whether margins stay where they are along some direction of the coefficients; False where that is not known.
+    """Whether margins stay where they are along some direction of the coefficients; False where
+    that is not known.
 
-    Columns of zeros do not count: no solver moves their coefficients. Cost: the Gram's, where that is not known,
-    and a pass for the curvature along the flattest direction.
+    Columns of zeros do not count: no solver moves their coefficients. Cost: the Gram's, where that
+    is not known, and a pass for the curvature along the flattest direction.
     """
     gram = _gram(objective, point)
     if gram is None:
@@ -141,12 +159,17 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
 
 
 def _shortest(objective: Objective, solution: Solution) -> Solution:
-    """Least squares with the shortest coefficients: a Newton step within the span of the rows, less what is outside."""
+    """Least squares with the shortest coefficients: a Newton step within the span of the rows, less
+    what is outside.
+    """
     point, d = solution.point, objective.n_features
     gram = _gram(objective, point)
     if gram is None:
         if _too_few_rows(objective):
-            _warn_of_many(f"there are {objective.engine.facts.n_rows:,} rows for {objective.size:,} coefficients")
+            _warn_of_many(
+                f"there are {objective.engine.facts.n_rows:,} rows for "
+                f"{objective.size:,} coefficients"
+            )
         return solution
     centred, mean = _centred(objective, gram)
     root, values, vectors, zero = _spectrum(objective, gram, centred)
@@ -168,5 +191,7 @@ def _shortest(objective: Objective, solution: Solution) -> Solution:
         _warn_of_many("the columns of X are nearly dependent in their precision")
         return solution
     before = float(np.linalg.norm(point.gradient))
-    ratio = solution.gradient_ratio * (float(np.linalg.norm(shorter.gradient)) / before if before > 0.0 else 1.0)
+    ratio = solution.gradient_ratio * (
+        float(np.linalg.norm(shorter.gradient)) / before if before > 0.0 else 1.0
+    )
     return replace(solution, point=replace(shorter, by=point.by), gradient_ratio=ratio)

@@ -1,7 +1,8 @@
-"""Kernels by the kind of rows: modules with the same function names, chosen by the type of a block's X.
+"""Kernels by the kind of rows: modules with the same function names, chosen by the type of a
+block's X.
 
-`host` and `cuda` are the two homes of rows: namespaces with the same names, of which `cuda` is imported when first
-needed, since it needs CuPy.
+`host` and `cuda` are the two homes of rows: namespaces with the same names, of which `cuda` is
+imported when first needed, since it needs CuPy.
 """
 
 from __future__ import annotations
@@ -28,5 +29,7 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
 
 
 def gram_side(n_features: int) -> int:
-    """Side of the square array that `evaluate` wants for a Gram: d + 1, rounded up to whole register blocks of 4."""
+    """Side of the square array that `evaluate` wants for a Gram: d + 1, rounded up to whole
+    register blocks of 4.
+    """
     return (n_features + 4) // 4 * 4

@@ -1,7 +1,8 @@
-"""CPU kernel for many problems on wide sparse rows at once: a stored value meets the coefficients of all problems.
+"""CPU kernel for many problems on wide sparse rows at once: a stored value meets the coefficients
+of all problems.
 
-Beside `many`, which makes tiles of sparse rows dense and so wants few features. W has a row for each feature, so that
-what one stored value needs is contiguous.
+Beside `many`, which makes tiles of sparse rows dense and so wants few features. W has a row for
+each feature, so that what one stored value needs is contiguous.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def _ask(X, i, W):  # type: ignore[no-untyped-def]
-    """Ask for what row i will want of W before its turn: that halved an epoch over 50 problems and more."""
+    """Ask for what row i will want of W before its turn: that halved an epoch over 50 problems and
+    more.
+    """
     _, indices, indptr = X
     P, flat = W.shape[1], W.reshape(W.size)
     for q in range(indptr[i], indptr[i + 1]):
@@ -52,15 +55,38 @@ def _ask(X, i, W):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, tiles, sums, values, counts
+    code,
+    X,
+    d,
+    labels,
+    y,
+    weight,
+    raw,
+    signs,
+    order,
+    bounds,
+    rows,
+    W,
+    of,
+    roles,
+    tiles,
+    sums,
+    values,
+    counts,
 ):
-    """Sums of many problems over some tiles of sparse rows; arguments as those of `many.evaluate`, but for W.
+    """Sums of many problems over some tiles of sparse rows; arguments as those of `many.evaluate`,
+    but for W.
 
     W (d + 1, P) has the intercepts last; so has `sums`, which is like it.
     """
     P = W.shape[1]
     spare = rows + 8
-    z, slopes, curvature, row = np.empty((P, spare)), np.zeros((P, spare)), np.empty(rows), np.empty(P)
+    z, slopes, curvature, row = (
+        np.empty((P, spare)),
+        np.zeros((P, spare)),
+        np.empty(rows),
+        np.empty(P),
+    )
     Y, S, R = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(rows)
     for number in tiles:
         runs = bounds[number]
@@ -74,8 +100,19 @@ def evaluate(  # type: ignore[no-untyped-def]
             for p in range(P):
                 z[p, t] = row[p]
         for p in range(P):
-            losses_of_tile(code, Y[of[p], :n], s, r, runs, roles[p], z[p, :n], slopes[p, :n], curvature[:n],
-                           values[:, p], counts[p])  # fmt: skip
+            losses_of_tile(
+                code,
+                Y[of[p], :n],
+                s,
+                r,
+                runs,
+                roles[p],
+                z[p, :n],
+                slopes[p, :n],
+                curvature[:n],
+                values[:, p],
+                counts[p],
+            )
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], sums)
             for p in range(P):

@@ -1,8 +1,10 @@
-"""CPU kernels for many problems on the same rows at once: they share every sweep over X, a dense array or CSR triple.
+"""CPU kernels for many problems on the same rows at once: they share every sweep over X, a dense
+array or CSR triple.
 
-Rows are taken tile by tile, each tile in the order of the groups of its rows (see `folds`), so that a run of rows is
-held out of a problem, or not, as a whole. A tile becomes columns, and runs begin at whole vectors of these: gaps
-between them are filled with rows whose slopes and curvatures are zero. Losses are evaluated by `losses.tile`.
+Rows are taken tile by tile, each tile in the order of the groups of its rows (see `folds`), so that
+a run of rows is held out of a problem, or not, as a whole. A tile becomes columns, and runs begin
+at whole vectors of these: gaps between them are filled with rows whose slopes and curvatures are
+zero. Losses are evaluated by `losses.tile`.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ from daskglm.kernels.simd_columns import (
 from daskglm.losses.base import tile
 from daskglm.system.compiled import compiled
 
-RUN = VECTOR_BYTES // 4  # rows to whose multiples runs are filled up: whole vectors of float32 and float64
+# rows to whose multiples runs are filled up: whole vectors of float32 and float64
+RUN = VECTOR_BYTES // 4
 TURN = VECTORS * LANES  # rows that margins are made for at once
 TRAIN, TEST = 0, 1  # roles of a group in a problem; all others: neither
 FAST = {"contract", "reassoc", "nsz"}
 
 
 def slots(rows: int, groups: int, run: int) -> int:
-    """Places for a tile of so many rows in runs by group, each filled up to a multiple of `run`; and some to spare."""
+    """Places for a tile of so many rows in runs by group, each filled up to a multiple of `run`;
+    and some to spare.
+    """
     return -(-(rows + groups * (run - 1)) // TURN) * TURN + TURN
 
 
@@ -41,8 +46,9 @@ def slots(rows: int, groups: int, run: int) -> int:
 def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
     """Put rows in the order of their groups within tiles of so many `rows`.
 
-    Order (tiles, slots) gets their numbers, where runs begin at multiples of `run`; bounds (tiles, groups, 2) first and
-    one past the last slot of each run. Other slots get the number of any row of the tile.
+    Order (tiles, slots) gets their numbers, where runs begin at multiples of `run`; bounds (tiles,
+    groups, 2) first and one past the last slot of each run. Other slots get the number of any row
+    of the tile.
     """
     groups = bounds.shape[1]
     counts = np.empty(groups, np.int64)
@@ -74,7 +80,9 @@ def _ask(X, first, count):  # type: ignore[no-untyped-def]
 
 @overload(_ask)
 def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
-    """Ask for dense rows before their turn: in the order of their groups the processor does not foresee them."""
+    """Ask for dense rows before their turn: in the order of their groups the processor does not
+    foresee them.
+    """
     if not isinstance(X, types.Array):
         return lambda X, first, count: None
 
@@ -88,7 +96,8 @@ def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore[no-untyped-def]
-    """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like `columns`.
+    """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like
+    `columns`.
 
     Meanwhile as many rows of X are asked for, from `ahead` on.
     """
@@ -102,7 +111,9 @@ def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore
 
 @compiled(nogil=True)
 def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
-    """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the width-th on."""
+    """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the
+    width-th on.
+    """
     gap, width = columns.shape[1], out.shape[1]
     of, to = columns.reshape(columns.size), out.reshape(out.size)
     for p in range(0, P, LEFT):
@@ -113,7 +124,9 @@ def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-d
 
 @compiled(nogil=True)
 def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the precision of `scaled`."""
+    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the
+    precision of `scaled`.
+    """
     factor, c = roots[start:stop], curvature[start:stop]
     for t in range(len(factor)):
         factor[t] = np.sqrt(c[t])
@@ -126,12 +139,15 @@ def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ign
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
-    """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -, all -]."""
+    """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -,
+    all -].
+    """
     total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
     weighted = len(weight) > 0
     for t in range(len(y)):
         s = weight[t] if weighted else 1.0
-        is_positive = 1.0 if y[t] > 0.0 else 0.0  # products, where sums over some of the rows are not vectorised
+        # products, where sums over some of the rows are not vectorised
+        is_positive = 1.0 if y[t] > 0.0 else 0.0
         is_called = 1.0 if z[t] > 0.0 else 0.0
         total += s
         positive += s * is_positive
@@ -158,9 +174,11 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
-    """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained on), hits held out.
+    """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained
+    on), hits held out.
 
-    `bounds` (groups, 2) has the runs of groups; rows held out have the weights `raw`, others `weight`.
+    `bounds` (groups, 2) has the runs of groups; rows held out have the weights `raw`, others
+    `weight`.
     """
     for g in range(len(roles)):
         a, b = bounds[g]
@@ -232,9 +250,15 @@ def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: igno
 def score(  # type: ignore[no-untyped-def]
     code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
 ):
-    """Losses and hits of the rows held out of each problem, over some tiles of the rows; see `evaluate`."""
+    """Losses and hits of the rows held out of each problem, over some tiles of the rows; see
+    `evaluate`.
+    """
     P, groups, most = len(of), roles.shape[1], order.shape[1]
-    columns, z, held = room_for(W.shape[1], most, W), room_for(len(W), most, W), np.zeros((groups, *W.shape))
+    columns, z, held = (
+        room_for(W.shape[1], most, W),
+        room_for(len(W), most, W),
+        np.zeros((groups, *W.shape)),
+    )
     slope, curvature, R, nothing = np.empty(most), np.empty(most), np.empty(most), np.empty(0)
     Y = np.empty((max(signs.shape[0], 1), most))
     problems, many = np.empty((groups, P), np.int64), np.zeros(groups, np.int64)
@@ -255,16 +279,41 @@ def score(  # type: ignore[no-untyped-def]
             for k in range(many[g] if a < b else 0):
                 p = problems[g, k]
                 margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
-                values[g, p] += tile(code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a])
+                values[g, p] += tile(
+                    code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a]
+                )
                 _count(Y[of[p], a:b], margins, r, counts[p])
 
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code, X, d, labels, y, weight, raw, signs, order, bounds, rows, W, of, roles, anchor, by_group, of_gram, like,
-    tiles, sums, values, counts, moments, gram,
-):  # fmt: skip
-    """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by tile.
+    code,
+    X,
+    d,
+    labels,
+    y,
+    weight,
+    raw,
+    signs,
+    order,
+    bounds,
+    rows,
+    W,
+    of,
+    roles,
+    anchor,
+    by_group,
+    of_gram,
+    like,
+    tiles,
+    sums,
+    values,
+    counts,
+    moments,
+    gram,
+):
+    """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by
+    tile.
 
     Parameters
     ----------
@@ -277,10 +326,11 @@ def evaluate(  # type: ignore[no-untyped-def]
     signs : (classes, labels) array
         Target of each label for each class; no rows: a regression.
     order, bounds, rows
-        Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see `deal`.
+        Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see
+        `deal`.
     W : (P or more, features) array
-        Coefficients, intercept at d, padded with zeros: as many rows as whole blocks of LEFT have, as many features as
-        whole blocks of RIGHT. First the problems', then those of anchors.
+        Coefficients, intercept at d, padded with zeros: as many rows as whole blocks of LEFT have,
+        as many features as whole blocks of RIGHT. First the problems', then those of anchors.
     of, roles : (P,) and (P, groups) arrays
         Class of each problem, and role of each group in it.
     anchor : (P,) array
@@ -300,7 +350,8 @@ def evaluate(  # type: ignore[no-untyped-def]
     rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1, Grams, side, side)
     """
     P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
-    columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)  # features, then slopes
+    # features, then slopes
+    columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)
     curvatures = np.zeros((len(of_gram) + 1, most))
     scaled, roots = room_for(width if len(of_gram) else 0, most, like), np.empty(most, like.dtype)
     Y, S, R = np.empty((max(signs.shape[0], 1), most)), np.empty(most), np.empty(most)
@@ -318,7 +369,17 @@ def evaluate(  # type: ignore[no-untyped-def]
         for p in range(P):
             slopes, c = columns[width + p], curvatures[grams_at[p]]
             losses_of_tile(
-                code, Y[of[p], :n], s, r, runs, roles[p], z[p, :n], slopes[:n], c[:n], values[:, p], counts[p]
+                code,
+                Y[of[p], :n],
+                s,
+                r,
+                runs,
+                roles[p],
+                z[p, :n],
+                slopes[:n],
+                c[:n],
+                values[:, p],
+                counts[p],
             )
             for g in range(groups):
                 a, b = runs[g]

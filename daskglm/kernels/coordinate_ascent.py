@@ -1,8 +1,10 @@
-"""CPU kernels of stochastic dual coordinate ascent: one sweep over rows in random order, for dense and sparse rows.
+"""CPU kernels of stochastic dual coordinate ascent: one sweep over rows in random order, for dense
+and sparse rows.
 
-X is a dense array or the triple (data, indices, indptr) of `csr`; the sweep is written once, what touches a row is
-chosen by the type of X when numba compiles. Sparse rows are cut out as slices and their sums not reassociated, for the
-reasons that `csr` gives. A sweep belongs to one thread and one replica of the shared vector.
+X is a dense array or the triple (data, indices, indptr) of `csr`; the sweep is written once, what
+touches a row is chosen by the type of X when numba compiles. Sparse rows are cut out as slices and
+their sums not reassociated, for the reasons that `csr` gives. A sweep belongs to one thread and one
+replica of the shared vector.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from daskglm.losses.conjugates import into_domain, step
 from daskglm.system.compiled import compiled
 
 AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
-SHARED_AHEAD = 256  # places of a sparse row whose entries of the shared vector are fetched before its turn
+# places of a sparse row whose entries of the shared vector are fetched before its turn
+SHARED_AHEAD = 256
 SHARED_CACHED = 1 << 17  # entries up to which the shared vector is in a core's own cache anyhow
 LINE_VALUES = 16  # float32 values in a cache line of 64 bytes
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
-# ---------------------------------------------------------------------------- rows of one storage or the other
+# ---- rows of one storage or the other
 def _dot(X, i, v):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 
@@ -115,7 +118,9 @@ def _fetch_rows_of(X, i, stop):  # type: ignore[no-untyped-def]
 
         def dense(X, i, stop):  # type: ignore[no-untyped-def]
             flat = X.reshape(X.size)
-            for p in range(i * X.shape[1], min(stop * X.shape[1], i * X.shape[1] + AHEAD), LINE_VALUES):
+            for p in range(
+                i * X.shape[1], min(stop * X.shape[1], i * X.shape[1] + AHEAD), LINE_VALUES
+            ):
                 fetch(flat, p)
 
         return dense
@@ -173,7 +178,7 @@ def _norm_of(X, i):  # type: ignore[no-untyped-def]
     return sparse
 
 
-# ---------------------------------------------------------------------------- order of visits
+# ---- order of visits
 @njit(nogil=True)
 def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
     """A bijection of [0, mask]: odd multiplications and shifts, three rounds keyed by `key`."""
@@ -187,10 +192,11 @@ def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def place_of(i, count, mask, half, key):  # type: ignore[no-untyped-def]
-    """The i-th of `count` places in the random order that `key` stands for, computed where it is needed.
+    """The i-th of `count` places in the random order that `key` stands for, computed where it is
+    needed.
 
-    So no list of places is shuffled, stored or read, by any thread. Values past the end are permuted again
-    (cycle walking), which keeps a bijection.
+    So no list of places is shuffled, stored or read, by any thread. Values past the end are
+    permuted again (cycle walking), which keeps a bijection.
     """
     at = _shuffled(i, mask, half, key)
     while at >= count:
@@ -206,21 +212,40 @@ def _bits(count):  # type: ignore[no-untyped-def]
     return bits
 
 
-# ---------------------------------------------------------------------------- the sweep
+# ---- the sweep
 @compiled(nogil=True, error_model="numpy")
 def sweep(  # type: ignore[no-untyped-def]
-    code, X, y, weight, C, norms, bias, offset, alpha, v, seen, asleep, limits,
-    first, stop, bucket, key, begin, end, sigma,
-):  # fmt: skip
+    code,
+    X,
+    y,
+    weight,
+    C,
+    norms,
+    bias,
+    offset,
+    alpha,
+    v,
+    seen,
+    asleep,
+    limits,
+    first,
+    stop,
+    bucket,
+    key,
+    begin,
+    end,
+    sigma,
+):
     """Visit buckets of rows in random order and give each row its best dual variable.
 
-    Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end) of the order that `key`
-    stands for are visited, the rows of one bucket in sequence. v (d + 1,) is this thread's replica of the shared
-    vector: its last entry belongs to a constant feature of value `bias`, margins get `offset` besides. Each change
-    enters v multiplied by `sigma`. Empty `norms` are computed. `seen` (empty: not wanted) receives the margins met.
-    `asleep` (empty: no shrinking) marks rows to pass over, and is set for rows at a bound whose gradient lies beyond
-    `limits` (low, high), after section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and the greatest
-    projected gradient met.
+    Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end) of
+    the order that `key` stands for are visited, the rows of one bucket in sequence. v (d + 1,) is
+    this thread's replica of the shared vector: its last entry belongs to a constant feature of
+    value `bias`, margins get `offset` besides. Each change enters v multiplied by `sigma`. Empty
+    `norms` are computed. `seen` (empty: not wanted) receives the margins met. `asleep` (empty: no
+    shrinking) marks rows to pass over, and is set for rows at a bound whose gradient lies beyond
+    `limits` (low, high), after section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and
+    the greatest projected gradient met.
     """
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
@@ -273,7 +298,8 @@ def sweep(  # type: ignore[no-untyped-def]
 def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
     """Sum of the replicas' changes from u into the first of them, over the entries [start, stop).
 
-    Returns the squared norms of the sum and, summed, of the parts. Not left to BLAS, whose idle threads spin.
+    Returns the squared norms of the sum and, summed, of the parts. Not left to BLAS, whose idle
+    threads spin.
     """
     joint, apart = 0.0, 0.0
     for j in range(start, stop):
@@ -290,12 +316,14 @@ def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
-    """Put where u gets by a multiple of a direction into the direction, over the entries [start, stop)."""
+    """Put where u gets by a multiple of a direction into the direction, over the entries [start,
+    stop).
+    """
     for j in range(start, stop):
         direction[j] = u[j] + share * direction[j]
 
 
-# ---------------------------------------------------------------------------- whole runs of rows
+# ---- whole runs of rows
 @compiled(nogil=True, error_model="numpy")
 def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
     """Squared norms of the rows [start, stop) into out[start:stop]."""
@@ -305,14 +333,20 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # type: ignore[no-untyped-def]
-    """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry C s a.
+    """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry
+    C s a.
 
-    An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of the rows with y > 0,
-    or where `positives` is false C s x. Both are what moves the dual variables back to where an unpenalised intercept
-    allows them.
+    An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of
+    the rows with y > 0, or where `positives` is false C s x. Both are what moves the dual variables
+    back to where an unpenalised intercept allows them.
     """
     d = len(v) - 1
-    weighted, both, whole, scattered = len(weight) > 0, len(side) > 0, len(own) > 0, len(v) > SHARED_CACHED
+    weighted, both, whole, scattered = (
+        len(weight) > 0,
+        len(side) > 0,
+        len(own) > 0,
+        len(v) > SHARED_CACHED,
+    )
     for i in range(start, stop):
         if scattered and i + 2 < stop:
             _fetch_shared(X, i + 2, v)

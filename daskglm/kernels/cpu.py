@@ -27,7 +27,9 @@ xp = np
 
 
 class Pattern(NamedTuple):
-    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the array of values."""
+    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the
+    array of values.
+    """
 
     value: np.ndarray
     indices: np.ndarray
@@ -79,7 +81,9 @@ def kept_margins(rows: Any) -> int:
 
 
 def gram_without_curvature(rows: Any) -> bool:
-    """Whether a Gram comes without the curvatures being kept: no, they are an output of the same sweep."""
+    """Whether a Gram comes without the curvatures being kept: no, they are an output of the same
+    sweep.
+    """
     return False
 
 

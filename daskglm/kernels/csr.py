@@ -1,11 +1,13 @@
-"""CPU kernels on sparse rows: every function that touches a SciPy CSR matrix is here, under the names of `dense`.
+"""CPU kernels on sparse rows: every function that touches a SciPy CSR matrix is here, under the
+names of `dense`.
 
-X is the triple (data, indices, indptr); see `dense` for what the functions do and return. Where `data` has one element
-all stored values are equal to it, and only the pattern is read. A tile of rows is still in the cache when the backward
-product scatters it.
+X is the triple (data, indices, indptr); see `dense` for what the functions do and return. Where
+`data` has one element all stored values are equal to it, and only the pattern is read. A tile of
+rows is still in the cache when the backward product scatters it.
 
-Rows are cut out as slices, whose places numba knows not to be negative: a test of each would double the time. Sums
-over places are not reassociated: LLVM would make vector gathers of them, which wait for the slowest of eight misses.
+Rows are cut out as slices, whose places numba knows not to be negative: a test of each would double
+the time. Sums over places are not reassociated: LLVM would make vector gathers of them, which wait
+for the slowest of eight misses.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ from daskglm.losses.base import tile
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
-CANCELS = 4.0 * 2.0**-53  # what each entry of a row may be off by in a distance that is put together from its entries
-NEAR = 1 << 16  # entries up to which the vector gathered from and the one scattered to share a second-level cache
+# what each entry of a row may be off by in a distance that is put together from its entries
+CANCELS = 4.0 * 2.0**-53
+# entries up to which the vector gathered from and the one scattered to share a second-level cache
+NEAR = 1 << 16
 
 
 @compiled(nogil=True)
 def _tile_rows(d, count):  # type: ignore[no-untyped-def]
-    """Rows between a gather and a scatter: a few that stay in the first-level cache, or all where vectors are long.
+    """Rows between a gather and a scatter: a few that stay in the first-level cache, or all where
+    vectors are long.
 
-    Two vectors beyond the cache drive each other out of it at every turn, which costs more than reading the places
-    twice: 138 ms against 82 for 1,000,000 one-hot rows and columns (2 cores, 2026-11).
+    Two vectors beyond the cache drive each other out of it at every turn, which costs more than
+    reading the places twice: 138 ms against 82 for 1,000,000 one-hot rows and columns (2 cores,
+    2026-11).
     """
     return TILE_ROWS if d <= NEAR else max(count, 1)
 
@@ -83,7 +89,9 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += [X 1]' D [X 1] over one tile; column indices ascend within a row."""
+    """Upper triangle of gram += [X 1]' D [X 1] over one tile; column indices ascend within a
+    row.
+    """
     data, indices, indptr = X
     pattern = len(data) == 1
     for t in range(count):
@@ -115,7 +123,9 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop); see `dense`."""
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop);
+    see `dense`.
+    """
     d = len(sums) - 2
     rows = _tile_rows(d, stop - start)
     kept, curved = len(z) > 0, len(curvature) > 0
@@ -144,7 +154,9 @@ evaluate_exactly = evaluate  # whose Gram is summed in float64
 
 @compiled(nogil=True, error_model="numpy")
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
+    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of
+    it.
+    """
     rows = _tile_rows(len(v), stop - start)
     u = np.empty(rows)
     total = 0.0
@@ -163,7 +175,9 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
+    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or
+    a square is not.
+    """
     data, _, indptr = X
     largest, total = 0.0, 0.0
     for i in range(start, stop):
@@ -181,7 +195,9 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns, moment."""
+    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns,
+    moment.
+    """
     data, indices, indptr = X
     d, last, whole = len(centre), len(data) - 1, 0.0
     for c in centre:

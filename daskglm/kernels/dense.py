@@ -1,10 +1,11 @@
-"""CPU kernels on dense rows (C order, float32 or float64): every function that touches a dense X is here.
+"""CPU kernels on dense rows (C order, float32 or float64): every function that touches a dense X is
+here.
 
-Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling thread, so that a
-caller may deal rows to threads as it likes. X is read once per call, tile by tile: a tile of rows stays in the
-second-level cache between the forward product, the loss and the backward product. Products and sums are float64
-whatever X is, but for the Gram's, which are summed in X's precision over the rows of one tile, unless they are to be
-exact.
+Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling
+thread, so that a caller may deal rows to threads as it likes. X is read once per call, tile by
+tile: a tile of rows stays in the second-level cache between the forward product, the loss and the
+backward product. Products and sums are float64 whatever X is, but for the Gram's, which are summed
+in X's precision over the rows of one tile, unless they are to be exact.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from daskglm.system.compiled import compiled
 
 TILE_BYTES = 64 * 1024
 MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
-NARROW_BYTES = 256  # rows up to which several are taken at once, and the next tile fetched while this one is worked on;
+# rows up to which several are taken at once, and the next tile fetched while this one is worked on;
+NARROW_BYTES = 256
 # longer ones are read faster one by one, in order
-EXACT_BYTES = 1 << 20  # of rows made float64 at a time for an exact Gram, which stay in the second-level cache
-LONG = 3072  # columns from which w fills the first-level cache, so that several rows have to share a reading of it
+# of rows made float64 at a time for an exact Gram, which stay in the second-level cache
+EXACT_BYTES = 1 << 20
+# columns from which w fills the first-level cache, so that several rows have to share a reading of
+# it
+LONG = 3072
 
 
 @compiled(nogil=True)
@@ -46,14 +51,18 @@ def _padded(w):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
-    """Fetch `count` numbers, in turns of the work on a tile: the processor's own prefetching rests meanwhile."""
+    """Fetch `count` numbers, in turns of the work on a tile: the processor's own prefetching rests
+    meanwhile.
+    """
     for p in range(first, min(first + count, len(flat)), numbers(flat, LINE_BYTES)):
         fetch(flat, p)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
-    """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead` on are fetched."""
+    """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead`
+    on are fetched.
+    """
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
     short = d * X.itemsize <= NARROW_BYTES
@@ -72,7 +81,9 @@ def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
-    """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from `ahead` on is fetched."""
+    """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from
+    `ahead` on is fetched.
+    """
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
     short = d * X.itemsize <= NARROW_BYTES
@@ -95,7 +106,7 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
             out[j] += c * (np.float64(x[j]) * np.float64(x[j]))
 
 
-# ---------------------------------------------------------------------------- what is called
+# ---- what is called
 @compiled(nogil=True)
 def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
     """Z = X w + b for the rows [start, stop)."""
@@ -108,11 +119,13 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop), reading X once.
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop),
+    reading X once.
 
-    Margins go to z, curvatures to `curvature` (both (n,)). `sums` (d + 2,) gets X' slope, the sum of slopes and that
-    of losses; `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of side `gram_side(d)`, the upper
-    triangle of [X 1]' D [X 1] in its leading d + 1 rows. Empty z and `curvature`, `diagonal` or `gram` are not wanted.
+    Margins go to z, curvatures to `curvature` (both (n,)). `sums` (d + 2,) gets X' slope, the sum
+    of slopes and that of losses; `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of
+    side `gram_side(d)`, the upper triangle of [X 1]' D [X 1] in its leading d + 1 rows. Empty z and
+    `curvature`, `diagonal` or `gram` are not wanted.
     """
     d = X.shape[1]
     wanted = gram.shape[0] > 0
@@ -125,7 +138,8 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     for lo in range(start, stop, rows):
         hi = min(lo + rows, stop)
         n = hi - lo
-        if added >= SUMMED_ROWS:  # long sums in runs: their rounding error grows with the length of a run
+        # long sums in runs: their rounding error grows with the length of a run
+        if added >= SUMMED_ROWS:
             sums[:d] += out[:d]
             sums[d] += slopes
             out[:] = 0.0
@@ -149,7 +163,9 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
 
 
 def evaluate_exactly(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
-    """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a time."""
+    """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a
+    time.
+    """
     if X.dtype == np.float64:
         evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram)
         return
@@ -163,7 +179,9 @@ def evaluate_exactly(code, X, y, weight, w, b, start, stop, z, curvature, sums, 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of it."""
+    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of
+    it.
+    """
     d = X.shape[1]
     rows = _tile_rows(X)
     u = np.empty(rows)
@@ -186,7 +204,9 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or a square is not."""
+    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or
+    a square is not.
+    """
     largest, total = 0.0, 0.0
     for i in range(start, stop):
         norm = 0.0
@@ -200,7 +220,9 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns, moment."""
+    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns,
+    moment.
+    """
     d = X.shape[1]
     for i in range(start, stop):
         square = 0.0

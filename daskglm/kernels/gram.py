@@ -1,9 +1,10 @@
 """The Gram [X 1]' D [X 1] of dense rows on the CPU, tile by tile, in vector registers.
 
-Not left to BLAS, whose own threads fight with ours and which reads rows and scaled rows from memory. Two ways: short
-rows become columns, whose products are summed with a row to each lane of a vector: nothing is computed twice, and the
-lanes are added up once a tile. Of long rows a vector is a piece of one, and has a broadcast number for its partner:
-lanes need no adding up, and blocks of the triangle are much larger.
+Not left to BLAS, whose own threads fight with ours and which reads rows and scaled rows from
+memory. Two ways: short rows become columns, whose products are summed with a row to each lane of a
+vector: nothing is computed twice, and the lanes are added up once a tile. Of long rows a vector is
+a piece of one, and has a broadcast number for its partner: lanes need no adding up, and blocks of
+the triangle are much larger.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ from daskglm.kernels.simd_columns import PIECE_BYTES, RIGHT, add_triangle, pack_
 from daskglm.system.compiled import compiled
 
 SHORT_BYTES = 256  # of a row, up to which rows become columns
-SHORT_TILE, MOST_ROWS = 32 * 1024, 512  # bytes and rows of a tile of them, which stays in the first-level cache
+# bytes and rows of a tile of them, which stays in the first-level cache
+SHORT_TILE, MOST_ROWS = 32 * 1024, 512
 ROWS = 128  # of a tile of longer ones: float32 products are summed over so many, then in float64
 BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in registers
 
 
-# ---------------------------------------------------------------------------- short rows
+# ---- short rows
 @compiled(nogil=True)
 def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignore[no-untyped-def]
-    """Columns = [X 1] of one tile, times the roots of its curvatures; gram += products of every two of them."""
+    """Columns = [X 1] of one tile, times the roots of its curvatures; gram += products of every two
+    of them.
+    """
     d, gap = X.shape[1], columns.shape[1]
     flat, to = X.reshape(X.size), columns.reshape(columns.size)
     lanes, piece = numbers(X, VECTOR_BYTES), numbers(X, PIECE_BYTES)
@@ -60,10 +64,12 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
     add_triangle(columns, d, 0, vectors, gram)
 
 
-# ---------------------------------------------------------------------------- long rows
+# ---- long rows
 @intrinsic
 def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: Any, to: Any) -> Any:
-    """Copy VECTOR_BYTES of a row from rows[at] on to plain[to], and their products with `factor` to scaled[to]."""
+    """Copy VECTOR_BYTES of a row from rows[at] on to plain[to], and their products with `factor` to
+    scaled[to].
+    """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         rows, at, factor, plain, scaled, to = args
@@ -82,30 +88,51 @@ def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: An
 def _products(panels: int) -> Any:
     @intrinsic
     def products(
-        typingctx: Any, left: Any, j: Any, right: Any, k: Any, count: Any, gap: Any, out: Any, to: Any, side: Any
+        typingctx: Any,
+        left: Any,
+        j: Any,
+        right: Any,
+        k: Any,
+        count: Any,
+        gap: Any,
+        out: Any,
+        to: Any,
+        side: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             left, j, right, k, count, gap, out, to, side = args
             itemsize = itemsize_of(sig.args[0])
             width = VECTOR_BYTES // itemsize
-            a, b = address(context, builder, sig.args[0], left, j), address(context, builder, sig.args[2], right, k)
-            starts = [builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)]
+            a, b = (
+                address(context, builder, sig.args[0], left, j),
+                address(context, builder, sig.args[2], right, k),
+            )
+            starts = [
+                builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)
+            ]
             zero = ir.Constant(ir.VectorType(a.type.pointee, width), [0.0] * width)
 
             def turn(t: Any, sums: list[Any]) -> list[Any]:
                 row = builder.mul(t, ir.Constant(t.type, width))
                 parts = [load(builder, builder.gep(start, [row]), width) for start in starts]
-                places = [builder.gep(a, [builder.add(row, ir.Constant(t.type, i))]) for i in range(BLOCK_ROWS)]
+                places = [
+                    builder.gep(a, [builder.add(row, ir.Constant(t.type, i))])
+                    for i in range(BLOCK_ROWS)
+                ]
                 factors = [everywhere(builder, builder.load(place), width) for place in places]
                 pairs = [(factor, part) for factor in factors for part in parts]
-                return [multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
+                return [
+                    multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)
+                ]
 
             sums = loop(builder, count, [zero] * (panels * BLOCK_ROWS), turn)
             doubles = ir.VectorType(ir.DoubleType(), width)
             first = address(context, builder, sig.args[6], out, to)
             for i, total in enumerate(sums):
                 row = builder.mul(side, ir.Constant(side.type, i // panels))
-                at = builder.gep(first, [builder.add(row, ir.Constant(side.type, i % panels * width))])
+                at = builder.gep(
+                    first, [builder.add(row, ir.Constant(side.type, i % panels * width))]
+                )
                 place = builder.bitcast(at, doubles.as_pointer())
                 wide = total if total.type == doubles else builder.fpext(total, doubles)
                 builder.store(builder.fadd(builder.load(place, align=8), wide), place, align=8)
@@ -117,15 +144,16 @@ def _products(panels: int) -> Any:
     return products
 
 
-# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the BLOCK_ROWS columns from left[j], B one panel
-# from right[k], or that and the one `gap` numbers further. Panels have `count` rows of VECTOR_BYTES; sums over these
-# are made in the panels' precision and stay in registers.
+# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the BLOCK_ROWS columns from
+# left[j], B one panel from right[k], or that and the one `gap` numbers further. Panels have `count`
+# rows of VECTOR_BYTES; sums over these are made in the panels' precision and stay in registers.
 products_1, products_2 = _products(1), _products(2)
 
 
 @compiled(nogil=True)
 def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped-def]
-    """Plain = [X 1] of one tile cut into panels of columns (panel, row, column), scaled = the same times curvatures.
+    """Plain = [X 1] of one tile cut into panels of columns (panel, row, column), scaled = the same
+    times curvatures.
 
     Columns past the last hold anything finite.
     """
@@ -151,7 +179,11 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
     """Gram += products of one tile, block by block, on as much of each as lies within d + 1."""
     width = numbers(panels, VECTOR_BYTES)
     gap, side = panels.shape[1] * width, gram.shape[0]
-    left, right, out = scaled.reshape(scaled.size), panels.reshape(panels.size), gram.reshape(gram.size)
+    left, right, out = (
+        scaled.reshape(scaled.size),
+        panels.reshape(panels.size),
+        gram.reshape(gram.size),
+    )
     for p in range(len(panels)):
         for q in range(p, len(panels), 2):
             both = q + 1 < len(panels)
@@ -160,9 +192,13 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
                 fits = j + BLOCK_ROWS <= side and q * width + columns <= side
                 to, at, apart = (out, j * side + q * width, side) if fits else (edge, 0, columns)
                 if both:
-                    products_2(left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart)
+                    products_2(
+                        left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart
+                    )
                 else:
-                    products_1(left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart)
+                    products_1(
+                        left, p * gap + j - p * width, right, q * gap, count, gap, to, at, apart
+                    )
                 if not fits:
                     _add_edge(edge, columns, gram, j, q * width, d)
 
@@ -176,7 +212,7 @@ def _add_edge(edge, columns, gram, j, k, d):  # type: ignore[no-untyped-def]
     edge[:] = 0.0
 
 
-# ---------------------------------------------------------------------------- what is called
+# ---- what is called
 @compiled(nogil=True)
 def _is_short(X):  # type: ignore[no-untyped-def]
     return X.shape[1] * X.itemsize <= SHORT_BYTES
@@ -207,10 +243,11 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most `gram_rows`.
+    """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most
+    `gram_rows`.
 
-    Products are summed in X's precision, tiles in float64. `gram` is square of side `gram_side(d)`; what lies past
-    d + 1 is of no use.
+    Products are summed in X's precision, tiles in float64. `gram` is square of side `gram_side(d)`;
+    what lies past d + 1 is of no use.
     """
     plain, scaled, edge = work
     if _is_short(X):

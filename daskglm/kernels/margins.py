@@ -1,4 +1,6 @@
-"""CPU kernels on vectors of n margins: they never see X, so calling them is not a pass over the data."""
+"""CPU kernels on vectors of n margins: they never see X, so calling them is not a pass over the
+data.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,21 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def hull(code, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
-    """The loss at margins combined from cached ones, with derivatives in the coefficients, over [start, stop).
+    """The loss at margins combined from cached ones, with derivatives in the coefficients, over
+    [start, stop).
 
-    Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for sum_j c_j Z_j + c_k. Adds to
-    `values` (m,), `slopes` (m, k + 1) and `hessians` (m, k + 1, k + 1), where index k is the constant direction.
+    Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for sum_j c_j Z_j +
+    c_k. Adds to `values` (m,), `slopes` (m, k + 1) and `hessians` (m, k + 1, k + 1), where index k
+    is the constant direction.
     """
     k = len(Z)
     basis = np.ones((k + 1, TILE_ROWS))
-    z, slope, curvature, scaled = np.empty(TILE_ROWS), np.empty(TILE_ROWS), np.empty(TILE_ROWS), np.empty(TILE_ROWS)
+    z, slope, curvature, scaled = (
+        np.empty(TILE_ROWS),
+        np.empty(TILE_ROWS),
+        np.empty(TILE_ROWS),
+        np.empty(TILE_ROWS),
+    )
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
         n = hi - lo

@@ -1,8 +1,9 @@
 """Building blocks of the dense kernels in vector registers, written in LLVM's vector types.
 
-LLVM turns loops over columns into vector code that enters, tests and leaves once a row and takes what is left over
-one by one: with 8 to 64 columns that costs more than the arithmetic. Here several rows are taken at once and columns
-in whole vectors, so a row is read past its end: callers see to it that there is something to read.
+LLVM turns loops over columns into vector code that enters, tests and leaves once a row and takes
+what is left over one by one: with 8 to 64 columns that costs more than the arithmetic. Here several
+rows are taken at once and columns in whole vectors, so a row is read past its end: callers see to
+it that there is something to read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from numba.extending import intrinsic, overload
 
 from daskglm.system.compiled import compiled
 
-_FEATURES = config.CPU_FEATURES if config.CPU_FEATURES is not None else llvm.get_host_cpu_features().flatten()
+_FEATURES = (
+    config.CPU_FEATURES
+    if config.CPU_FEATURES is not None
+    else llvm.get_host_cpu_features().flatten()
+)
 WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")  # of the processor that numba compiles for
 LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
 VECTOR_BYTES = 8 * LANES
@@ -28,7 +33,7 @@ INT = ir.IntType(32)
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
-# ---------------------------------------------------------------------------- pieces of code
+# ---- pieces of code
 def address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     """Address of array[at]."""
     return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
@@ -43,7 +48,9 @@ def load(builder: Any, place: Any, lanes: int) -> Any:
     """Vector of consecutive numbers, which need not be aligned."""
     number = place.type.pointee
     vector = ir.VectorType(number, lanes).as_pointer()
-    return builder.load(builder.bitcast(place, vector), align=4 if isinstance(number, ir.FloatType) else 8)
+    return builder.load(
+        builder.bitcast(place, vector), align=4 if isinstance(number, ir.FloatType) else 8
+    )
 
 
 def load_doubles(builder: Any, place: Any) -> Any:
@@ -71,7 +78,9 @@ def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
-    """One vector of the sums within each of as many vectors as they have lanes: neighbours are added crosswise."""
+    """One vector of the sums within each of as many vectors as they have lanes: neighbours are
+    added crosswise.
+    """
     lanes, width = len(vectors), 1
     while width < lanes:
         own = [lane if lane // width % 2 == 0 else lane + lanes - width for lane in range(lanes)]
@@ -84,8 +93,12 @@ def sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
     return vectors[0]
 
 
-def loop(builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
-    """Code of a loop that runs `count` (at least one) times and hands the values of one turn to the next."""
+def loop(
+    builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]
+) -> list[Any]:
+    """Code of a loop that runs `count` (at least one) times and hands the values of one turn to the
+    next.
+    """
     before, inside = builder.block, builder.append_basic_block("turn")
     after = builder.append_basic_block("after")
     builder.branch(inside)
@@ -107,10 +120,12 @@ def loop(builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, li
 
 def _rows(builder: Any, first: Any, stride: Any) -> list[Any]:
     """Addresses of LANES rows."""
-    return [builder.gep(first, [builder.mul(stride, ir.Constant(stride.type, r))]) for r in range(LANES)]
+    return [
+        builder.gep(first, [builder.mul(stride, ir.Constant(stride.type, r))]) for r in range(LANES)
+    ]
 
 
-# ---------------------------------------------------------------------------- what kernels call
+# ---- what kernels call
 @intrinsic
 def fetch(typingctx: Any, array: Any, at: Any) -> Any:
     """Ask for the cache line of array[at] without waiting for it."""
@@ -120,17 +135,23 @@ def fetch(typingctx: Any, array: Any, at: Any) -> Any:
         place = builder.bitcast(address(context, builder, sig.args[0], *args), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)])
+        builder.call(
+            prefetch, [place, ir.Constant(INT, 0), ir.Constant(INT, 3), ir.Constant(INT, 1)]
+        )
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
 
 
 @intrinsic
-def dots(typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: Any, z: Any, to: Any) -> Any:
-    """z[to : to + LANES] = b + dot products of w with LANES rows of d numbers, the first at rows[at].
+def dots(
+    typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: Any, z: Any, to: Any
+) -> Any:
+    """z[to : to + LANES] = b + dot products of w with LANES rows of d numbers, the first at
+    rows[at].
 
-    `vectors` of LANES columns are read of each row and of w (float64), whose entries past d must be zero.
+    `vectors` of LANES columns are read of each row and of w (float64), whose entries past d must be
+    zero.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -142,7 +163,9 @@ def dots(typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: An
             column = [builder.mul(i, ir.Constant(i.type, LANES))]
             factors = load_doubles(builder, builder.gep(w, column))
             parts = [load_doubles(builder, builder.gep(start, column)) for start in starts]
-            return [multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)]
+            return [
+                multiply_add(builder, part, factors, s) for part, s in zip(parts, sums, strict=True)
+            ]
 
         sums = loop(builder, vectors, [ir.Constant(_DOUBLES, [0.0] * LANES)] * LANES, turn)
         margins = builder.fadd(sums_of_lanes(builder, sums), everywhere(builder, b, LANES))
@@ -150,12 +173,17 @@ def dots(typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: An
         builder.store(margins, builder.bitcast(out, _DOUBLES.as_pointer()), align=8)
         return context.get_dummy_value()
 
-    return types.void(rows, types.intp, types.intp, w, types.intp, types.float64, z, types.intp), generate
+    return types.void(
+        rows, types.intp, types.intp, w, types.intp, types.float64, z, types.intp
+    ), generate
 
 
 @intrinsic
-def add_rows(typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: Any, vectors: Any) -> Any:
-    """Add to `out` (float64) LANES rows of d numbers, the first at rows[at], multiplied by s[t : t + LANES].
+def add_rows(
+    typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: Any, vectors: Any
+) -> Any:
+    """Add to `out` (float64) LANES rows of d numbers, the first at rows[at], multiplied by s[t : t
+    + LANES].
 
     `vectors` of LANES columns are read of each row; entries of `out` past d are of no use.
     """
@@ -202,7 +230,9 @@ def _numbers_of(X, size):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
-    """How many rows from `start` can be taken LANES at a time, each read as if it had `width` columns."""
+    """How many rows from `start` can be taken LANES at a time, each read as if it had `width`
+    columns.
+    """
     d = X.shape[1]
     readable = (X.size - width) // d + 1 if X.size >= width else 0
     return max(min(stop, readable) - start, 0) // LANES * LANES

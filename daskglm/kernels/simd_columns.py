@@ -1,7 +1,9 @@
-"""Rows as columns, on the CPU: with a row to each lane of a vector, few features are worked on without waste.
+"""Rows as columns, on the CPU: with a row to each lane of a vector, few features are worked on
+without waste.
 
-Columns lie in one array, `gap` numbers apart, each whole vectors of the rows of a tile. Intrinsics in LLVM's vector
-types turn rows into columns, combine columns, and multiply them with each other; sums stay in registers.
+Columns lie in one array, `gap` numbers apart, each whole vectors of the rows of a tile. Intrinsics
+in LLVM's vector types turn rows into columns, combine columns, and multiply them with each other;
+sums stay in registers.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ from daskglm.kernels.simd import (
 )
 from daskglm.system.compiled import compiled
 
-LEFT, RIGHT = 4 if WIDE_REGISTERS else 2, 4  # columns of `column_products`, which makes as many sums
+# columns of `column_products`, which makes as many sums
+LEFT, RIGHT = 4 if WIDE_REGISTERS else 2, 4
 VECTORS = 4  # of rows, and LEFT combinations of `combine`, which makes as many sums
 PIECE_BYTES = 16  # of a row, which becomes part of as many columns
 
 
 def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:
-    """Transpose the squares of numbers that lie side by side in as many vectors as a square has rows (2 or 4)."""
+    """Transpose the squares of numbers that lie side by side in as many vectors as a square has
+    rows (2 or 4).
+    """
     width, vectors = 1, list(rows)
     while width < len(vectors):
         for a in range(len(vectors)):
@@ -52,7 +57,9 @@ def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:
 
 
 def _columns(builder: Any, rows: Sequence[Any], itemsize: int) -> list[Any]:
-    """Vectors of as many columns as PIECE_BYTES hold, from the addresses of as many rows as a vector is to have."""
+    """Vectors of as many columns as PIECE_BYTES hold, from the addresses of as many rows as a
+    vector is to have.
+    """
     columns = PIECE_BYTES // itemsize
     pieces = [load(builder, row, columns) for row in rows]
     squares = []
@@ -60,7 +67,9 @@ def _columns(builder: Any, rows: Sequence[Any], itemsize: int) -> list[Any]:
         parts = pieces[r::columns]
         while len(parts) > 1:
             lanes = range(2 * parts[0].type.count)
-            parts = [shuffle(builder, a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [
+                shuffle(builder, a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
         squares.append(parts[0])
     return _crossed(builder, squares)
 
@@ -76,7 +85,15 @@ def _store(builder: Any, value: Any, place: Any, itemsize: int) -> None:
 
 @intrinsic
 def pack_columns(
-    typingctx: Any, rows: Any, at: Any, d: Any, factors: Any, count: Any, out: Any, to: Any, gap: Any
+    typingctx: Any,
+    rows: Any,
+    at: Any,
+    d: Any,
+    factors: Any,
+    count: Any,
+    out: Any,
+    to: Any,
+    gap: Any,
 ) -> Any:
     """Write PIECE_BYTES of each row, the first from rows[at] on, as columns from out[to] on.
 
@@ -89,7 +106,9 @@ def pack_columns(
         lanes = VECTOR_BYTES // itemsize
         first = address(context, builder, sig.args[0], rows, at)
         factors = address(context, builder, sig.args[3], factors, ir.Constant(at.type, 0))
-        starts = _places(builder, address(context, builder, sig.args[5], out, to), gap, PIECE_BYTES // itemsize)
+        starts = _places(
+            builder, address(context, builder, sig.args[5], out, to), gap, PIECE_BYTES // itemsize
+        )
 
         def turn(t: Any, _: list[Any]) -> list[Any]:
             row = builder.mul(t, ir.Constant(t.type, lanes))
@@ -110,7 +129,8 @@ def pack_columns(
 def gather_columns(
     typingctx: Any, rows: Any, at: Any, d: Any, order: Any, count: Any, out: Any, to: Any, gap: Any
 ) -> Any:
-    """Write PIECE_BYTES of some rows, from rows[at + i d] on for each i of `order`, as float64 columns from out[to] on.
+    """Write PIECE_BYTES of some rows, from rows[at + i d] on for each i of `order`, as float64
+    columns from out[to] on.
 
     There are `count` vectors of LANES rows.
     """
@@ -120,14 +140,18 @@ def gather_columns(
         itemsize = itemsize_of(sig.args[0])
         first = address(context, builder, sig.args[0], rows, at)
         numbers = address(context, builder, sig.args[3], order, ir.Constant(at.type, 0))
-        starts = _places(builder, address(context, builder, sig.args[5], out, to), gap, PIECE_BYTES // itemsize)
+        starts = _places(
+            builder, address(context, builder, sig.args[5], out, to), gap, PIECE_BYTES // itemsize
+        )
         doubles = ir.VectorType(ir.DoubleType(), LANES)
 
         def turn(t: Any, _: list[Any]) -> list[Any]:
             row = builder.mul(t, ir.Constant(t.type, LANES))
             places = []
             for r in range(LANES):
-                number = builder.load(builder.gep(numbers, [builder.add(row, ir.Constant(t.type, r))]))
+                number = builder.load(
+                    builder.gep(numbers, [builder.add(row, ir.Constant(t.type, r))])
+                )
                 number = number if number.type == d.type else builder.sext(number, d.type)
                 places.append(builder.gep(first, [builder.mul(number, d)]))
             for start, column in zip(starts, _columns(builder, places, itemsize), strict=True):
@@ -144,9 +168,19 @@ def gather_columns(
 
 @intrinsic
 def combine(
-    typingctx: Any, columns: Any, at: Any, count: Any, gap: Any, w: Any, first: Any, width: Any, z: Any, to: Any
+    typingctx: Any,
+    columns: Any,
+    at: Any,
+    count: Any,
+    gap: Any,
+    w: Any,
+    first: Any,
+    width: Any,
+    z: Any,
+    to: Any,
 ) -> Any:
-    """Sums of `count` columns from columns[at] on times LEFT rows of W, `width` apart from w[first] on.
+    """Sums of `count` columns from columns[at] on times LEFT rows of W, `width` apart from w[first]
+    on.
 
     VECTORS vectors of each sum go to z, from z[to] on, `gap` numbers apart. All are float64.
     """
@@ -161,8 +195,13 @@ def combine(
 
         def turn(j: Any, sums: list[Any]) -> list[Any]:
             column = builder.mul(j, gap)
-            x = [load(builder, builder.gep(start, [builder.add(column, shift)]), LANES) for shift in shifts]
-            factors = [everywhere(builder, builder.load(builder.gep(line, [j])), LANES) for line in lines]
+            x = [
+                load(builder, builder.gep(start, [builder.add(column, shift)]), LANES)
+                for shift in shifts
+            ]
+            factors = [
+                everywhere(builder, builder.load(builder.gep(line, [j])), LANES) for line in lines
+            ]
             pairs = [(factor, part) for factor in factors for part in x]
             return [multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
 
@@ -178,7 +217,15 @@ def combine(
 def _column_products(right: int) -> Any:
     @intrinsic
     def products(
-        typingctx: Any, columns: Any, at: Any, with_: Any, count: Any, gap: Any, out: Any, to: Any, side: Any
+        typingctx: Any,
+        columns: Any,
+        at: Any,
+        with_: Any,
+        count: Any,
+        gap: Any,
+        out: Any,
+        to: Any,
+        side: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             columns, at, with_, count, gap, out, to, side = args
@@ -194,12 +241,16 @@ def _column_products(right: int) -> Any:
                 a = [load(builder, builder.gep(start, row), lanes) for start in lefts]
                 b = [load(builder, builder.gep(start, row), lanes) for start in rights]
                 pairs = [(x, y) for x in a for y in b]
-                return [multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)]
+                return [
+                    multiply_add(builder, *pair, s) for pair, s in zip(pairs, sums, strict=True)
+                ]
 
             sums = loop(builder, count, [zero] * (LEFT * right), turn)
             sums += [zero] * (-len(sums) % lanes)
             doubles = ir.VectorType(ir.DoubleType(), right)
-            for i, start in enumerate(_places(builder, address(context, builder, sig.args[5], out, to), side, LEFT)):
+            for i, start in enumerate(
+                _places(builder, address(context, builder, sig.args[5], out, to), side, LEFT)
+            ):
                 n = i * right
                 if n % lanes == 0:
                     totals = sums_of_lanes(builder, sums[n : n + lanes])
@@ -215,14 +266,17 @@ def _column_products(right: int) -> Any:
     return products
 
 
-# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the LEFT columns from columns[at] on, B the RIGHT
-# ones (or one) from columns[with_] on. Columns are `count` vectors long; their products are summed in their precision.
+# Add A' B to `out` (float64, from out[to] on, rows `side` apart): A the LEFT columns from
+# columns[at] on, B the RIGHT ones (or one) from columns[with_] on. Columns are `count` vectors
+# long; their products are summed in their precision.
 column_products, products_by_one = _column_products(RIGHT), _column_products(1)
 
 
 @compiled(nogil=True)
 def room_for(count, rows, like):  # type: ignore[no-untyped-def]
-    """An array of zeros for `count` columns of so many rows, (count, rows and more), of the dtype of `like`."""
+    """An array of zeros for `count` columns of so many rows, (count, rows and more), of the dtype
+    of `like`.
+    """
     line = numbers(like, LINE_BYTES)
     gap = rows + line  # so much more keeps columns out of the same cache sets
     room = np.zeros(count * gap + line, like.dtype)
@@ -232,15 +286,21 @@ def room_for(count, rows, like):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def add_triangle(columns, d, first, vectors, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += columns columns' for d + 1 of them, over so many vectors of rows from `first` on.
+    """Upper triangle of gram += columns columns' for d + 1 of them, over so many vectors of rows
+    from `first` on.
 
-    Gram is square; its side, which columns have as many of, is d + 1 rounded up to whole blocks of RIGHT.
+    Gram is square; its side, which columns have as many of, is d + 1 rounded up to whole blocks of
+    RIGHT.
     """
     gap, side = columns.shape[1], gram.shape[0]
     of, to = columns.reshape(columns.size), gram.reshape(gram.size)
     for k in range(0, d + 1, RIGHT):
         for j in range(0, min(k + RIGHT, d + 1), LEFT):
             if k == d:
-                products_by_one(of, j * gap + first, k * gap + first, vectors, gap, to, j * side + k, side)
+                products_by_one(
+                    of, j * gap + first, k * gap + first, vectors, gap, to, j * side + k, side
+                )
             else:
-                column_products(of, j * gap + first, k * gap + first, vectors, gap, to, j * side + k, side)
+                column_products(
+                    of, j * gap + first, k * gap + first, vectors, gap, to, j * side + k, side
+                )

@@ -1,6 +1,8 @@
-"""One sweep over the indices of compressed sparse rows: whether all are in range, and whether they ascend.
+"""One sweep over the indices of compressed sparse rows: whether all are in range, and whether they
+ascend.
 
-Takes the place of SciPy's `has_canonical_format`, which follows the indices of a row without checking its bounds.
+Takes the place of SciPy's `has_canonical_format`, which follows the indices of a row without
+checking its bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ FAULTY, IN_RANGE, CANONICAL = 0, 1, 2
 
 @compiled(nogil=True)
 def fault(indices, indptr, stored, width):  # type: ignore[no-untyped-def]
-    """State of the rows, and for faulty ones the first such row and the place of its index out of range.
+    """State of the rows, and for faulty ones the first such row and the place of its index out of
+    range.
 
     Parameters
     ----------
@@ -25,8 +28,8 @@ def fault(indices, indptr, stored, width):  # type: ignore[no-untyped-def]
 
     Returns
     -------
-    (FAULTY, row, place), the place -1 where `indptr` is at fault; (IN_RANGE, -1, -1), or (CANONICAL, -1, -1) where
-    indices also ascend within every row, none twice.
+    (FAULTY, row, place), the place -1 where `indptr` is at fault; (IN_RANGE, -1, -1), or
+    (CANONICAL, -1, -1) where indices also ascend within every row, none twice.
     """
     canonical = True
     if indptr[0] != 0:

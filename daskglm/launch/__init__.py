@@ -1,1 +1,3 @@
-"""Starting clusters: what `daskglm cluster` and the scripts in `deploy/` run, one worker per NUMA node or per GPU."""
+"""Starting clusters: what `daskglm cluster` and the scripts in `deploy/` run, one worker per NUMA
+node or per GPU.
+"""

@@ -1,4 +1,6 @@
-"""Processes of a cluster on this machine: started together, watched, and ended together, whatever ends the launcher."""
+"""Processes of a cluster on this machine: started together, watched, and ended together, whatever
+ends the launcher.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,12 @@ class Process:
     since: float = field(init=False)
 
     def start(self) -> None:
-        """Start the command in a process group of its own: a Ctrl-C is for the launcher, which ends it in order."""
-        self.popen = subprocess.Popen(self.command, env=dict(self.environment), start_new_session=True)
+        """Start the command in a process group of its own: a Ctrl-C is for the launcher, which ends
+        it in order.
+        """
+        self.popen = subprocess.Popen(
+            self.command, env=dict(self.environment), start_new_session=True
+        )
         self.since = time.monotonic()
         if self.cpus:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -72,11 +78,12 @@ class Processes:
         again: bool = False,
         loses: int | None = None,
     ) -> None:
-        """Start a command, on some processors only; `again` starts it anew where it ends without an error.
+        """Start a command, on some processors only; `again` starts it anew where it ends without an
+        error.
 
-        Dask's nanny restarts a worker that dies, but ends itself when it loses its scheduler for a while: then this
-        brings the worker back. `loses` is the exit code of a command that has lost the machine it works on: what it
-        has started there goes on by itself, and comes back or not.
+        Dask's nanny restarts a worker that dies, but ends itself when it loses its scheduler for a
+        while: then this brings the worker back. `loses` is the exit code of a command that has lost
+        the machine it works on: what it has started there goes on by itself, and comes back or not.
         """
         process = Process(name, command, environment, cpus, again, loses)
         process.start()
@@ -108,7 +115,8 @@ class Processes:
     def stop(self) -> None:
         """End all, politely at first."""
         self._stop([process for process in self.running if process.again])
-        self._stop([process for process in self.running if not process.again])  # whom the others say goodbye to
+        # whom the others say goodbye to
+        self._stop([process for process in self.running if not process.again])
         self.running.clear()
 
     def _stop(self, processes: Sequence[Process]) -> None:
@@ -138,7 +146,9 @@ def ending_in_order() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
@@ -148,11 +158,15 @@ def ending_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def scheduler_file(path: Path | None) -> Iterator[Path]:
-    """Where a scheduler writes its address; a temporary one unless a path is given, which is removed at the end."""
+    """Where a scheduler writes its address; a temporary one unless a path is given, which is
+    removed at the end.
+    """
     with tempfile.TemporaryDirectory(prefix="daskglm-") as folder:
         file = Path(folder) / "scheduler.json" if path is None else path
         if file.exists() and not file.is_file():
-            raise ValueError(f"scheduler file {file} is a folder or a device, not a file: give another name")
+            raise ValueError(
+                f"scheduler file {file} is a folder or a device, not a file: give another name"
+            )
         file.unlink(missing_ok=True)  # that of a scheduler that is gone would lead astray
         try:
             yield file

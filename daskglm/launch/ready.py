@@ -1,4 +1,6 @@
-"""Whether a cluster is there: waits for its workers, looks at what they are, and fits a small model on all of them."""
+"""Whether a cluster is there: waits for its workers, looks at what they are, and fits a small model
+on all of them.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def wait_until_ready(
     deadline = time.monotonic() + timeout
     with dask.config.set(tls.settings(folder)):
         client = Client(
-            address, scheduler_file=None if file is None else str(file), timeout=timeout, set_as_default=False
+            address,
+            scheduler_file=None if file is None else str(file),
+            timeout=timeout,
+            set_as_default=False,
         )
         with client:
             while (there := len(client.nthreads())) < workers:
@@ -84,6 +89,8 @@ def _try(client: object, threads: int, workers: int) -> None:
     settings = Settings("squared", C=1e6, solver="newton", progress=False)
     fitted = train(made, targets, settings, client=client)
     if not (fitted.report.converged and np.allclose(fitted.coef[0], wanted, atol=1e-4)):
-        raise RuntimeError(f"the trial fit gave {fitted.coef[0]} in place of {wanted}: {fitted.report.reason}")
+        raise RuntimeError(
+            f"the trial fit gave {fitted.coef[0]} in place of {wanted}: {fitted.report.reason}"
+        )
     if fitted.report.workers < workers:
         raise RuntimeError(f"the trial fit ran on {fitted.report.workers} of {workers} workers")

@@ -1,8 +1,10 @@
-"""Encryption of a cluster's links: what Dask is told, and certificates for tests and small clusters.
+"""Encryption of a cluster's links: what Dask is told, and certificates for tests and small
+clusters.
 
-A folder holds ca.pem, cert.pem and key.pem. Every process of a cluster shows cert.pem and believes only partners whose
-certificate the authority of ca.pem has signed; so who has no certificate can neither run code nor read data. Dask does
-not compare host names: one certificate serves all machines, and is to be kept as a password is.
+A folder holds ca.pem, cert.pem and key.pem. Every process of a cluster shows cert.pem and believes
+only partners whose certificate the authority of ca.pem has signed; so who has no certificate can
+neither run code nor read data. Dask does not compare host names: one certificate serves all
+machines, and is to be kept as a password is.
 """
 
 from __future__ import annotations
@@ -34,23 +36,36 @@ def options(folder: Path | None) -> list[str]:
     found = {name: folder / file for name, file in FILES.items()}
     missing = [path.name for path in found.values() if not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}: make them with `daskglm cluster certificates`")
+        raise FileNotFoundError(
+            f"{folder} lacks {', '.join(missing)}: make them with `daskglm cluster certificates`"
+        )
     for name, path in found.items():
         _check_mode(path, secret=name == "key")
-    return [part for name, path in found.items() for part in (f"--tls-{name}", str(path.absolute()))]
+    return [
+        part for name, path in found.items() for part in (f"--tls-{name}", str(path.absolute()))
+    ]
 
 
 def _check_mode(path: Path, *, secret: bool) -> None:
-    """Raise PermissionError where a file, or what a link leads to, is open to more than its owner."""
+    """Raise PermissionError where a file, or what a link leads to, is open to more than its
+    owner.
+    """
     about = path.stat()
-    allowed = stat.S_IRWXU if secret else stat.S_IRWXU | stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
+    allowed = (
+        stat.S_IRWXU
+        if secret
+        else stat.S_IRWXU | stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
+    )
     if about.st_uid == 0 and os.geteuid() != 0:
-        allowed |= stat.S_IRGRP  # a Kubernetes secret is root's, and given to a pod's user by its group
+        # a Kubernetes secret is root's, and given to a pod's user by its group
+        allowed |= stat.S_IRGRP
     if open_to := stat.S_IMODE(about.st_mode) & 0o777 & ~allowed:
         what = "written to" if open_to & (stat.S_IWGRP | stat.S_IWOTH) else "read"
         which = f"{path} leads to {path.resolve()}, which" if path.is_symlink() else f"{path}"
         whom = "everybody on this machine" if open_to & stat.S_IRWXO else "its group"
-        raise PermissionError(f"{which} can be {what} by {whom} (mode {about.st_mode & 0o777:o}): chmod 600 it")
+        raise PermissionError(
+            f"{which} can be {what} by {whom} (mode {about.st_mode & 0o777:o}): chmod 600 it"
+        )
 
 
 def settings(folder: Path | None) -> dict[str, Any]:
@@ -80,15 +95,19 @@ def _variable(name: str) -> str:
     return "DASK_" + name.upper().replace(".", "__").replace("-", "_")
 
 
-def make_certificates(folder: Path, names: Sequence[str] = (), days: int = DAYS) -> Mapping[str, Path]:
-    """Make an authority and one certificate that all processes of a cluster share; the authority's key is not kept.
+def make_certificates(
+    folder: Path, names: Sequence[str] = (), days: int = DAYS
+) -> Mapping[str, Path]:
+    """Make an authority and one certificate that all processes of a cluster share; the authority's
+    key is not kept.
 
     Parameters
     ----------
     folder : path
         Is made, for the user only; files in it are not overwritten.
     names : sequence of str
-        Hosts or IP addresses to name in the certificate besides localhost. Dask does not look at them.
+        Hosts or IP addresses to name in the certificate besides localhost. Dask does not look at
+        them.
     days : int
         For which it holds.
 
@@ -104,14 +123,20 @@ def make_certificates(folder: Path, names: Sequence[str] = (), days: int = DAYS)
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("certificates need the library: pip install 'daskglm[deploy]'") from error
+        raise ModuleNotFoundError(
+            "certificates need the library: pip install 'daskglm[deploy]'"
+        ) from error
     for file in FILES.values():
         if (folder / file).exists():
-            raise FileExistsError(f"{folder / file} exists already; remove it, or give another folder")
+            raise FileExistsError(
+                f"{folder / file} exists already; remove it, or give another folder"
+            )
 
     def signed(name: str, issuer: str, key: Any, by: Any, authority: bool) -> Any:
         now = datetime.datetime.now(datetime.UTC)
-        subject, issued = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, issuer))
+        subject, issued = (
+            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, issuer)
+        )
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -120,8 +145,14 @@ def make_certificates(folder: Path, names: Sequence[str] = (), days: int = DAYS)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))
             .not_valid_after(now + datetime.timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([_name(x509, n) for n in ("localhost", *names)]), critical=False)
+            .add_extension(
+                x509.BasicConstraints(ca=authority, path_length=0 if authority else None),
+                critical=True,
+            )
+            .add_extension(
+                x509.SubjectAlternativeName([_name(x509, n) for n in ("localhost", *names)]),
+                critical=False,
+            )
         )
         return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -137,7 +168,9 @@ def make_certificates(folder: Path, names: Sequence[str] = (), days: int = DAYS)
     }
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
-        with open(os.open(folder / FILES[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with open(
+            os.open(folder / FILES[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as out:
             out.write(content)
     return {name: folder / file for name, file in FILES.items()}
 

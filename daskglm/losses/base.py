@@ -1,7 +1,8 @@
 """The losses: value, slope and curvature of one row as functions of its label and margin.
 
-Formulas only: nothing here knows of rows, sums, storage or penalties. Solvers read the constants of `Loss`; the
-kernels call `tile`, which applies one loss to a run of rows small enough to stay in the first-level cache.
+Formulas only: nothing here knows of rows, sums, storage or penalties. Solvers read the constants of
+`Loss`; the kernels call `tile`, which applies one loss to a run of rows small enough to stay in the
+first-level cache.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE = range(5)
 
 @dataclass(frozen=True)
 class Loss:
-    """One loss: its name, the integer that selects its branch in the kernels, and what solvers may rely on.
+    """One loss: its name, the integer that selects its branch in the kernels, and what solvers may
+    rely on.
 
     Parameters
     ----------
     name : str
         The name users write.
     code : int
-        Branch of `tile`. An integer, because kernels that take a jitted function never reach numba's disk cache.
+        Branch of `tile`. An integer, because kernels that take a jitted function never reach
+        numba's disk cache.
     classifies : bool
         True if labels are -1/+1, False if they are real numbers.
     smoothness : float
@@ -41,10 +44,12 @@ class Loss:
     concordance: float = math.inf
 
     def intercept_span(self, positive: float, negative: float, largest: float) -> float:
-        """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong intercept.
+        """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong
+        intercept.
 
-        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1 (hinges), or
-        residuals all of one sign (squared), make that impossible; this bounds the intercept from both sides.
+        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1
+        (hinges), or residuals all of one sign (squared), make that impossible; this bounds the
+        intercept from both sides.
 
         Parameters
         ----------
@@ -58,7 +63,8 @@ class Loss:
         return 1.0 if self.classifies else largest
 
     def best_constant(self, positive: float, negative: float) -> float:
-        """The margin z at which positive * loss(z) + negative * loss(-z) is least: the intercept of a fit with w = 0.
+        """The margin z at which positive * loss(z) + negative * loss(-z) is least: the intercept of
+        a fit with w = 0.
 
         Parameters
         ----------
@@ -75,10 +81,11 @@ class Loss:
 
 
 def smoothed_hinge(level: int) -> Loss:
-    """The hinge with its corner rounded over a width of 10 ** -level; labels may be any numbers but zero.
+    """The hinge with its corner rounded over a width of 10 ** -level; labels may be any numbers but
+    zero.
 
-    With a label y (1 + width p) it is, but for a constant, the hinge plus a proximal term in the dual variable of its
-    row: max over 0 <= q <= 1 of q (1 - y z) - width / 2 (q - p)^2.
+    With a label y (1 + width p) it is, but for a constant, the hinge plus a proximal term in the
+    dual variable of its row: max over 0 <= q <= 1 of q (1 - y z) - width / 2 (q - p)^2.
     """
     return Loss("smoothed_hinge", SMOOTHED_HINGE + level, True, 10.0**level)
 
@@ -92,14 +99,15 @@ LOSSES = {
 }
 
 
-# ---------------------------------------------------------------------------- scalars for numba
-# exp and log1p are written out because LLVM vectorises arithmetic but not calls into libm: over a tile of margins
-# the loop below runs about four times as fast as one over math.exp and math.log1p. Both polynomials interpolate at
-# Chebyshev's nodes, exp(r) and artanh(s) / s to relative errors of 2e-17 and 3e-18, rounded coefficients included.
+# ---- scalars for numba exp and log1p are written out because LLVM vectorises arithmetic but not
+# calls into libm: over a tile of margins the loop below runs about four times as fast as one over
+# math.exp and math.log1p. Both polynomials interpolate at Chebyshev's nodes, exp(r) and artanh(s) /
+# s to relative errors of 2e-17 and 3e-18, rounded coefficients included.
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10
-_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits of the sum
+# 1.5 * 2**52: adding it rounds to an integer, left in the low bits of the sum
+_ROUND = 6755399441055744.0
 
 
 @intrinsic
@@ -120,7 +128,9 @@ def as_float(typingctx: Any, x: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def exp(x: float) -> float:
-    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction to |r| <= log(2) / 2, then a polynomial."""
+    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction to |r| <= log(2) / 2,
+    then a polynomial.
+    """
     x = max(x, -708.0)
     shifted = x * _LOG2E + _ROUND
     k = shifted - _ROUND
@@ -168,10 +178,11 @@ def _twice_artanh(s: float) -> float:
 def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
     """Apply one loss to a run of rows; return the weighted sum of its values.
 
-    `slope` and `curvature` receive the weighted derivatives with respect to the margins `z`. All arrays are float64
-    of one length; an empty `weight` means weights of one. Formulas: equations (4)-(7) of Halloran & Rocke 2020,
-    supplement; the hinges use generalised Hessians (zero for the plain one). The terms `0.0 * m` let NaN and infinite
-    margins through to the sum, which max() would hide.
+    `slope` and `curvature` receive the weighted derivatives with respect to the margins `z`. All
+    arrays are float64 of one length; an empty `weight` means weights of one. Formulas: equations
+    (4)-(7) of Halloran & Rocke 2020, supplement; the hinges use generalised Hessians (zero for the
+    plain one). The terms `0.0 * m` let NaN and infinite margins through to the sum, which max()
+    would hide.
     """
     total = 0.0
     weighted = len(weight) > 0
@@ -208,10 +219,13 @@ def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
             s = weight[t] if weighted else 1.0
             label = 1.0 if y[t] > 0.0 else -1.0
             short = max(abs(y[t]) - label * z[t], 0.0)
-            inner = short <= width  # with the corner at w = 0, where first steps are scaled by curvature
+            # with the corner at w = 0, where first steps are scaled by curvature
+            inner = short <= width
             slope[t] = -s * label * min(short / width, 1.0)
             curvature[t] = s / width if inner and short > 0.0 else 0.0
-            total += s * ((0.5 * short * short / width if inner else short - 0.5 * width) + 0.0 * z[t])
+            total += s * (
+                (0.5 * short * short / width if inner else short - 0.5 * width) + 0.0 * z[t]
+            )
     else:
         for t in range(len(z)):
             s = weight[t] if weighted else 1.0

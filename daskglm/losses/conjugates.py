@@ -1,8 +1,9 @@
 """The losses seen from the dual: conjugates and exact coordinate steps of one row.
 
-The dual variable a of a row stands for -slope at its margin, so w = C sum_i s_i a_i x_i. Formulas only, as in
-`losses`: nothing here knows of rows or storage. For losses of classes p = y a is used, whose domain does not depend
-on the label. Formulas: Shalev-Shwartz & Zhang 2013, section 6, for the losses as `losses` scales them.
+The dual variable a of a row stands for -slope at its margin, so w = C sum_i s_i a_i x_i. Formulas
+only, as in `losses`: nothing here knows of rows or storage. For losses of classes p = y a is used,
+whose domain does not depend on the label. Formulas: Shalev-Shwartz & Zhang 2013, section 6, for the
+losses as `losses` scales them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ import math
 import numpy as np
 from numba import njit
 
-from daskglm.losses.base import HINGE, LOGISTIC, SMOOTHED_HINGE, SQUARED, SQUARED_HINGE, as_bits, as_float, exp, log1p
+from daskglm.losses.base import (
+    HINGE,
+    LOGISTIC,
+    SMOOTHED_HINGE,
+    SQUARED,
+    SQUARED_HINGE,
+    as_bits,
+    as_float,
+    exp,
+    log1p,
+)
 from daskglm.system.compiled import compiled
 
 _LN2 = 0.6931471805599453
@@ -20,12 +31,16 @@ _SQRT_HALF = 0.7071067811865476
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52
 TINY = 1e-300
-INNER = 0.25  # a Newton step is the last once its square, whose 0.05 bounds its error, is so small beside the move
+# a Newton step is the last once its square, whose 0.05 bounds its error, is so small beside the
+# move
+INNER = 0.25
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _log(x: float) -> float:
-    """log(x) for normal x > 0: exponent and 2 artanh((m - 1) / (m + 1)) of the mantissa; vectorises, unlike libm's."""
+    """log(x) for normal x > 0: exponent and 2 artanh((m - 1) / (m + 1)) of the mantissa;
+    vectorises, unlike libm's.
+    """
     bits = as_bits(x)
     k = float((bits >> 52) - 1023)
     m = as_float((bits & _MANTISSA) | _ONE)
@@ -48,12 +63,14 @@ def _log(x: float) -> float:
     return 2.0 * s * p + k * _LN2
 
 
-# ---------------------------------------------------------------------------- one row
+# ---- one row
 @njit(nogil=True, error_model="numpy")
 def _logistic_step(c: float, q: float, start: float) -> float:
-    """Sigma(-m) at the m that solves m - q sigma(-m) = c: Newton's method, kept within brackets by bisection.
+    """Sigma(-m) at the m that solves m - q sigma(-m) = c: Newton's method, kept within brackets by
+    bisection.
 
-    The last Newton step is applied to sigma by its derivative: no further exponential, and it stays within (0, 1).
+    The last Newton step is applied to sigma by its derivative: no further exponential, and it stays
+    within (0, 1).
     """
     low, high = c, c + q
     m = min(max(start, low), high)
@@ -69,7 +86,9 @@ def _logistic_step(c: float, q: float, start: float) -> float:
         else:
             low = m
         move = -excess / (1.0 + q * slope)
-        if abs(move) <= 0.25 and (move * move <= INNER * abs(m + move - start) or abs(move) <= 1e-12 * (1.0 + abs(m))):
+        if abs(move) <= 0.25 and (
+            move * move <= INNER * abs(m + move - start) or abs(move) <= 1e-12 * (1.0 + abs(m))
+        ):
             return p - slope * move
         if high - low <= 1e-15 * (abs(low) + abs(high)):
             break
@@ -84,8 +103,8 @@ def _logistic_step(c: float, q: float, start: float) -> float:
 def step(code, y, z, a, q):  # type: ignore[no-untyped-def]
     """Return the best dual variable of one row, all others fixed.
 
-    `z` is its margin, `a` its dual variable now and `q` how much the margin falls when a falls by one. The new value
-    is -slope at the margin u that solves u + q slope(u) = z - q a.
+    `z` is its margin, `a` its dual variable now and `q` how much the margin falls when a falls by
+    one. The new value is -slope at the margin u that solves u + q slope(u) = z - q a.
     """
     if code == SQUARED:
         return (y - z + q * a) / (1.0 + q)
@@ -110,10 +129,12 @@ def into_domain(code, y, a):  # type: ignore[no-untyped-def]
     return y * (p if code == SQUARED_HINGE else min(p, 1.0))
 
 
-# ---------------------------------------------------------------------------- runs of rows
+# ---- runs of rows
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def conjugates(code, y, a, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of loss*(-a) over a run of rows within the domain; an empty `weight` means ones."""
+    """Weighted sum of loss*(-a) over a run of rows within the domain; an empty `weight` means
+    ones.
+    """
     total = 0.0
     weighted = len(weight) > 0
     if code == LOGISTIC:
@@ -154,7 +175,9 @@ def losses(code, y, z, weight):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def products(z, a, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of a z over a run of rows; with `losses` and `conjugates` the Fenchel-Young gap."""
+    """Weighted sum of a z over a run of rows; with `losses` and `conjugates` the Fenchel-Young
+    gap.
+    """
     total = 0.0
     weighted = len(weight) > 0
     for t in range(len(z)):
@@ -164,7 +187,9 @@ def products(z, a, weight):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def along(code, y, weight, a, pending, previous, c1, c2, slope, hessian):  # type: ignore[no-untyped-def]
-    """Sum of loss*(-(a + c1 pending + c2 previous)); adds its derivatives in c1 and c2. Infinite outside the domain."""
+    """Sum of loss*(-(a + c1 pending + c2 previous)); adds its derivatives in c1 and c2. Infinite
+    outside the domain.
+    """
     total = 0.0
     g1, g2, h11, h12, h22 = 0.0, 0.0, 0.0, 0.0, 0.0
     outside = 0
@@ -186,7 +211,11 @@ def along(code, y, weight, a, pending, previous, c1, c2, slope, hessian):  # typ
         else:
             if code != SQUARED:
                 moved = d1 != 0.0 or d2 != 0.0
-                outside += 1 if moved and (p < -1e-15 or (code != SQUARED_HINGE and p > 1.0 + 1e-15)) else 0
+                outside += (
+                    1
+                    if moved and (p < -1e-15 or (code != SQUARED_HINGE and p > 1.0 + 1e-15))
+                    else 0
+                )
             value = square * at * at - y[t] * at
             first = 2.0 * square * at - y[t]
             second = 2.0 * square

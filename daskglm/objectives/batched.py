@@ -1,7 +1,9 @@
-"""Many problems on the same rows, as their joint solver sees them: one request for all, and what each is worth.
+"""Many problems on the same rows, as their joint solver sees them: one request for all, and what
+each is worth.
 
-A problem is one class against the rest, one fold held out (or none) and one C. This adds penalty and C to the sums
-over the rows, counts joint passes, and bounds how far each problem is from its optimum.
+A problem is one class against the rest, one fold held out (or none) and one C. This adds penalty
+and C to the sums over the rows, counts joint passes, and bounds how far each problem is from its
+optimum.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from daskglm.core.summation import LEAST_ROWS, MOMENT
 from daskglm.losses.base import Loss
 from daskglm.objectives.bounds import FLOAT32, GradientError, HessianFactor, Rounding, excess
 
-LARGEST_EXPONENT = 2.0  # margins may have moved by so much since a Hessian that still serves a bound
+# margins may have moved by so much since a Hessian that still serves a bound
+LARGEST_EXPONENT = 2.0
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Found:
-    """Problems evaluated at W (P, size): objectives and gradients; held-out losses and counts (P, 4); Hessians asked.
+    """Problems evaluated at W (P, size): objectives and gradients; held-out losses and counts (P,
+    4); Hessians asked.
 
-    `counts` are weights of rows held out: positive ones predicted right, positive ones, the same of negative ones.
-    `moved` (P,) bounds how far any margin is from that at the problem's frame.
+    `counts` are weights of rows held out: positive ones predicted right, positive ones, the same of
+    negative ones. `moved` (P,) bounds how far any margin is from that at the problem's frame.
     """
 
     W: np.ndarray
@@ -117,10 +121,14 @@ class Joint:
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels
-        self.rounding = Rounding(engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS)
+        self.rounding = Rounding(
+            engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS
+        )
         if (
             engine.facts.sparse
-        ):  # tiles of sparse rows are made dense, and their Grams are summed like those of dense rows
+            # tiles of sparse rows are made dense, and their Grams are summed like those of dense
+            # rows
+        ):
             self.rounding.roundoff = FLOAT32
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
@@ -141,18 +149,29 @@ class Joint:
     ) -> Found:
         """Evaluate problems at W, with the Hessians of those in `gram`. Cost: 1 pass, 1 round.
 
-        With a `part` of the rows the losses are scaled up to all. `frames`, if given, are those of the problems.
+        With a `part` of the rows the losses are scaled up to all. `frames`, if given, are those of
+        the problems.
         """
         points = {id(frame.w): frame.w for frame in frames}
         order = {name: k for k, name in enumerate(points)}
         anchors = np.array(list(points.values())) if frames else None
         anchor = np.array([order[id(frame.w)] for frame in frames]) if frames else None
         request = EvaluateMany(
-            W, columns.of, columns.fold, self.classes, tuple(map(int, gram)), False, part, anchors, anchor,
+            W,
+            columns.of,
+            columns.fold,
+            self.classes,
+            tuple(map(int, gram)),
+            False,
+            part,
+            anchors,
+            anchor,
             exact=self.exact,
-        )  # fmt: skip
+        )
         totals = self.ask(request)
-        scale = columns.C * (self.engine.facts.n_rows / max(totals["rows"], 1) if part[0] > 1 else 1.0)
+        scale = columns.C * (
+            self.engine.facts.n_rows / max(totals["rows"], 1) if part[0] > 1 else 1.0
+        )
         trained = self.roles[:, columns.fold] == 0
         held = self.roles[:, columns.fold] == 1
         penalty = 0.5 * np.einsum("pj,pj,j->p", W, W, self.penalised)
@@ -170,18 +189,27 @@ class Joint:
         )
 
     def score(self, columns: Columns, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Losses and counts (see `Found`) of the rows held out of problems at W. Cost: 1 pass, 1 round."""
+        """Losses and counts (see `Found`) of the rows held out of problems at W. Cost: 1 pass, 1
+        round.
+        """
         totals = self.ask(EvaluateMany(W, columns.of, columns.fold, self.classes, score=True))
         return (totals["values"] * (self.roles[:, columns.fold] == 1)).sum(axis=0), totals["counts"]
 
     def by_group(self, of: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1 pass, 1 round.
+        """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1
+        pass, 1 round.
 
         They serve all values of C and all folds that divide the rows by these groups.
         """
         everything, all_of = np.full(len(of), -1), tuple(range(len(of)))
-        totals = self.ask(EvaluateMany(W, of, everything, self.classes, all_of, by_group=True, exact=self.exact))
-        return totals["values"].T, totals["gradients"].swapaxes(0, 1), totals["grams"].swapaxes(0, 1)
+        totals = self.ask(
+            EvaluateMany(W, of, everything, self.classes, all_of, by_group=True, exact=self.exact)
+        )
+        return (
+            totals["values"].T,
+            totals["gradients"].swapaxes(0, 1),
+            totals["grams"].swapaxes(0, 1),
+        )
 
     def trained(self, fold: int) -> np.ndarray:
         """One for each group that a fold (-1: none) trains on."""
@@ -195,7 +223,7 @@ class Joint:
         positive = float(by_label[self.labels.index(self.classes[of])])
         return positive, float(by_label.sum()) - positive
 
-    # ------------------------------------------------------------------ how good a point is
+    # ---- how good a point is
     def frame(self, w: np.ndarray, hessian: np.ndarray) -> Frame:
         """A problem's Hessian at w, factorised."""
         return Frame.of(w, hessian, self._gram_error())
@@ -204,21 +232,36 @@ class Joint:
         return self.rounding.gram(exact=self.exact or self.rounding.is_exact, likely=likely)
 
     def must_be_exact(self, frames: Sequence[Frame]) -> bool:
-        """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are summed in float64."""
+        """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are
+        summed in float64.
+        """
         if self.exact:
             return False
         likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.concordance)
-        self.exact = any(frame.hessian.is_doubtful(likely) or (proofs and not frame.hessian.proves) for frame in frames)
+        self.exact = any(
+            frame.hessian.is_doubtful(likely) or (proofs and not frame.hessian.proves)
+            for frame in frames
+        )
         return self.exact
 
-    def _error(self, w: np.ndarray, value: float, columns: Columns, p: int) -> tuple[GradientError, float]:
-        """Bounds on the rounding errors of problem p's gradient at w, and its loss's span of the intercept."""
+    def _error(
+        self, w: np.ndarray, value: float, columns: Columns, p: int
+    ) -> tuple[GradientError, float]:
+        """Bounds on the rounding errors of problem p's gradient at w, and its loss's span of the
+        intercept.
+        """
         sides = self.sides(int(columns.of[p]), int(columns.fold[p]))
         error = self.rounding.gradient(w, value, scale=float(columns.C[p]), weight=sum(sides))
-        span = self.loss.intercept_span(*sides, self.engine.facts.largest_target) if self.fit_intercept else 0.0
+        span = (
+            self.loss.intercept_span(*sides, self.engine.facts.largest_target)
+            if self.fit_intercept
+            else 0.0
+        )
         return error, span
 
-    def survey_if_hidden(self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float) -> None:
+    def survey_if_hidden(
+        self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float
+    ) -> None:
         """Learn more about the rows where rounding hides a relative suboptimality of `tol`.
 
         Cost: nothing, or 2 joint passes.
@@ -232,7 +275,8 @@ class Joint:
     def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame]) -> np.ndarray:
         """Bound on (value - optimum) / optimum of each problem.
 
-        The better of two bounds on the excess: that of strong convexity, and one by the Hessian of a frame.
+        The better of two bounds on the excess: that of strong convexity, and one by the Hessian of
+        a frame.
         """
         gaps = np.empty(len(columns))
         for p, frame in enumerate(frames):
@@ -247,11 +291,15 @@ class Joint:
             gaps[p] = 0.0 if bound == 0.0 else (bound / least if least > 0 else math.inf)
         return gaps
 
-    def excess(self, gradient: np.ndarray, frame: Frame, moved: float, error: GradientError) -> float:
-        """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature varies slowly.
+    def excess(
+        self, gradient: np.ndarray, frame: Frame, moved: float, error: GradientError
+    ) -> float:
+        """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature
+        varies slowly.
 
-        See `bounds.excess`. Where margins differ by at most t (`moved`) curvatures differ by factors within
-        exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the inverse Hessian there.
+        See `bounds.excess`. Where margins differ by at most t (`moved`) curvatures differ by
+        factors within exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the
+        inverse Hessian there.
         """
         if not frame.hessian.proves:
             return math.inf
@@ -270,7 +318,8 @@ class Joint:
     def ahead(
         self, frame: Frame, value: float, step: np.ndarray, square: float, columns: Columns, p: int
     ) -> tuple[float, float, float]:
-        """What Newton's step from a frame leads to, before any row is read there: value, its error, bound on the gap.
+        """What Newton's step from a frame leads to, before any row is read there: value, its error,
+        bound on the gap.
 
         Parameters
         ----------
@@ -285,10 +334,11 @@ class Joint:
 
         Notes
         -----
-        Margins move by t at most, so on the way curvatures are within exp(+-t concordance) of those in H. Then the
-        norm of the gradient, in that of H^-1, falls to at most (exp(t) - 1 - t) / t of what it was (Bach 2010,
-        proposition 1), and the value is that of the quadratic model but for that share of its decrease. What the
-        computed H and its factor are off by leaves a share of the gradient, too.
+        Margins move by t at most, so on the way curvatures are within exp(+-t concordance) of those
+        in H. Then the norm of the gradient, in that of H^-1, falls to at most (exp(t) - 1 - t) / t
+        of what it was (Bach 2010, proposition 1), and the value is that of the quadratic model but
+        for that share of its decrease. What the computed H and its factor are off by leaves a share
+        of the gradient, too.
         """
         moved = self.rounding.ball.margins(step, self.n_features)
         t = self.loss.concordance * moved

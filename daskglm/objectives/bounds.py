@@ -1,7 +1,8 @@
-"""How far a value is from the optimum, at most, by a gradient or a Hessian that were computed in floating point.
+"""How far a value is from the optimum, at most, by a gradient or a Hessian that were computed in
+floating point.
 
-`docs/certificates.md` has the proofs. Nothing here knows of engines: a `Rounding` is made from the facts of the rows,
-a `HessianFactor` from a matrix.
+`docs/certificates.md` has the proofs. Nothing here knows of engines: a `Rounding` is made from the
+facts of the rows, a `HessianFactor` from a matrix.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from daskglm.losses.base import Loss
 
 UNIT, FLOAT32 = 2.0**-53, 2.0**-24  # unit roundoffs of float64 and float32
 FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
-MOST_SUMMED = 128  # rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
-DEVICE_NARROW, DEVICE_TILE = 63, 256.0  # features up to which a device adds up products of dense rows over such tiles
-DEVICE_SUMMED = 1 << 24  # entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
+# rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
+MOST_SUMMED = 128
+# features up to which a device adds up products of dense rows over such tiles
+DEVICE_NARROW, DEVICE_TILE = 63, 256.0
+# entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
+DEVICE_SUMMED = 1 << 24
 LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
-CHOLESKY = 4  # times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
+# times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
+CHOLESKY = 4
 SMALLEST = 1e-9  # share of the largest row norm whose power of MOMENT is still a number
 HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
-MOST_CHANGED = 0.5  # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
+# share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
+MOST_CHANGED = 0.5
 DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
 
 
@@ -38,11 +44,13 @@ class GradientError(NamedTuple):
     Parameters
     ----------
     margins : float
-        In the norm of the inverse Hessian: what errors of the margins do, for losses whose curvature varies slowly.
+        In the norm of the inverse Hessian: what errors of the margins do, for losses whose
+        curvature varies slowly.
     slopes : float
         Sum of the errors of the slopes, by errors of the margins.
     adding : float
-        Of the intercept's entry, from adding up; that of a feature's is so many times the column's largest value.
+        Of the intercept's entry, from adding up; that of a feature's is so many times the column's
+        largest value.
     penalty : float
         Norm of that from the penalty's part.
     """
@@ -82,7 +90,8 @@ class Ball(NamedTuple):
 
 
 class Rounding:
-    """What rounding may do to gradients and Hessians over some rows, and what proves how good a point is.
+    """What rounding may do to gradients and Hessians over some rows, and what proves how good a
+    point is.
 
     Parameters
     ----------
@@ -92,7 +101,8 @@ class Rounding:
     on_device : bool
         Whether the sums are made on a GPU.
     run : int, optional
-        Rows whose gradients are added up before they are added to those of others; default: all of a block.
+        Rows whose gradients are added up before they are added to those of others; default: all of
+        a block.
 
     Attributes
     ----------
@@ -103,7 +113,13 @@ class Rounding:
     """
 
     def __init__(
-        self, facts: Facts, loss: Loss, *, fit_intercept: bool, on_device: bool, run: int | None = None
+        self,
+        facts: Facts,
+        loss: Loss,
+        *,
+        fit_intercept: bool,
+        on_device: bool,
+        run: int | None = None,
     ) -> None:
         self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
         self.radius = facts.largest_row_norm
@@ -116,16 +132,19 @@ class Rounding:
         self.row = facts.longest_row + 3  # roundings that a margin goes through
         self.roundoff = facts.gram_roundoff
         block = facts.largest_block
-        self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW  # additions of a sum, one row after another,
+        # additions of a sum, one row after another,
+        self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
         self.terms: float = self.in_turn  # and of a gradient
         if run is not None and not on_device:
             self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
 
     def survey(self, ask: Callable[[Spread], Totals], facts: Facts) -> None:
-        """Bound the values of each column and, with an intercept, find a ball around the mean of the rows.
+        """Bound the values of each column and, with an intercept, find a ball around the mean of
+        the rows.
 
-        For rows far from zero, or with columns of unlike scales. Cost: 1 pass, or 2 with an intercept, a round each.
+        For rows far from zero, or with columns of unlike scales. Cost: 1 pass, or 2 with an
+        intercept, a round each.
         """
         d, scale, more = self.n_features, 2.0 * self.radius, 1.0 + FEW * self.n_features * UNIT
         found = ask(Spread(np.zeros(d), scale))
@@ -169,10 +188,13 @@ class Rounding:
         L = self.loss.smoothness
         norm = self.norm(w)
         margin = self.row * UNIT * self.size(w)
-        slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))  # a bound on the sum of their sizes
+        # a bound on the sum of their sizes
+        slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))
         constant = self.terms * UNIT * slopes
         moved = scale * weight * L * margin
-        return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, 2.0 * UNIT * norm)
+        return GradientError(
+            margin * math.sqrt(scale * weight * L), moved, constant, 2.0 * UNIT * norm
+        )
 
     def gap(
         self,
@@ -186,10 +208,11 @@ class Rounding:
     ) -> float:
         """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
 
-        Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary 2019 with lambda =
-        8, which such sums exceed with a probability of 1e-13. `drift` says how many such sums, by their multiples, the
-        shared vector has been added up from. The sizes of slopes, times C and weights, add up to at most `slopes`,
-        those of the dual variables to at most `duals` (see `docs/certificates.md`).
+        Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary
+        2019 with lambda = 8, which such sums exceed with a probability of 1e-13. `drift` says how
+        many such sums, by their multiples, the shared vector has been added up from. The sizes of
+        slopes, times C and weights, add up to at most `slopes`, those of the dual variables to at
+        most `duals` (see `docs/certificates.md`).
         """
         size, mass, L = self.size(w), scale * weight, self.loss.smoothness
         if math.isfinite(L):
@@ -198,13 +221,15 @@ class Rounding:
         else:
             slopes, duals = mass, 2.0 * max(primal, 0.0)
         adding = LIKELY * math.sqrt(self.in_turn) * UNIT
-        return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (abs(primal) + abs(dual))
+        return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (
+            abs(primal) + abs(dual)
+        )
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
 
-        `exact` Grams are summed in float64. `likely` tells what is to be expected instead: roundings whose signs are
-        random.
+        `exact` Grams are summed in float64. `likely` tells what is to be expected instead:
+        roundings whose signs are random.
         """
         summed = float(MOST_SUMMED)
         if self.on_device and not self.is_narrow:
@@ -221,9 +246,10 @@ class Rounding:
         """Whether Grams are summed in float64 without being asked to."""
         return self.roundoff <= UNIT
 
-    # ------------------------------------------------------------------ bounds
+    # ---- bounds
     def features(self, gradient: Vector, error: GradientError) -> float:
-        """Bound on the norm of the exact gradient by the coefficients of features, with the intercept as it is.
+        """Bound on the norm of the exact gradient by the coefficients of features, with the
+        intercept as it is.
 
         With an intercept that is for rows less the ball's centre.
         """
@@ -238,10 +264,14 @@ class Rounding:
         return norm + adding + error.slopes * radius
 
     def steepest(self, gradient: Vector, error: GradientError) -> float:
-        """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see `convex`."""
+        """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see
+        `convex`.
+        """
         bound = self.features(gradient, error)
         if self.fit_intercept:
-            bound += self.ball.radius * (abs(self._intercept(gradient)) + error.slopes + error.adding)
+            bound += self.ball.radius * (
+                abs(self._intercept(gradient)) + error.slopes + error.adding
+            )
         return bound
 
     def convex(
@@ -253,13 +283,15 @@ class Rounding:
         span: float,
         near: float = math.inf,
     ) -> float:
-        """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose penalty is 1/2 |w|^2.
+        """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose
+        penalty is 1/2 |w|^2.
 
-        f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius |w| + `span` of
-        -centre.w, or within `near` of b where that is known. F(w) - min F is at most |grad F|^2 / 2, and grad F, the
-        gradient by w of centred rows at b(w), is within radius |g_b| of that at b, since slopes rise with b. Or,
-        without grad F: with |g|^2 / 2 the excess at the intercept as it is, and |b - b*| bounded in the same way with
-        |w*|^2 / 2 at most the objective.
+        f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius
+        |w| + `span` of -centre.w, or within `near` of b where that is known. F(w) - min F is at
+        most |grad F|^2 / 2, and grad F, the gradient by w of centred rows at b(w), is within radius
+        |g_b| of that at b, since slopes rise with b. Or, without grad F: with |g|^2 / 2 the excess
+        at the intercept as it is, and |b - b*| bounded in the same way with |w*|^2 / 2 at most the
+        objective.
         """
         features, steepest = self.features(gradient, error), self.steepest(gradient, error)
         if not self.fit_intercept:
@@ -279,13 +311,23 @@ class Rounding:
         return bound
 
     def hides(
-        self, wanted: float, w: np.ndarray, value: float, error: GradientError, span: float, near: float = math.inf
+        self,
+        wanted: float,
+        w: np.ndarray,
+        value: float,
+        error: GradientError,
+        span: float,
+        near: float = math.inf,
     ) -> bool:
-        """Whether `convex` for a computed gradient of zero would come near or exceed a bound that is wanted.
+        """Whether `convex` for a computed gradient of zero would come near or exceed a bound that
+        is wanted.
 
         A `survey` may mend that, where there was none yet.
         """
-        return not self.is_surveyed and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
+        return (
+            not self.is_surveyed
+            and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
+        )
 
     def reach(self, factor: HessianFactor) -> float:
         """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
@@ -305,7 +347,8 @@ class HessianFactor:
     factor : (n, n) array
         Lower triangle.
     norm : float
-        Of the inverse of the Hessian scaled to a unit diagonal, at most; infinite for a singular one.
+        Of the inverse of the Hessian scaled to a unit diagonal, at most; infinite for a singular
+        one.
     doubt : float
         Share of the scaled Hessian's least eigenvalue that rounding may have made.
     roots : (n,) array
@@ -319,7 +362,9 @@ class HessianFactor:
 
     @classmethod
     def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
-        """Factorise a Hessian whose entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`."""
+        """Factorise a Hessian whose entries (j, k) are known to `error` times sqrt(H_jj H_kk); see
+        `Rounding.gram`.
+        """
         n = len(hessian)
         root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
         try:
@@ -345,24 +390,32 @@ class HessianFactor:
         return float(self.roots @ self.roots)
 
     def is_doubtful(self, likely: float) -> bool:
-        """Whether a step by this Hessian, whose entries are expected to be off by so much, may lead elsewhere."""
+        """Whether a step by this Hessian, whose entries are expected to be off by so much, may lead
+        elsewhere.
+        """
         return not math.sqrt(len(self.roots)) * likely * self.norm <= DOUBTFUL
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
         half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
-        step = -scipy.linalg.solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+        step = -scipy.linalg.solve_triangular(
+            self.factor, half, lower=True, trans=1, check_finite=False
+        )
         return step, float(half @ half)
 
     def decrement(self, gradient: np.ndarray) -> float:
-        """Bound on the decrement by the exact Hessian for an exact gradient; infinite where nothing is proved."""
+        """Bound on the decrement by the exact Hessian for an exact gradient; infinite where nothing
+        is proved.
+        """
         if not self.proves:
             return math.inf
         half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
         return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
     def error(self, error: GradientError, n_features: int, columns: Any) -> float:
-        """Bound on the norm, in that of the inverse Hessian, of a gradient's error; `columns` as in `Rounding`."""
+        """Bound on the norm, in that of the inverse Hessian, of a gradient's error; `columns` as in
+        `Rounding`.
+        """
         features, intercept = self.roots[:n_features], float(self.roots[n_features:].sum())
         adding = float((features * columns).sum()) + intercept
         penalty = error.penalty * float(features.max(initial=0.0))
@@ -370,14 +423,20 @@ class HessianFactor:
 
 
 def excess(decrement: float, reach: float) -> float:
-    """Bound on f(w) - min f by the Newton decrement nu at w, where curvature changes at a rate of at most `reach`.
+    """Bound on f(w) - min f by the Newton decrement nu at w, where curvature changes at a rate of
+    at most `reach`.
 
-    That is, |D3 f [u, v, v]| <= reach |u|_H v'H v, with the Hessian H at w. Along any u then
-    f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010,
-    Proposition 1). The least of that over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
-    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
+    That is, |D3 f [u, v, v]| <= reach |u|_H v'H v, with the Hessian H at w. Along any u then f(w +
+    u) >= f(w) + g'u + u'Hu h(reach |u|_H) with h(t) = (exp(-t) + t - 1) / t^2, which falls in t
+    (Bach 2010, Proposition 1). The least of that over |u|_H is in closed form: with s = reach nu <
+    1, f(w) - min f is at most nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s.
+    Infinite for s >= 1.
     """
     s = reach * decrement
     if not s < 1.0:
         return math.inf
-    return decrement * decrement * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
+    return (
+        decrement
+        * decrement
+        * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
+    )

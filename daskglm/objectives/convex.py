@@ -1,4 +1,6 @@
-"""The least point of a convex function of one number, from its values and derivatives where they are asked for."""
+"""The least point of a convex function of one number, from its values and derivatives where they
+are asked for.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ Ask = Callable[[list[float]], list[Seen]]
 def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     """Where a convex function is least, to rounding.
 
-    Outside of a bracket steps grow fourfold at most: a slope that hardly changes says nothing of how far the least
-    point is. Within one, Newton's method for a smooth function, safeguarded by bisection; for a kinked one the point
-    where the tangents at both ends meet (Kelley's cutting planes), and the middle besides.
+    Outside of a bracket steps grow fourfold at most: a slope that hardly changes says nothing of
+    how far the least point is. Within one, Newton's method for a smooth function, safeguarded by
+    bisection; for a kinked one the point where the tangents at both ends meet (Kelley's cutting
+    planes), and the middle besides.
 
     Parameters
     ----------
@@ -50,7 +53,9 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
                 high = seen
             latest = seen
         if math.isinf(low.at) or math.isinf(high.at):
-            step = -latest.slope / latest.curvature if smooth and latest.curvature > 0.0 else math.inf
+            step = (
+                -latest.slope / latest.curvature if smooth and latest.curvature > 0.0 else math.inf
+            )
             points = [latest.at + math.copysign(min(abs(step), stride), -latest.slope)]
             stride *= FAR
         else:
@@ -73,11 +78,15 @@ def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:
 
 
 def _tangents(low: Seen, high: Seen) -> list[float]:
-    """Points to ask next within a bracket of a kinked function; none where no lower value is left between its ends."""
+    """Points to ask next within a bracket of a kinked function; none where no lower value is left
+    between its ends.
+    """
     width = high.at - low.at
     meet = low.at + (high.value - low.value - high.slope * width) / (low.slope - high.slope)
     floor = low.value + low.slope * (meet - low.at)
     middle = 0.5 * (low.at + high.at)
-    if min(low.value, high.value) - floor <= LEVEL * abs(floor) or width <= PRECISION * (1.0 + abs(middle)):
+    if min(low.value, high.value) - floor <= LEVEL * abs(floor) or width <= PRECISION * (
+        1.0 + abs(middle)
+    ):
         return []
     return [meet, middle] if low.at < meet < high.at else [middle]

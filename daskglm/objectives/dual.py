@@ -1,9 +1,11 @@
-"""The dual of the objective, as a dual solver sees it: rounds of coordinate ascent, steps along them, certificates.
+"""The dual of the objective, as a dual solver sees it: rounds of coordinate ascent, steps along
+them, certificates.
 
-D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with the rows; here are
-v, which is the primal point too, and what names their state. An unpenalised intercept asks for sum_i s_i a_i = 0,
-which single coordinates cannot keep. So it is a proximal-point method in b: a constant feature stands for b minus an
-offset, is penalised, and after every round the offset moves to b. At the limit that penalty has no force.
+D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with
+the rows; here are v, which is the primal point too, and what names their state. An unpenalised
+intercept asks for sum_i s_i a_i = 0, which single coordinates cannot keep. So it is a
+proximal-point method in b: a constant feature stands for b minus an offset, is penalised, and after
+every round the offset moves to b. At the limit that penalty has no force.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from daskglm.objectives.primal import Objective, Point, tokens
 
 NO_GRADIENT = np.array([math.nan])
 REREAD = 20  # rounds after which v is added up from the rows again, not from its changes
-DRIFT = 1e-9  # relative: beyond this v is not what the dual variables say, and the primal is evaluated at what they say
+# relative: beyond this v is not what the dual variables say, and the primal is evaluated at what
+# they say
+DRIFT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class Dual:
     seed : int
         Of the random orders; the same seed, plan and placement give the same bits.
     saved : tuple of (dict, str), optional
-        What `state` gave and the folder that `save` wrote to: start from those dual variables instead.
+        What `state` gave and the folder that `save` wrote to: start from those dual variables
+        instead.
     """
 
     def __init__(
@@ -86,7 +91,8 @@ class Dual:
         self.gap = 0.0 if saved is None else math.inf
         self.kept, self.value = w, math.inf  # the best point evaluated,
         self.lower = 0.0  # the highest dual value met: all zero have one of zero,
-        self.met, self.reached = math.inf, 0.0  # gap and dual value of the state that was certified last
+        # gap and dual value of the state that was certified last
+        self.met, self.reached = math.inf, 0.0
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
         self.w: np.ndarray | None = w if w.any() else None
         self.v = objective.xp.zeros(d + 1)
@@ -108,36 +114,51 @@ class Dual:
         return {"rounds": self.rounds, "offset": self.offset}
 
     def save(self, folder: str) -> None:
-        """Have every worker write the dual variables of its rows to a folder that all of them see. Cost: 1 round."""
+        """Have every worker write the dual variables of its rows to a folder that all of them see.
+        Cost: 1 round.
+        """
         self._ask(DualSave(self._state(), folder))
 
     def _state(self) -> Committed:
         return Committed(
-            self.number, self.before, self.step, self.w, self.objective.scale, self.bias, self.offset, self.keep,
-            self._is_near(), self.v if self._is_own() else None,
-        )  # fmt: skip
+            self.number,
+            self.before,
+            self.step,
+            self.w,
+            self.objective.scale,
+            self.bias,
+            self.offset,
+            self.keep,
+            self._is_near(),
+            self.v if self._is_own() else None,
+        )
 
     def _is_own(self) -> bool:
         """Whether v is what the rows' side has, too, which then need not add it up for itself."""
         return self.objective.engine.shares_memory and self.change is None and self.sure
 
     def _ask(self, request: Any) -> Totals:
-        """Pass on a request about the state. Where blocks had to begin anew, none has a step behind it any more."""
+        """Pass on a request about the state. Where blocks had to begin anew, none has a step behind
+        it any more.
+        """
         totals = self.objective.ask(request)
         if totals["rebuilt"]:
             self.previous, self.sure, self.lost = None, False, True
         return totals
 
     def has_lost(self) -> bool:
-        """Whether rows have lost their dual variables since this was asked last, in whatever request that showed."""
+        """Whether rows have lost their dual variables since this was asked last, in whatever
+        request that showed.
+        """
         lost, self.lost = self.lost, False
         return lost
 
     def _is_near(self) -> bool:
         """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.
 
-        They miss w by the gradient there, whose square is at most 2 L gap. Far from the optimum that is many times w
-        itself, and drives an unpenalised intercept far away, from where it comes back in hundreds of rounds only.
+        They miss w by the gradient there, whose square is at most 2 L gap. Far from the optimum
+        that is many times w itself, and drives an unpenalised intercept far away, from where it
+        comes back in hundreds of rounds only.
         """
         objective = self.objective
         L = objective.scale * objective.loss.smoothness * objective.engine.facts.squared_norms
@@ -149,19 +170,26 @@ class Dual:
         return self.offset + self.bias * float(self.v[-1])
 
     def primal_point(self) -> np.ndarray:
-        """Coefficients and, where there is one, the intercept. Shared vectors are never written to: a view will do."""
-        return np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1]
+        """Coefficients and, where there is one, the intercept. Shared vectors are never written to:
+        a view will do.
+        """
+        return (
+            np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1]
+        )
 
     def shape(self) -> tuple[int, int]:
-        """Groups of threads over all workers, and the most partitions that a group has. Cost: 0 passes, 1 round."""
+        """Groups of threads over all workers, and the most partitions that a group has. Cost: 0
+        passes, 1 round.
+        """
         totals = self.objective.ask(DualShape(self.plan))
         return int(totals["groups"]), math.ceil(totals["partitions"] / max(totals["groups"], 1))
 
     def start_point(self) -> Point:
-        """Where the ascent starts, as the first of its points. Cost: nothing from zero for classes, else 1 pass.
+        """Where the ascent starts, as the first of its points. Cost: nothing from zero for classes,
+        else 1 pass.
 
-        From zero the intercept starts at its best value there, and the dual variables, all zero, have a dual value of
-        zero. From elsewhere nothing is known of the dual yet.
+        From zero the intercept starts at its best value there, and the dual variables, all zero,
+        have a dual value of zero. From elsewhere nothing is known of the dual yet.
         """
         objective = self.objective
         if self.w is not None:
@@ -193,12 +221,23 @@ class Dual:
         """The committed state as a point whose value and gap are estimates."""
         self.gap = gap
         w = self.primal_point() if self.w is None else self.w
-        return Point(self.objective, w, value, NO_GRADIENT, -1, gap=gap, certify=self.certified_point, by="sdca")
+        return Point(
+            self.objective,
+            w,
+            value,
+            NO_GRADIENT,
+            -1,
+            gap=gap,
+            certify=self.certified_point,
+            by="sdca",
+        )
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
-        """The best of all points evaluated, the committed state (or w with its dual variables) being one more.
+        """The best of all points evaluated, the committed state (or w with its dual variables)
+        being one more.
 
-        With its true value; its gap is what lies between that and the highest dual value met. Cost: see `certificate`.
+        With its true value; its gap is what lies between that and the highest dual value met. Cost:
+        see `certificate`.
         """
         found = self.certificate(w)
         self.met, self.reached = found.primal - found.dual, found.dual
@@ -209,23 +248,32 @@ class Dual:
         if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
             self.objective.survey()
             rounding = self._rounding()
-        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding, by="sdca")
+        return Point(
+            self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding, by="sdca"
+        )
 
     def _rounding(self) -> float:
         """Bound on the rounding error of the gap. Cost: nothing."""
         objective = self.objective
         return objective.rounding.gap(
-            self.kept, self.value, self.lower, scale=objective.scale, weight=objective.total_weight, drift=self.drift
+            self.kept,
+            self.value,
+            self.lower,
+            scale=objective.scale,
+            weight=objective.total_weight,
+            drift=self.drift,
         )
 
     def start_again(self) -> None:
-        """Set all dual variables to zero, and the offset to the intercept of the best point. Cost: nothing."""
+        """Set all dual variables to zero, and the offset to the intercept of the best point. Cost:
+        nothing.
+        """
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
         self.w, self.change, self.previous, self.sure = None, None, None, True
         self.v = self.objective.xp.zeros(self.objective.n_features + 1)
         self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
 
-    # ------------------------------------------------------------------ steps
+    # ---- steps
     def round(self, outer: float, inner: float) -> Totals:
         """Local epochs everywhere, not yet committed. Cost: a pass an epoch, 1 round."""
         seed = (self.seed, self.rounds)
@@ -235,7 +283,8 @@ class Dual:
         return totals
 
     def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
-        """Move on by c1 times the last round's change and c2 times the previous step. Cost: nothing.
+        """Move on by c1 times the last round's change and c2 times the previous step. Cost:
+        nothing.
 
         `keep` has the rows remember this step, for a search along it after the next round.
         """
@@ -252,7 +301,9 @@ class Dual:
         self.w = self.primal_point()
 
     def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0 passes, 1 round."""
+        """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0
+        passes, 1 round.
+        """
         if self.previous is None:
             coefficients = coefficients * np.array([1.0, 0.0])
         totals = self._ask(DualLine(self._state(), coefficients))
@@ -267,18 +318,27 @@ class Dual:
         slopes = C * totals["slopes"] + inner + pull * to_host(directions[:, -1])
         return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
 
-    # ------------------------------------------------------------------ proximal steps
+    # ---- proximal steps
     def smoothed(self, level: int) -> Objective:
-        """The primal of a hinge with a proximal term of weight 10 ** -level around the dual variables as they are."""
+        """The primal of a hinge with a proximal term of weight 10 ** -level around the dual
+        variables as they are.
+        """
         objective, problem = self.objective, self.objective.problem
         loss = smoothed_hinge(level)
         return Objective(
-            objective.engine, Problem(loss.code, problem.positive, problem.class_weight, self.number), loss,
-            C=objective.scale, fit_intercept=objective.fit_intercept, span=2.0, sides=objective.sides,
-        )  # fmt: skip
+            objective.engine,
+            Problem(loss.code, problem.positive, problem.class_weight, self.number),
+            loss,
+            C=objective.scale,
+            fit_intercept=objective.fit_intercept,
+            span=2.0,
+            sides=objective.sides,
+        )
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
-        """Take the dual variables of this primal, or a smoothed one, at w: its negative slopes. Cost: 2 passes."""
+        """Take the dual variables of this primal, or a smoothed one, at w: its negative slopes.
+        Cost: 2 passes.
+        """
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
         self.gap = 0.0  # the slopes at w are what is wanted
         self.w, d = w, self.objective.n_features
@@ -290,19 +350,23 @@ class Dual:
         self.change, self.previous, self.sure = None, None, True
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 
-    # ------------------------------------------------------------------ how good it is
+    # ---- how good it is
     def certificate(self, at: np.ndarray | None = None) -> Certificate:
-        """Primal value at v, or at `at`, and dual value of the committed state. Cost: 1 pass, a few rounds.
+        """Primal value at v, or at `at`, and dual value of the committed state. Cost: 1 pass, a few
+        rounds.
 
-        With an intercept the primal takes the best one, and the dual is taken where the sum of the variables is zero:
-        those of one class are scaled down to balance the other's (regression: all are shifted), which moves v by a
-        multiple of a vector that the same pass adds up.
+        With an intercept the primal takes the best one, and the dual is taken where the sum of the
+        variables is zero: those of one class are scaled down to balance the other's (regression:
+        all are shifted), which moves v by a multiple of a vector that the same pass adds up.
         """
         objective = self.objective
         side = objective.loss.classifies if objective.fit_intercept else None
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
         for _ in range(3):
-            token, v = next(tokens), self.v if at is None else np.append(at[: objective.n_features], 0.0)
+            token, v = (
+                next(tokens),
+                self.v if at is None else np.append(at[: objective.n_features], 0.0),
+            )
             totals = self._ask(DualTotals(self._state(), v, token, side, anew))
             self.v, self.sure = totals["own"], True
             own = self.v
@@ -313,9 +377,15 @@ class Dual:
         w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
         shift = 0.0
         if objective.fit_intercept:
-            reach = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm + objective.span + 1.0
+            reach = (
+                float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
+                + objective.span
+                + 1.0
+            )
             start = min(max(float(at[-1]) if at is not None else self.intercept, -reach), reach)
-            shift = objective.best_intercept(Point(objective, w, math.nan, NO_GRADIENT, token), start)
+            shift = objective.best_intercept(
+                Point(objective, w, math.nan, NO_GRADIENT, token), start
+            )
         losses = objective.ask(OnHull(((token, w),), np.array([[1.0, shift]])))["values"]
         primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
         dual = self._value(own, totals["side"])

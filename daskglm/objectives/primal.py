@@ -1,7 +1,8 @@
 """The objective 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b): the solvers' only interlocutor.
 
-It adds penalty and C to the sums that an engine takes over the rows, counts passes, and bounds how far a point can be
-from the optimum. w holds the features' coefficients and, where there is an intercept, b as its last entry.
+It adds penalty and C to the sums that an engine takes over the rows, counts passes, and bounds how
+far a point can be from the optimum. w holds the features' coefficients and, where there is an
+intercept, b as its last entry.
 """
 
 from __future__ import annotations
@@ -17,30 +18,50 @@ import numpy as np
 
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.engine import Engine
-from daskglm.core.requests import Evaluate, HessianVector, InBall, OnHull, Problem, Request, Sampled, Totals
+from daskglm.core.requests import (
+    Evaluate,
+    HessianVector,
+    InBall,
+    OnHull,
+    Problem,
+    Request,
+    Sampled,
+    Totals,
+)
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import EXACT, GradientError, HessianFactor, Norms, Rounding, Vector, excess
+from daskglm.objectives.bounds import (
+    EXACT,
+    GradientError,
+    HessianFactor,
+    Norms,
+    Rounding,
+    Vector,
+    excess,
+)
 from daskglm.objectives.convex import Seen, least_point
 
 SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
-BRACKETS = 4.0 ** np.arange(4)  # widths tried around an intercept, in steps of Newton's method for it alone
+# widths tried around an intercept, in steps of Newton's method for it alone
+BRACKETS = 4.0 ** np.arange(4)
 AT_ONCE = 1 << 16  # entries of long vectors
 tokens = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal where asked.
+    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal
+    where asked.
 
-    `near` bounds how far the intercept is from the best one for these coefficients, where that was looked for.
-    `exact` says that the Hessian was summed in float64, whatever the dtype of the rows.
-    A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`, where there is one,
-    says that both are estimates and gives the point with the true ones. `by` names the solver where two took turns.
-    `norms`, where they are known, are those of w and of the gradient, and `beside` names the point that was evaluated
-    before this one, with the distance from it.
-    `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on from here; `save_rows`,
-    where there is one, writes what the solve keeps beside the rows to a folder.
+    `near` bounds how far the intercept is from the best one for these coefficients, where that was
+    looked for. `exact` says that the Hessian was summed in float64, whatever the dtype of the rows.
+    A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`,
+    where there is one, says that both are estimates and gives the point with the true ones. `by`
+    names the solver where two took turns. `norms`, where they are known, are those of w and of the
+    gradient, and `beside` names the point that was evaluated before this one, with the distance
+    from it. `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on
+    from here; `save_rows`, where there is one, writes what the solve keeps beside the rows to a
+    folder.
     """
 
     objective: Objective
@@ -78,8 +99,11 @@ class Point:
             return self.beside[1]
         if on_device(self.w):
             return float(np.linalg.norm(self.w - other.w))
-        runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))  # as long as w is: not made whole
-        return float(np.linalg.norm([float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]))
+        # as long as w is: not made whole
+        runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))
+        return float(
+            np.linalg.norm([float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs])
+        )
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
@@ -100,12 +124,16 @@ class Point:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether rounding may have changed the Hessian so much that a step by it leads elsewhere. Cost: nothing."""
+        """Whether rounding may have changed the Hessian so much that a step by it leads elsewhere.
+        Cost: nothing.
+        """
         return self.factor.is_doubtful(self.objective.rounding.gram(exact=self.exact, likely=True))
 
     @cached_property
     def excess(self) -> float:
-        """Bound on the distance of the value from the optimum by the Hessian; infinite without one. Cost: nothing."""
+        """Bound on the distance of the value from the optimum by the Hessian; infinite without one.
+        Cost: nothing.
+        """
         objective = self.objective
         if self.gram is None or not math.isfinite(objective.loss.concordance):
             return math.inf
@@ -132,7 +160,8 @@ class Objective:
     span : float
         See `Loss.intercept_span`.
     sides : tuple of float, optional
-        Total weights of positive and of negative rows (regression: of all, and 0), class weights included.
+        Total weights of positive and of negative rows (regression: of all, and 0), class weights
+        included.
     """
 
     def __init__(
@@ -167,7 +196,9 @@ class Objective:
 
     @property
     def only_side(self) -> float:
-        """1 or -1 where only the rows of that sign have weight and an intercept can tell it, so no solver; else 0."""
+        """1 or -1 where only the rows of that sign have weight and an intercept can tell it, so no
+        solver; else 0.
+        """
         if self.sides is None or not (self.loss.classifies and self.fit_intercept):
             return 0.0
         positive, negative = self.sides
@@ -179,7 +210,7 @@ class Objective:
         out[self.n_features :] = 0.0
         return out
 
-    # ------------------------------------------------------------------ points
+    # ---- points
     def at(
         self,
         w: np.ndarray,
@@ -191,20 +222,28 @@ class Objective:
         beside: Point | None = None,
         exact: bool = False,
     ) -> Point:
-        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1 pass, 1 round.
+        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1
+        pass, 1 round.
 
-        The Hessian of dense rows is summed in their dtype over a few rows at a time, `exact` in float64.
-        Unless margins are kept (8 bytes a row), to search between points or multiply by the Hessian is a pass more.
-        Those of two points are, the last and the last but one, or the point `beside`, to which a search may go back.
-        `curved` keeps what products want (8 bytes a row).
+        The Hessian of dense rows is summed in their dtype over a few rows at a time, `exact` in
+        float64. Unless margins are kept (8 bytes a row), to search between points or multiply by
+        the Hessian is a pass more. Those of two points are, the last and the last but one, or the
+        point `beside`, to which a search may go back. `curved` keeps what products want (8 bytes a
+        row).
         """
         token = next(tokens)
         exact = gram and (exact or self.rounding.is_exact)
-        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, beside.token if beside else None, exact))
+        totals = self.ask(
+            Evaluate(
+                w, token, gram, diagonal, keep, curved, beside.token if beside else None, exact
+            )
+        )
         hessian = None
         if gram:
             upper = self.xp.triu(totals["gram"])
-            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(self._penalised())
+            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(
+                self._penalised()
+            )
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
         pw = self._penalised(w)
@@ -224,9 +263,15 @@ class Objective:
     ) -> Point:
         """A point whose vectors stay on the device: one wait for all its scalars."""
         found = gpu().finish(
-            totals["value"], totals["gradient"], totals.get("diagonal"), w, None if beside is None else beside.w,
-            self.n_features, self.scale, self.penalty,
-        )  # fmt: skip
+            totals["value"],
+            totals["gradient"],
+            totals.get("diagonal"),
+            w,
+            None if beside is None else beside.w,
+            self.n_features,
+            self.scale,
+            self.penalty,
+        )
         return Point(
             self,
             w,
@@ -247,18 +292,31 @@ class Objective:
 
     def in_ball(self, point: Point, metric: Any, radius: float) -> Totals:
         """See `requests.InBall`. Cost: 1 pass per product, 1 round."""
-        return self.ask(InBall((point.token, point.w), point.gradient, metric, radius, self.scale, self._penalised()))
+        return self.ask(
+            InBall(
+                (point.token, point.w),
+                point.gradient,
+                metric,
+                radius,
+                self.scale,
+                self._penalised(),
+            )
+        )
 
-    def hull(self, points: Sequence[Point], coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hull(
+        self, points: Sequence[Point], coefficients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
 
-        Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j must sum to one
-        where there is an intercept. Returns values (m,), slopes (m, k + 1) and Hessians (m, k + 1, k + 1).
-        Margins are affine in w, so cached ones serve. Cost: 0 passes, 1 round.
+        Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j
+        must sum to one where there is an intercept. Returns values (m,), slopes (m, k + 1) and
+        Hessians (m, k + 1, k + 1). Margins are affine in w, so cached ones serve. Cost: 0 passes, 1
+        round.
         """
         coefficients = np.atleast_2d(coefficients)
         totals = self.ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
-        inner = np.zeros((len(points) + 1, len(points) + 1))  # the last: the intercept, which is not penalised
+        # the last: the intercept, which is not penalised
+        inner = np.zeros((len(points) + 1, len(points) + 1))
         for i, p in enumerate(points):
             pulled = self._penalised(p.w)
             for j, q in enumerate(points[: i + 1]):
@@ -271,20 +329,26 @@ class Objective:
         """Objective at a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
         return self.hull((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
 
-    # ------------------------------------------------------------------ how good a point is
+    # ---- how good a point is
     def bound(self, point: Point) -> float:
-        """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost: nothing.
+        """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost:
+        nothing.
 
-        The least of three, none of which takes the gradient or the Hessian for exact (see `bounds`): by strong
-        convexity, by the Hessian where it is known, and the value itself, since losses are not negative.
+        The least of three, none of which takes the gradient or the Hessian for exact (see
+        `bounds`): by strong convexity, by the Hessian where it is known, and the value itself,
+        since losses are not negative.
         """
         if not self.penalty:
             return math.nan
-        convex = self.rounding.convex(*point.vectors, point.value, point.error, self.span, point.near)
+        convex = self.rounding.convex(
+            *point.vectors, point.value, point.error, self.span, point.near
+        )
         return min(convex, point.value, point.excess)
 
     def nominal_bound(self, point: Point) -> float:
-        """What the bound by strong convexity would be in exact arithmetic: to steer by, not a proof. Cost: nothing."""
+        """What the bound by strong convexity would be in exact arithmetic: to steer by, not a
+        proof. Cost: nothing.
+        """
         return self.rounding.convex(*point.vectors, point.value, EXACT, self.span, point.near)
 
     def feature_bound(self, point: Point) -> float:
@@ -293,7 +357,9 @@ class Objective:
         return norm * norm / (2.0 * self.penalty) if self.penalty else math.nan
 
     def survey(self) -> None:
-        """Learn what bounds rounding errors of unusual rows better; see `Rounding.survey`. Cost: 1 or 2 passes."""
+        """Learn what bounds rounding errors of unusual rows better; see `Rounding.survey`. Cost: 1
+        or 2 passes.
+        """
         self.rounding.survey(self.ask, self.engine.facts)
 
     def is_hidden(self, point: Point, tol: float) -> bool:
@@ -304,13 +370,17 @@ class Objective:
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
 
     def with_near_intercept(self, point: Point) -> Point:
-        """The same point, with a bound on how far the best intercept for its coefficients is. Cost: 0 passes, 2 rounds.
+        """The same point, with a bound on how far the best intercept for its coefficients is. Cost:
+        0 passes, 2 rounds.
 
-        Slopes rise with the intercept: the best one lies between two where they differ in sign beyond rounding.
+        Slopes rise with the intercept: the best one lies between two where they differ in sign
+        beyond rounding.
         """
         _, slopes, hessians = self.hull((point,), np.array([[1.0, 0.0]]))
         slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
-        error = 2.0 * (point.error.slopes + self.rounding.in_turn / self.rounding.terms * point.error.adding)
+        error = 2.0 * (
+            point.error.slopes + self.rounding.in_turn / self.rounding.terms * point.error.adding
+        )
         if not curvature > 0.0:
             return point
         steps = 2.0 * (slope + error) / curvature * BRACKETS
@@ -345,7 +415,9 @@ class Objective:
         return least_point(ask, start, smooth=math.isfinite(self.loss.smoothness))
 
     def sample(self, fraction: float, seed: int) -> Sample:
-        """The objective on a random part of the rows, its losses scaled up to the whole; see `requests.Sampled`."""
+        """The objective on a random part of the rows, its losses scaled up to the whole; see
+        `requests.Sampled`.
+        """
         return Sample(self, fraction, seed)
 
     def ask(self, request: Request) -> Totals:
@@ -357,7 +429,9 @@ class Objective:
 
 
 class Sample(Objective):
-    """An objective on a random part of the rows; passes are counted, as parts of one, by the whole objective."""
+    """An objective on a random part of the rows; passes are counted, as parts of one, by the whole
+    objective.
+    """
 
     def __init__(self, whole: Objective, fraction: float, seed: int) -> None:
         vars(self).update(vars(whole))

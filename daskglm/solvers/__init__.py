@@ -29,7 +29,16 @@ MAX_ITER: dict[str, int] = {"newton": 100, "tron": 1000, "lbfgs": 2000, "gd": 20
 """Default number of iterations by solver."""
 
 SDCA_OPTIONS = (
-    *("stop", "partitioning", "aggregation", "partitions", "nodes", "threads", "bucket_size", "local_epochs"),
+    *(
+        "stop",
+        "partitioning",
+        "aggregation",
+        "partitions",
+        "nodes",
+        "threads",
+        "bucket_size",
+        "local_epochs",
+    ),
     *("shrinking", "polish"),
 )
 OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon"), "sdca": SDCA_OPTIONS}
@@ -37,7 +46,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon"), "sdca": SDCA_O
 
 
 def check_options(solver: str, options: dict[str, Any]) -> None:
-    """Raise ValueError for an unknown solver, an option it does not take, or a value the option cannot have."""
+    """Raise ValueError for an unknown solver, an option it does not take, or a value the option
+    cannot have.
+    """
     check_choice(solver, "solver", ("auto", *SOLVERS))
     unknown = sorted(set(options) - set(OPTIONS.get(solver, ())))
     if unknown:

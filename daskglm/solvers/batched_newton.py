@@ -1,9 +1,11 @@
-"""Newton's method for many problems at once: Hessians are shared between folds and values of C, gradients are exact.
+"""Newton's method for many problems at once: Hessians are shared between folds and values of C,
+gradients are exact.
 
-Problems that differ by a fifth of the rows, or by C where rows are many, have optima close to each other. So they
-start from common points, found on samples of the rows, where one sweep gives all of them their gradient and Hessian
-(sums over groups of rows are put together anew for each problem). From then on a sweep over the rows is products of a
-tile of X with all of W, and a problem keeps its Hessian as long as that serves.
+Problems that differ by a fifth of the rows, or by C where rows are many, have optima close to each
+other. So they start from common points, found on samples of the rows, where one sweep gives all of
+them their gradient and Hessian (sums over groups of rows are put together anew for each problem).
+From then on a sweep over the rows is products of a tile of X with all of W, and a problem keeps its
+Hessian as long as that serves.
 """
 
 from __future__ import annotations
@@ -24,14 +26,17 @@ SMALL = 0.1  # relative decrement^2, times the rows of a sample, at which it is 
 LEAST = 1e-6  # the same where all rows are used
 NEAR = 0.05  # root mean square difference of margins within which values of C share a common point
 SLOW = 0.01  # decrement^2 must shrink to this by a step, or the problem gets a Hessian of its own
-SHORTEN, STALL = 0.25, 6  # factor of a step that did not lower the objective; how often it may be shortened
+# factor of a step that did not lower the objective; how often it may be shortened
+SHORTEN, STALL = 0.25, 6
 ROUNDING = 16 * np.finfo(float).eps
 HESSIAN_BYTES = 1 << 29  # of all Hessians of one request
 
 
 @dataclass
 class Solved:
-    """Where each problem ended (`found`), bounds on its relative gap, why, and after how many iterations."""
+    """Where each problem ended (`found`), bounds on its relative gap, why, and after how many
+    iterations.
+    """
 
     found: Found
     gaps: np.ndarray
@@ -47,19 +52,24 @@ class Solved:
 
 def nowhere(P: int, size: int) -> Solved:
     """Problems that have not begun."""
-    W, gradients, values, losses, counts = (np.zeros((P, *more)) for more in ((size,), (size,), (), (), (4,)))
+    W, gradients, values, losses, counts = (
+        np.zeros((P, *more)) for more in ((size,), (size,), (), (), (4,))
+    )
     unknown = np.empty(0)
     found = Found(W, values + math.inf, gradients, losses, counts, unknown, unknown)
     return Solved(found, np.full(P, math.inf), [Reason.NO_PROGRESS] * P, np.zeros(P, np.int32))
 
 
-def together(joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: float, max_iter: int) -> Solved:
-    """Solve all problems to a proved relative gap of `tol`, or to where floating point or `max_iter` ends it.
+def together(
+    joint: Joint, columns: Columns, start: np.ndarray | None, *, tol: float, max_iter: int
+) -> Solved:
+    """Solve all problems to a proved relative gap of `tol`, or to where floating point or
+    `max_iter` ends it.
 
-    `start` (P, size) is where problems start, the same for those of one class and C; default: found on samples.
-    Cost: less than a pass over samples of the rows, two joint passes for common points and their Hessians, then one or
-    two joint passes; problems drop out as they are solved, and a last pass scores those that no pass has seen. Small
-    data: some ten joint passes.
+    `start` (P, size) is where problems start, the same for those of one class and C; default: found
+    on samples. Cost: less than a pass over samples of the rows, two joint passes for common points
+    and their Hessians, then one or two joint passes; problems drop out as they are solved, and a
+    last pass scores those that no pass has seen. Small data: some ten joint passes.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a step too long is told by its value
         frames, W, values, steps, squares = _common(joint, columns, start)
@@ -101,7 +111,8 @@ class _State:
         self.short = np.zeros(P, int)
 
     def foresee(self, squares: np.ndarray) -> np.ndarray:
-        """Take the first step, of such squared decrements, of problems that it is certain to solve; return which.
+        """Take the first step, of such squared decrements, of problems that it is certain to solve;
+        return which.
 
         Cost: nothing.
         """
@@ -118,7 +129,9 @@ class _State:
         return np.array(taken, int)
 
     def advance(self, iteration: int) -> None:
-        """Try the next step of every problem that is not solved. Cost: 1 joint pass; more if Hessians fill memory."""
+        """Try the next step of every problem that is not solved. Cost: 1 joint pass; more if
+        Hessians fill memory.
+        """
         active = np.flatnonzero(self.active)
         room = max(1, int(HESSIAN_BYTES // (8 * self.joint.size**2)))
         wanted = np.cumsum(self.fresh[active]) // room
@@ -141,13 +154,17 @@ class _State:
             if not found.values[k] <= at.values[p] + ROUNDING * abs(at.values[p]) and not done:
                 self._shorten(p)
                 continue
-            self.solved.take(p, found, k, float(gaps[k]), Reason.CONVERGED if done else Reason.MAX_ITER)
+            self.solved.take(
+                p, found, k, float(gaps[k]), Reason.CONVERGED if done else Reason.MAX_ITER
+            )
             self.frames[p], self.short[p], self.active[p] = frames[k], 0, not done
             if not done:
                 self._next(p)
 
     def _next(self, p: int) -> None:
-        """Newton's step from where problem p is; a Hessian of its own for it if the last step gained little."""
+        """Newton's step from where problem p is; a Hessian of its own for it if the last step
+        gained little.
+        """
         self.steps[p], square = self.frames[p].step(self.solved.found.gradients[p])
         self.fresh[p] = square > SLOW * self.decrements[p]
         if square <= ROUNDING * ROUNDING * abs(self.solved.found.values[p]):
@@ -166,13 +183,14 @@ class _State:
         self.active[p], self.solved.reasons[p] = False, Reason.NO_PROGRESS
 
 
-# ---------------------------------------------------------------------------- where to start
+# ---- where to start
 def _common(
     joint: Joint, columns: Columns, start: np.ndarray | None
 ) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Common points, one for problems near each other.
 
-    Returns every problem's Hessian, start, value and first step there, with the square of its decrement.
+    Returns every problem's Hessian, start, value and first step there, with the square of its
+    decrement.
     """
     kinds, place = np.unique(np.stack([columns.of, columns.C]), axis=1, return_inverse=True)
     place = np.ravel(place)
@@ -187,7 +205,11 @@ def _common(
     runs = [common[k : k + room] for k in range(0, len(common), room)]
     points = [W[k].copy() for k in common]
     while True:
-        parts = [part for run in runs for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)]
+        parts = [
+            part
+            for run in runs
+            for part in zip(*joint.by_group(heads.of[run], W[run]), strict=True)
+        ]
         found = _steps_from(joint, columns, points, parts, head[place])
         if not joint.must_be_exact(found[0]):
             return found
@@ -196,7 +218,9 @@ def _common(
 def _steps_from(
     joint: Joint, columns: Columns, points: list[np.ndarray], parts: list[Any], at: np.ndarray
 ) -> tuple[list[Frame], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What `_common` returns, from sums by group at the points, of which each problem starts at number `at`."""
+    """What `_common` returns, from sums by group at the points, of which each problem starts at
+    number `at`.
+    """
     frames: list[Frame] = []
     starts, steps = np.empty((len(columns), joint.size)), np.empty((len(columns), joint.size))
     values, squares = np.empty(len(columns)), np.empty(len(columns))
@@ -212,8 +236,11 @@ def _steps_from(
     return frames, starts, values, steps, squares
 
 
-def _gather(joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Heads that serve as common points, and which of these serves each head: runs of near ones from the largest C.
+def _gather(
+    joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Heads that serve as common points, and which of these serves each head: runs of near ones
+    from the largest C.
 
     Solutions for large C are next to each other, whatever C is.
     """
@@ -232,16 +259,26 @@ def _gather(joint: Joint, heads: Columns, W: np.ndarray, hessians: np.ndarray) -
 
 
 def _on_samples(joint: Joint, heads: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Solve the problem of each head roughly on a part of the rows, or on all of them where they are few.
+    """Solve the problem of each head roughly on a part of the rows, or on all of them where they
+    are few.
 
-    Returns the points, and what `_gather` does. Those that serve as common points are solved on a larger part too, and
-    brought next to the optimum of all rows by a step with the exact gradient. Cost: that pass, and less than one more.
+    Returns the points, and what `_gather` does. Those that serve as common points are solved on a
+    larger part too, and brought next to the optimum of all rows by a step with the exact gradient.
+    Cost: that pass, and less than one more.
     """
     W, hessians = np.zeros((len(heads), joint.size)), np.empty((len(heads), joint.size, joint.size))
     n = joint.engine.facts.n_rows
     samples = [every for every in SAMPLES if n >= SAMPLED_ROWS * joint.size * every]
     for every in samples[:1] or [1]:
-        _solve_on(joint, heads, np.arange(len(heads)), every, SMALL * every / n if samples else LEAST, W, hessians)
+        _solve_on(
+            joint,
+            heads,
+            np.arange(len(heads)),
+            every,
+            SMALL * every / n if samples else LEAST,
+            W,
+            hessians,
+        )
     common, served = _gather(joint, heads, W, hessians)
     for every in samples[1:]:
         _solve_on(joint, heads, common, every, SMALL * every / n, W, hessians)
@@ -255,9 +292,17 @@ def _on_samples(joint: Joint, heads: Columns) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _solve_on(
-    joint: Joint, heads: Columns, active: np.ndarray, every: int, small: float, W: np.ndarray, hessians: np.ndarray
+    joint: Joint,
+    heads: Columns,
+    active: np.ndarray,
+    every: int,
+    small: float,
+    W: np.ndarray,
+    hessians: np.ndarray,
 ) -> None:
-    """Newton's method for some heads on one of `every` tiles of the rows, until decrement^2 is relatively `small`."""
+    """Newton's method for some heads on one of `every` tiles of the rows, until decrement^2 is
+    relatively `small`.
+    """
     values, steps = np.full(len(heads), math.inf), np.zeros_like(W)
     for _ in range(SAMPLE_STEPS):
         trial = W[active] + steps[active]

@@ -1,4 +1,6 @@
-"""The answer where one side of a problem has no weight: a constant, which no solver has to look for."""
+"""The answer where one side of a problem has no weight: a constant, which no solver has to look
+for.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,16 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 
-LARGEST_LOG_ODDS = -math.log(np.finfo(float).eps)  # 36: a row's logistic loss is then the rounding of 1
+# 36: a row's logistic loss is then the rounding of 1
+LARGEST_LOG_ODDS = -math.log(np.finfo(float).eps)
 
 
 def constant(objective: Objective) -> Generator[Point, None, Reason]:
     """Zero coefficients and an intercept that gives every row to the side that has weight.
 
-    The hinge losses are zero there, so it is an optimum. The logistic loss has none: it falls for ever as the intercept
-    grows, and has fallen to 2e-16 a row at the log-odds of 36 that are taken. Cost: 1 pass.
+    The hinge losses are zero there, so it is an optimum. The logistic loss has none: it falls for
+    ever as the intercept grows, and has fallen to 2e-16 a row at the log-odds of 36 that are taken.
+    Cost: 1 pass.
     """
     w = objective.xp.zeros(objective.size)
     w[-1] = objective.only_side * (1.0 if objective.loss.name != "logistic" else LARGEST_LOG_ODDS)

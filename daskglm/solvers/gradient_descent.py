@@ -32,18 +32,21 @@ def gradient_descent(
     Parameters
     ----------
     step : float or "auto"
-        A number is the constant alpha of Algorithms 1 and 7 of Mouhajir, Nechba & Sedjari (HPC applied to logistic
-        regression): w <- w - alpha * gradient / (C * sum of weights), which with C = inf is their mean gradient
-        exactly. "auto": Barzilai-Borwein steps, safeguarded by a non-monotone Armijo rule on cached margins.
+        A number is the constant alpha of Algorithms 1 and 7 of Mouhajir, Nechba & Sedjari (HPC
+        applied to logistic regression): w <- w - alpha * gradient / (C * sum of weights), which
+        with C = inf is their mean gradient exactly. "auto": Barzilai-Borwein steps, safeguarded by
+        a non-monotone Armijo rule on cached margins.
     epsilon : float, optional
-        With a constant step: stop as they do, after the step taken where the mean gradient's norm is <= epsilon.
+        With a constant step: stop as they do, after the step taken where the mean gradient's norm
+        is <= epsilon.
     state : dict, optional
         Of a solve to go on from.
 
     Notes
     -----
-    The paper's Algorithm 1 adds alpha times a gradient whose sign makes it climb; its code, and this, descend.
-    Cost: 1 pass and 1 round per step; 2 passes where an automatic step must be shortened.
+    The paper's Algorithm 1 adds alpha times a gradient whose sign makes it climb; its code, and
+    this, descend. Cost: 1 pass and 1 round per step; 2 passes where an automatic step must be
+    shortened.
     """
     point = objective.at(w)
     if step == "auto":
@@ -62,19 +65,36 @@ def gradient_descent(
 def check(options: Mapping[str, Any]) -> None:
     """Raise ValueError for values that the options of gradient descent cannot have."""
     step, epsilon = options.get("step", "auto"), options.get("epsilon")
-    if not (isinstance(step, str) and step == "auto") and (not is_number(step) or not 0 < step < math.inf):
-        raise ValueError(f"step={shown(step)} of solver_options must be a positive finite number, or 'auto'")
+    if not (isinstance(step, str) and step == "auto") and (
+        not is_number(step) or not 0 < step < math.inf
+    ):
+        raise ValueError(
+            f"step={shown(step)} of solver_options must be a positive finite number, or 'auto'"
+        )
     if epsilon is not None and (not is_number(epsilon) or not 0 <= epsilon < math.inf):
-        raise ValueError(f"epsilon={shown(epsilon)} of solver_options must be a finite number not below 0, or None")
+        raise ValueError(
+            f"epsilon={shown(epsilon)} of solver_options must be a finite number not "
+            "below 0, or None"
+        )
 
 
 def _barzilai_borwein(
-    objective: Objective, point: Point, t: float = 0.0, odd: bool = False, before: Sequence[float] = ()
+    objective: Objective,
+    point: Point,
+    t: float = 0.0,
+    odd: bool = False,
+    before: Sequence[float] = (),
 ) -> Generator[Point, None, Reason]:
-    """Alternate the two Barzilai-Borwein steps; the first step is one over a bound on the curvature."""
+    """Alternate the two Barzilai-Borwein steps; the first step is one over a bound on the
+    curvature.
+    """
     radius = objective.engine.facts.largest_row_norm
-    curvature = objective.penalty + objective.scale * objective.loss.smoothness * objective.total_weight * (
-        radius * radius + objective.fit_intercept
+    curvature = (
+        objective.penalty
+        + objective.scale
+        * objective.loss.smoothness
+        * objective.total_weight
+        * (radius * radius + objective.fit_intercept)
     )
     t = t or 1.0 / max(curvature, np.finfo(float).tiny)
     values: deque[float] = deque(before, maxlen=WINDOW)

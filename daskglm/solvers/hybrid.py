@@ -1,4 +1,6 @@
-"""Two solvers in turn: dual ascent or L-BFGS while they are cheap, then Newton's method for the last digits."""
+"""Two solvers in turn: dual ascent or L-BFGS while they are cheap, then Newton's method for the
+last digits.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ LEVEL = 3  # points in turn that are level in floating point, after which the du
 RELUCTANT = 10.0  # times as many epochs left for tolerances above
 LOST = 5  # rounds in turn above the value of w = 0, after which the ascent is given up
 LEAST_PASSES, MOST_PASSES, MOST_OF_HINGE = 200.0, 500.0, 5000.0  # within these bounds
-NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0  # epochs that a polish costs: Newton steps, products of conjugate gradients
+# epochs that a polish costs: Newton steps, products of conjugate gradients
+NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0
 GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
 PROXIMAL = 5.0  # times as many Newton steps for the proximal points of a hinge
 LARGEST_GRAM = 1000
@@ -41,15 +44,17 @@ def sdca_then_newton(
     folder: str | None = None,
     **options: Any,
 ) -> Generator[Point, None, Reason]:
-    """Dual coordinate ascent, finished by Newton's method where that is cheaper than the epochs still to come.
+    """Dual coordinate ascent, finished by Newton's method where that is cheaper than the epochs
+    still to come.
 
     Parameters
     ----------
     polish : bool, optional
-        Whether the second stage may come: Newton's method (TRON for many features) on the primal, for the hinge on
-        proximal points of its dual. Default: where the stop rule is the gap. It comes when the epochs left, by the
-        rate of the last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten times as much),
-        or when the ascent has gone astray: its points are above w = 0, or it lowers the gap no further.
+        Whether the second stage may come: Newton's method (TRON for many features) on the primal,
+        for the hinge on proximal points of its dual. Default: where the stop rule is the gap. It
+        comes when the epochs left, by the rate of the last five, cost more than some Newton steps
+        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent has gone astray:
+        its points are above w = 0, or it lowers the gap no further.
     state, folder
         Of a solve to go on from, and the files of its dual variables.
     **options
@@ -57,7 +62,8 @@ def sdca_then_newton(
     """
     smooth = math.isfinite(objective.loss.smoothness)
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
-    if not smooth and objective.engine.device != "cpu":  # proximal targets differ by less than float32 tells apart
+    # proximal targets differ by less than float32 tells apart
+    if not smooth and objective.engine.device != "cpu":
         allowed = False
     patience = 1.0 if tol < EXACT or not smooth or polish else RELUCTANT
     gaps: list[float] = []
@@ -72,7 +78,9 @@ def sdca_then_newton(
             point = next(ascent)
         except StopIteration as end:
             if allowed and end.value is Reason.STALLED:
-                return (yield from _second(objective, dual, point.w, math.inf)) or Reason.NO_PROGRESS
+                return (
+                    yield from _second(objective, dual, point.w, math.inf)
+                ) or Reason.NO_PROGRESS
             return end.value
         yield point
         if point.certify is None and not gaps:  # the start, of which no gap is known
@@ -81,11 +89,14 @@ def sdca_then_newton(
         above = 0 if point.value <= dual.at_zero else above + 1
         left, lost = _epochs_left(gaps, tol), above >= LOST
         if allowed and (lost or left > patience * _polish_epochs(objective, smooth=smooth)):
-            passes = min(max(PATIENCE * left, LEAST_PASSES), MOST_PASSES if smooth else MOST_OF_HINGE)
+            passes = min(
+                max(PATIENCE * left, LEAST_PASSES), MOST_PASSES if smooth else MOST_OF_HINGE
+            )
             reason = yield from _second(objective, dual, point.w, math.inf if lost else passes)
             if reason is not None:
                 return reason
-            allowed = False  # it took more than the epochs it was to save: the ascent goes on from where it was
+            # it took more than the epochs it was to save: the ascent goes on from where it was
+            allowed = False
 
 
 def lbfgs_then_tron(
@@ -96,21 +107,27 @@ def lbfgs_then_tron(
     radius: float | None = None,
     **state: Any,
 ) -> Generator[Point, None, Reason]:
-    """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve to go on from."""
+    """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve
+    to go on from.
+    """
     if radius is None:
         most = LBFGS_PASSES if polish else math.inf
         reason, last = yield from _up_to(most, objective, lbfgs(objective, w, **state))
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
-    reason, _ = yield from _up_to(math.inf, objective, tron(objective, w, radius=radius, **state), by="tron")
+    reason, _ = yield from _up_to(
+        math.inf, objective, tron(objective, w, radius=radius, **state), by="tron"
+    )
     return reason or Reason.NO_PROGRESS
 
 
 def _up_to(
     passes: float, objective: Objective, points: Generator[Point, None, Reason], **changes: Any
 ) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
-    """Points of a solver, so changed, until it ends or has taken so many passes; returns why it ended, and the last."""
+    """Points of a solver, so changed, until it ends or has taken so many passes; returns why it
+    ended, and the last.
+    """
     start, last = objective.passes, None
     while objective.passes - start < passes:
         try:
@@ -122,11 +139,13 @@ def _up_to(
     return None, last
 
 
-def _second(objective: Objective, dual: Dual, w: np.ndarray, passes: float) -> Generator[Point, None, Reason | None]:
+def _second(
+    objective: Objective, dual: Dual, w: np.ndarray, passes: float
+) -> Generator[Point, None, Reason | None]:
     """Newton's method from a point of the ascent; None where it is not done after so many passes.
 
-    An ascent may have gone astray, its values being estimates: where the point is above the best one evaluated, which
-    at first is w = 0, the method begins there.
+    An ascent may have gone astray, its values being estimates: where the point is above the best
+    one evaluated, which at first is w = 0, the method begins there.
     """
     name, solver = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
     if not math.isfinite(objective.loss.smoothness):
@@ -141,11 +160,15 @@ def _second(objective: Objective, dual: Dual, w: np.ndarray, passes: float) -> G
     return (yield from _up_to(passes, objective, _proved(dual, first, steps), **changes))[0]
 
 
-def _proved(dual: Dual, point: Point, rest: Generator[Point, None, Reason]) -> Generator[Point, None, Reason]:
-    """A solver's points from its first; where values are level, one with the bound of the dual variables there.
+def _proved(
+    dual: Dual, point: Point, rest: Generator[Point, None, Reason]
+) -> Generator[Point, None, Reason]:
+    """A solver's points from its first; where values are level, one with the bound of the dual
+    variables there.
 
-    Rounding keeps gradients from falling further where columns have large means or scales. The dual variables balance
-    themselves exactly, so that of an intercept's gradient nothing is left in their bound.
+    Rounding keeps gradients from falling further where columns have large means or scales. The dual
+    variables balance themselves exactly, so that of an intercept's gradient nothing is left in
+    their bound.
     """
     level = 0
     while True:
@@ -169,11 +192,19 @@ def _bound_by_dual(dual: Dual, point: Point) -> Point:
 
 
 def _epochs_left(gaps: list[float], tol: float) -> float:
-    """Epochs until the gap is at most tol, going on at the rate of the last five; none before there are five."""
+    """Epochs until the gap is at most tol, going on at the rate of the last five; none before there
+    are five.
+    """
     if len(gaps) < 6 or gaps[-1] <= tol:
         return 0.0
     rate = (gaps[-1] / gaps[-6]) ** 0.2
-    return math.inf if rate >= 1.0 else math.log(gaps[-1] / tol) / -math.log(rate) if tol > 0 else math.inf
+    return (
+        math.inf
+        if rate >= 1.0
+        else math.log(gaps[-1] / tol) / -math.log(rate)
+        if tol > 0
+        else math.inf
+    )
 
 
 def _polish_epochs(objective: Objective, *, smooth: bool) -> float:

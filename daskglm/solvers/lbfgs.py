@@ -15,8 +15,10 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.linear import Pair, backtrack, inverse_times, pair_of
 
 MEMORY = 10  # pairs
-FIRST_RENEWAL = 4  # steps after which the diagonal is formed anew; then each time that they have doubled
-LEAST = 0.1  # of the first diagonal, below which curvature with jumps is not believed: rows may come back
+# steps after which the diagonal is formed anew; then each time that they have doubled
+FIRST_RENEWAL = 4
+# of the first diagonal, below which curvature with jumps is not believed: rows may come back
+LEAST = 0.1
 
 
 def lbfgs(
@@ -30,12 +32,14 @@ def lbfgs(
     taken: int = 0,
     renewal: int = FIRST_RENEWAL,
 ) -> Generator[Point, None, Reason]:
-    """Two-loop L-BFGS around the inverse diagonal of the Hessian, which is formed anew after 4, 8, 16, ... steps.
+    """Two-loop L-BFGS around the inverse diagonal of the Hessian, which is formed anew after 4, 8,
+    16, ... steps.
 
-    Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search is on cached
-    margins. The keywords are those of a solve to go on from: steps and changes of the gradient, (pairs, d) each, the
-    diagonal and its lower bound, (d,), steps taken and those at which the diagonal is due.
-    Cost: 1 pass and 1 round per accepted unit step, 2 passes for a shortened one.
+    Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search
+    is on cached margins. The keywords are those of a solve to go on from: steps and changes of the
+    gradient, (pairs, d) each, the diagonal and its lower bound, (d,), steps taken and those at
+    which the diagonal is due. Cost: 1 pass and 1 round per accepted unit step, 2 passes for a
+    shortened one.
     """
 
     def inverse(v: Any) -> Any:
@@ -51,12 +55,16 @@ def lbfgs(
         diagonal = np.maximum(point.diagonal, least)
     else:
         diagonal, least = objective.xp.asarray(diagonal), objective.xp.asarray(least)
-        for s, change in zip(map(objective.xp.asarray, steps), map(objective.xp.asarray, changes), strict=True):
+        for s, change in zip(
+            map(objective.xp.asarray, steps), map(objective.xp.asarray, changes), strict=True
+        ):
             pairs.append(pair_of(s, change, inverse))
 
     def state() -> dict[str, Any]:
         kept = ([pair[k] for pair in pairs] for k in (0, 1))
-        rows = [objective.xp.stack(each) if each else objective.xp.zeros((0, len(w))) for each in kept]
+        rows = [
+            objective.xp.stack(each) if each else objective.xp.zeros((0, len(w))) for each in kept
+        ]
         how = {"diagonal": diagonal, "least": least, "taken": taken, "renewal": renewal}
         return {"steps": rows[0], "changes": rows[1], **how}
 

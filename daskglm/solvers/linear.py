@@ -19,15 +19,17 @@ from daskglm.objectives.primal import Objective, Point
 FLAT = 1e-16  # curvature along a direction, relative to its square, that counts as none
 ARMIJO = 1e-4  # share of the predicted decrease that must be real
 TRIALS = 4  # steps per request when backtracking: each costs n losses
-SHORTEST = 1e-30  # part of a step: where few rows have a curvature, Newton's step may be 1e16 times too long
+# part of a step: where few rows have a curvature, Newton's step may be 1e16 times too long
+SHORTEST = 1e-30
 ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this mean nothing
 
 
 def newton_step(hessian: Any, gradient: Any) -> Any:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
-    Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm solution from an
-    eigendecomposition, leaving out directions along which the objective is flat. On a device where H is there.
+    Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm
+    solution from an eigendecomposition, leaving out directions along which the objective is flat.
+    On a device where H is there.
     """
     if not on_device(hessian):
         return _newton_step(hessian, gradient)
@@ -58,7 +60,9 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:
-    """Multiply by the inverse of a positive definite matrix, factorised once; of another as `newton_step` does."""
+    """Multiply by the inverse of a positive definite matrix, factorised once; of another as
+    `newton_step` does.
+    """
     if on_device(hessian):
         inverse = gpu().inverse(hessian)
         return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__
@@ -70,7 +74,9 @@ def inverse_of(hessian: Any) -> Callable[[Any], Any]:
 
 
 class Pair(NamedTuple):
-    """A step, the change of the gradient over it, their product, and what of an inverse Hessian agrees with them."""
+    """A step, the change of the gradient over it, their product, and what of an inverse Hessian
+    agrees with them.
+    """
 
     step: Any
     change: Any
@@ -88,13 +94,14 @@ def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> Pair:
 def inverse_times(pairs: Sequence[Pair], inverse: Callable[[Any], Any], gradient: Any) -> Any:
     """An inverse Hessian times the gradient: `inverse`, corrected by what the pairs tell (L-BFGS).
 
-    Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best: the scale of the
-    last one alone (their equation 7.20) swings tenfold from step to step.
+    Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best:
+    the scale of the last one alone (their equation 7.20) swings tenfold from step to step.
     """
     q = gradient.copy()
     alphas = []
     for s, change, curvature, _ in reversed(pairs):
-        alpha = (s @ q) / curvature  # a number on the device, where vectors are there: nobody waits for it
+        # a number on the device, where vectors are there: nobody waits for it
+        alpha = (s @ q) / curvature
         q -= alpha * change
         alphas.append(alpha)
     if pairs:
@@ -145,9 +152,11 @@ Metric = Diagonal | Full
 
 
 class BallStep(NamedTuple):
-    """A step s within a trust region, what is left of the residual r, and whether the step ends on the border.
+    """A step s within a trust region, what is left of the residual r, and whether the step ends on
+    the border.
 
-    `length` is the root of s'Ms, `slope` the product of step and gradient and `left` that of step and residual.
+    `length` is the root of s'Ms, `slope` the product of step and gradient and `left` that of step
+    and residual.
     """
 
     step: Any
@@ -159,10 +168,15 @@ class BallStep(NamedTuple):
 
 
 def ball_step(point: Point, M: Metric, radius: float) -> BallStep:
-    """`cg_in_ball` for the model of the objective around a point, beside the rows where their devices can do that."""
+    """`cg_in_ball` for the model of the objective around a point, beside the rows where their
+    devices can do that.
+    """
     if point.objective.engine.solves_balls:
-        with contextlib.suppress(CollectiveLost):  # the engine has said why, and no longer offers it
-            found = point.objective.in_ball(point, M.values if isinstance(M, Diagonal) else M.inverse, radius)
+        # the engine has said why, and no longer offers it
+        with contextlib.suppress(CollectiveLost):
+            found = point.objective.in_ball(
+                point, M.values if isinstance(M, Diagonal) else M.inverse, radius
+            )
             return BallStep(*(found[name] for name in BallStep._fields))
     return cg_in_ball(point.hessian_vector, point.gradient, M, radius)
 
@@ -170,9 +184,10 @@ def ball_step(point: Point, M: Metric, radius: float) -> BallStep:
 def cg_in_ball(product: Callable[[Any], Any], gradient: Any, M: Metric, radius: float) -> BallStep:
     """Minimise g's + s'Hs/2 for s'Ms <= radius^2 by conjugate gradients preconditioned by M.
 
-    Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5) products, as
-    LIBLINEAR 2.30 does (Steihaug's rule at the border). Products of steps and directions with M follow from what the
-    method has (Conn, Gould & Toint 2000, section 7.5.1). Cost: 1 pass per product.
+    Ends at a tenth of the first residual in the norm of M^-1, on the border, or after max(d, 5)
+    products, as LIBLINEAR 2.30 does (Steihaug's rule at the border). Products of steps and
+    directions with M follow from what the method has (Conn, Gould & Toint 2000, section 7.5.1).
+    Cost: 1 pass per product.
     """
     step = np.zeros_like(gradient)
     residual = -gradient
@@ -206,7 +221,9 @@ def cg_in_ball(product: Callable[[Any], Any], gradient: Any, M: Metric, radius: 
 
 
 def _to_border(along: float, square: float, room: float) -> float:
-    """How far to go along a direction until |s|_M = radius: the positive root, written without cancellation."""
+    """How far to go along a direction until |s|_M = radius: the positive root, written without
+    cancellation.
+    """
     root = math.sqrt(max(along * along + square * room, 0.0))
     return room / (along + root) if along >= 0 else (root - along) / square
 
@@ -222,13 +239,14 @@ def backtrack(
     keep: bool = True,
     exact: bool = False,
 ) -> Point | None:
-    """The trial point if it decreases the objective enough, else the lowest of the first points between that do.
+    """The trial point if it decreases the objective enough, else the lowest of the first points
+    between that do.
 
-    Search between the two points uses their cached margins, so it makes no pass over X; only the accepted point is
-    evaluated. `reference` replaces the value at `point` in Armijo's rule (non-monotone searches), and `slope` is the
-    gradient there times the step, where that is known. None where no
-    step helps. A trial that is level in floating point is taken: gradients can shrink where values no longer tell,
-    and whether they do is for the driver to see.
+    Search between the two points uses their cached margins, so it makes no pass over X; only the
+    accepted point is evaluated. `reference` replaces the value at `point` in Armijo's rule
+    (non-monotone searches), and `slope` is the gradient there times the step, where that is known.
+    None where no step helps. A trial that is level in floating point is taken: gradients can shrink
+    where values no longer tell, and whether they do is for the driver to see.
     """
     reference = point.value if reference is None else reference
     slope = float(point.gradient @ (trial.w - point.w)) if slope is None else slope
@@ -243,6 +261,8 @@ def backtrack(
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
             t = float(steps[good[np.argmin(values[good])]])
-            return objective.at(point.w + t * (trial.w - point.w), gram=gram, keep=keep, exact=exact)
+            return objective.at(
+                point.w + t * (trial.w - point.w), gram=gram, keep=keep, exact=exact
+            )
         t = float(steps[-1])
     return None

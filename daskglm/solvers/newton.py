@@ -23,26 +23,34 @@ NEAREST = 0.03  # at most as a share of the value
 GRAM_FEATURES = 20.0  # a Gram costs as many passes as a row has values over this
 FAIR = 1.5  # times as many passes with a sample's Hessian may be, to be worth a Gram
 MEMORY = 20
-MANY_ROWS, LONG_ROW = 300_000, 240  # rows, and bytes of one, from which and below which margins are not kept
+# rows, and bytes of one, from which and below which margins are not kept
+MANY_ROWS, LONG_ROW = 300_000, 240
 SEED = 20
 
 
 class Model(NamedTuple):
-    """Where samples have led: w, a Hessian near that of all rows there, and how much a step by it leaves of |g|^2."""
+    """Where samples have led: w, a Hessian near that of all rows there, and how much a step by it
+    leaves of |g|^2.
+    """
 
     w: np.ndarray
     gram: Any
     rate: float
 
 
-def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generator[Point, None, Reason]:
-    """Newton's method on the full (generalised) Hessian X'DX, damped by line search, begun on samples of the rows.
+def newton(
+    objective: Objective, w: np.ndarray, *, tol: float = 1e-6
+) -> Generator[Point, None, Reason]:
+    """Newton's method on the full (generalised) Hessian X'DX, damped by line search, begun on
+    samples of the rows.
 
-    From w = 0 samples of growing size come first, each solved to its statistical accuracy; the first step on all
-    rows, and more where that is cheaper than a Hessian of all rows, use the Hessian of the last sample with the exact
-    gradient. Each trial point is evaluated with its Hessian in one fused pass. Cost: a few tenths of a pass for the
-    samples, 1 pass for their result; then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one.
-    Where float32 rows have nearly dependent columns: 1 pass more, and from then on Hessians that are summed in float64.
+    From w = 0 samples of growing size come first, each solved to its statistical accuracy; the
+    first step on all rows, and more where that is cheaper than a Hessian of all rows, use the
+    Hessian of the last sample with the exact gradient. Each trial point is evaluated with its
+    Hessian in one fused pass. Cost: a few tenths of a pass for the samples, 1 pass for their
+    result; then 1 pass and 1 round for an accepted unit step, 2 passes for a damped one. Where
+    float32 rows have nearly dependent columns: 1 pass more, and from then on Hessians that are
+    summed in float64.
 
     Parameters
     ----------
@@ -73,22 +81,27 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Generat
 
 
 def _is_inexact(point: Point, square: float, tol: float) -> bool:
-    """Whether a Hessian summed in the rows' dtype is too far from the exact one to step by, or to prove `tol`.
+    """Whether a Hessian summed in the rows' dtype is too far from the exact one to step by, or to
+    prove `tol`.
 
-    By its Newton decrement, whose square is given, a point that was not good enough would have been.
+    By its Newton decrement, whose square is given, a point that was not good enough would have
+    been.
     """
     proves = math.isfinite(point.objective.loss.concordance) and point.objective.penalty > 0.0
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
 
 def _keeps(objective: Objective) -> bool:
-    """Whether margins are few beside the rows: most steps are unit steps, which do not need them."""
+    """Whether margins are few beside the rows: most steps are unit steps, which do not need
+    them.
+    """
     facts = objective.engine.facts
     return facts.n_rows < MANY_ROWS or facts.nbytes > LONG_ROW * facts.n_rows
 
 
 def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
-    """Steps by the Hessian of a sample and exact gradients (L-BFGS on its inverse); returns a point with a Hessian.
+    """Steps by the Hessian of a sample and exact gradients (L-BFGS on its inverse); returns a point
+    with a Hessian.
 
     That is the first trial point, unless more such steps are expected to reach tol for less.
     """
@@ -113,7 +126,9 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
 
 
 def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
-    """Whether steps that leave `rate` of the bound each reach tol for less than a Hessian of all rows costs."""
+    """Whether steps that leave `rate` of the bound each reach tol for less than a Hessian of all
+    rows costs.
+    """
     wanted = tol * point.value
     bound = objective.feature_bound(point)
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
@@ -123,10 +138,11 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
-    """Newton's method on random samples of the rows, each larger than the last; None where they would not pay.
+    """Newton's method on random samples of the rows, each larger than the last; None where they
+    would not pay.
 
-    A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is solved to that
-    (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
+    A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is
+    solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
     """
     sizes = sample_sizes(objective, tol)
     if not sizes:
@@ -141,20 +157,23 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
             ahead = -0.5 * float(point.gradient @ step)
             if not ahead > min(NEAR * objective.size / (fraction * n), NEAREST) * point.value:
                 break
-            accepted = backtrack(part, point, part.at(point.w + step, gram=True, beside=point), gram=True)
+            accepted = backtrack(
+                part, point, part.at(point.w + step, gram=True, beside=point), gram=True
+            )
             if accepted is None:
                 break
             point = accepted
         w, gram = point.w + step, point.gram
-    rate = 4.0 * objective.size / (sizes[-1] * n)  # by the spread of a sample covariance's eigenvalues
+    # by the spread of a sample covariance's eigenvalues
+    rate = 4.0 * objective.size / (sizes[-1] * n)
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
 def sample_sizes(objective: Objective, tol: float = 1e-6) -> list[float]:
     """Shares of the rows for samples that grow; none where all rows are few or far away.
 
-    One step on all rows by the Hessian of m of them leaves about (d / m)^2 of the value, so the last sample has
-    `ENOUGH` d / sqrt(tol) rows, or `LAST_SAMPLE` of all.
+    One step on all rows by the Hessian of m of them leaves about (d / m)^2 of the value, so the
+    last sample has `ENOUGH` d / sqrt(tol) rows, or `LAST_SAMPLE` of all.
     """
     facts = objective.engine.facts
     if not objective.engine.samples or facts.nonzeros < LEAST_VALUES:
@@ -162,7 +181,9 @@ def sample_sizes(objective: Objective, tol: float = 1e-6) -> list[float]:
     rarest = min((rows for _, rows, _ in facts.classes), default=facts.n_rows) / facts.n_rows
     least = ROWS_A_FEATURE * objective.size / facts.n_rows / min(2.0 * rarest, 1.0)
     sizes = []
-    fraction = min(LAST_SAMPLE, ENOUGH * objective.size / math.sqrt(min(max(tol, 1e-12), 1e-5)) / facts.n_rows)
+    fraction = min(
+        LAST_SAMPLE, ENOUGH * objective.size / math.sqrt(min(max(tol, 1e-12), 1e-5)) / facts.n_rows
+    )
     while fraction >= least:
         sizes.append(fraction)
         fraction /= GROWTH

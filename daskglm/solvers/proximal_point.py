@@ -1,4 +1,6 @@
-"""Proximal points of a hinge's dual, each by Newton's method: the last digits where coordinate ascent crawls."""
+"""Proximal points of a hinge's dual, each by Newton's method: the last digits where coordinate
+ascent crawls.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,25 @@ from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Point
 
 LEVELS = 7  # widths of the rounded corner: 1, 0.1, ... 1e-6
-EASY, HARD = 4, 9  # Newton steps up to which the next corner is narrower, and from which it is wider
+# Newton steps up to which the next corner is narrower, and from which it is wider
+EASY, HARD = 4, 9
 NEWTON_STEPS = 15
 ACCURACY = 0.03  # of the gap: how exactly a proximal step is solved
-PROGRESS, IDLE = 0.9, 20  # proximal steps that leave more of the gap, and how many in turn end the method
+# proximal steps that leave more of the gap, and how many in turn end the method
+PROGRESS, IDLE = 0.9, 20
 ROUNDING = 16 * np.finfo(float).eps
 
 
 def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, None, Reason]:
-    """Proximal-point method on the dual of a hinge (Rockafellar 1976), from the dual variables as they are, or zero.
+    """Proximal-point method on the dual of a hinge (Rockafellar 1976), from the dual variables as
+    they are, or zero.
 
-    A proximal term around them rounds the corner of the hinge (`losses.smoothed_hinge`); the primal of that is solved
-    by `solver`, Newton's method on its generalised Hessian, and its slopes are the next dual variables. Narrower
-    corners are longer steps, taken while Newton finds them easy. Every point is certified, and the best of all that
-    were. Dual variables that are worse than all zero, as an ascent gone astray leaves them, are set to zero. Cost:
-    that of the solver, and 3 passes a proximal step.
+    A proximal term around them rounds the corner of the hinge (`losses.smoothed_hinge`); the primal
+    of that is solved by `solver`, Newton's method on its generalised Hessian, and its slopes are
+    the next dual variables. Narrower corners are longer steps, taken while Newton finds them easy.
+    Every point is certified, and the best of all that were. Dual variables that are worse than all
+    zero, as an ascent gone astray leaves them, are set to zero. Cost: that of the solver, and 3
+    passes a proximal step.
     """
     point = dual.certified_point()
     if dual.reached < 0.0:
@@ -41,17 +47,24 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         for inner in solver(smoothed, w):
             steps += 1
             level_in_rounding = value - inner.value <= ROUNDING * abs(inner.value)
-            if level_in_rounding or smoothed.nominal_bound(inner) <= ACCURACY * gap or steps > NEWTON_STEPS:
+            if (
+                level_in_rounding
+                or smoothed.nominal_bound(inner) <= ACCURACY * gap
+                or steps > NEWTON_STEPS
+            ):
                 break
             value = inner.value
         slope = inner.gradient[: smoothed.n_features]
-        if level > 0 and not 0.5 * float(slope @ slope) <= gap:  # Newton's method is lost: slopes there say nothing
+        # Newton's method is lost: slopes there say nothing
+        if level > 0 and not 0.5 * float(slope @ slope) <= gap:
             narrowest, level, idle = level - 1, level - 1, idle + 1
             continue
         w = inner.w
         dual.adopt(smoothed, w)
         found = dual.certified_point(w)
-        yield replace(found, resume=lambda: {"state": {**dual.state(), "sigma": None}}, save_rows=dual.save)
+        yield replace(
+            found, resume=lambda: {"state": {**dual.state(), "sigma": None}}, save_rows=dual.save
+        )
         assert found.gap is not None
         if found.gap >= gap:  # slopes in a narrower corner magnify the rounding of margins more
             narrowest = max(level - 1, 0)
@@ -66,5 +79,11 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
 
 
 def _begin(dual: Dual, point: Point) -> Any:
-    """Where Newton's method begins: at zero without the best intercept, which may be where all curvatures vanish."""
-    return point.w if point.w[: dual.objective.n_features].any() else dual.objective.xp.zeros(dual.objective.size)
+    """Where Newton's method begins: at zero without the best intercept, which may be where all
+    curvatures vanish.
+    """
+    return (
+        point.w
+        if point.w[: dual.objective.n_features].any()
+        else dual.objective.xp.zeros(dual.objective.size)
+    )

@@ -1,4 +1,6 @@
-"""Stochastic dual coordinate ascent: local epochs on every worker, their changes of the shared vector added up."""
+"""Stochastic dual coordinate ascent: local epochs on every worker, their changes of the shared
+vector added up.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ STOPS = ("gap", "model-change")
 ROUNDING = 16 * np.finfo(float).eps
 LARGEST = 8.0  # multiple of a change or step
 DAMPING = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
-EARLY, SLOW = 4, 0.5  # rounds before the rate counts, and the rate of the gap from which a search pays
+# rounds before the rate counts, and the rate of the gap from which a search pays
+EARLY, SLOW = 4, 0.5
 IDLE = 200  # rounds without a lower gap after which no more is expected
 
 
@@ -46,21 +49,25 @@ def sdca(
     dual: Dual | None = None,
     state: dict[str, Any] | None = None,
 ) -> Generator[Point, None, Reason]:
-    """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between workers.
+    """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between
+    workers.
 
     Parameters
     ----------
     tol : float
-        Relative gap (P - D) / D at which a point is certified; with `stop="model-change"` the relative change of
-        the coefficients from one round to the next at which to stop (the rule of the Snap ML paper).
+        Relative gap (P - D) / D at which a point is certified; with `stop="model-change"` the
+        relative change of the coefficients from one round to the next at which to stop (the rule of
+        the Snap ML paper).
     partitioning : {"dynamic", "static", "wild"}
-        Deal buckets of rows to partitions anew at each epoch, or once for all; "wild": threads share one vector
-        without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong point; the report tells.
+        Deal buckets of rows to partitions anew at each epoch, or once for all; "wild": threads
+        share one vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong
+        point; the report tells.
     aggregation : {"auto", "adaptive", "safe", "search"}
-        How changes of partitions are added. "safe": sigma' is their number (CoCoA+, Ma et al. 2015). "adaptive":
-        sigma' follows |sum of changes|^2 / sum of |change|^2 as measured; a sum that overshoots is shortened so
-        that the dual cannot fall. "search": sigma' = 1 among workers, then the best combination of the sum of changes
-        and the previous step. "auto": "adaptive" until a round lowers the gap by less than half, then "search".
+        How changes of partitions are added. "safe": sigma' is their number (CoCoA+, Ma et al.
+        2015). "adaptive": sigma' follows |sum of changes|^2 / sum of |change|^2 as measured; a sum
+        that overshoots is shortened so that the dual cannot fall. "search": sigma' = 1 among
+        workers, then the best combination of the sum of changes and the previous step. "auto":
+        "adaptive" until a round lowers the gap by less than half, then "search".
     partitions, nodes, threads, bucket_size, local_epochs
         See `requests.Plan`; per worker.
     shrinking : bool
@@ -74,9 +81,9 @@ def sdca(
 
     Notes
     -----
-    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013; buckets, dynamic partitions and node replicas after
-    Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for "search" a few rounds without a
-    pass; 1 pass for each attempt to certify.
+    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013; buckets, dynamic partitions and node
+    replicas after Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for
+    "search" a few rounds without a pass; 1 pass for each attempt to certify.
     """
     plan = Plan(partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking)
     dual = dual or Dual(objective, w, plan, random_state)
@@ -125,12 +132,18 @@ def plan_of(options: Mapping[str, Any]) -> Plan:
     """The plan that these options of `sdca` ask for."""
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     fields = {names.get(name, name): value for name, value in options.items()}
-    return Plan(**{name: value for name, value in fields.items() if name in Plan.__dataclass_fields__})
+    return Plan(
+        **{name: value for name, value in fields.items() if name in Plan.__dataclass_fields__}
+    )
 
 
 def check(options: dict[str, Any]) -> None:
     """Raise ValueError for values that the options of `sdca` cannot have."""
-    for name, known in (("stop", STOPS), ("partitioning", PARTITIONINGS), ("aggregation", AGGREGATIONS)):
+    for name, known in (
+        ("stop", STOPS),
+        ("partitioning", PARTITIONINGS),
+        ("aggregation", AGGREGATIONS),
+    ):
         if name in options:
             check_choice(options[name], name, known)
     for name in ("partitions", "nodes", "threads", "bucket_size", "local_epochs"):
@@ -140,7 +153,9 @@ def check(options: dict[str, Any]) -> None:
 
 
 class _Sigma:
-    """The sigma' of CoCoA among groups of threads (`outer`) and among the partitions of a group (`inner`)."""
+    """The sigma' of CoCoA among groups of threads (`outer`) and among the partitions of a group
+    (`inner`).
+    """
 
     def __init__(self, aggregation: str, groups: int, partitions: int) -> None:
         self.fixed = aggregation == "safe"
@@ -150,7 +165,9 @@ class _Sigma:
             self.begin_search()
 
     def among(self, groups: int, partitions: int) -> None:
-        """So many groups, and partitions of a group, are at work from now on: what is safe for any of them."""
+        """So many groups, and partitions of a group, are at work from now on: what is safe for any
+        of them.
+        """
         self.most = float(groups), float(partitions)
         self.outer, self.inner = (1.0 if self.search else self.most[0]), self.most[1]
 
@@ -165,13 +182,17 @@ class _Sigma:
             self.begin_search()
 
     def begin_search(self) -> None:
-        """From now on find the best multiple of each round's change, which makes sigma' = 1 among groups safe."""
+        """From now on find the best multiple of each round's change, which makes sigma' = 1 among
+        groups safe.
+        """
         self.search, self.outer = True, 1.0
 
     def after(self, totals: Totals) -> float:
-        """The part of a round's changes to take: all, unless they overlap more than foreseen; adapts to what they did.
+        """The part of a round's changes to take: all, unless they overlap more than foreseen;
+        adapts to what they did.
 
-        By the concavity of the dual it cannot fall along the sum of changes up to outer * sum |change|^2 / |sum|^2.
+        By the concavity of the dual it cannot fall along the sum of changes up to outer * sum
+        |change|^2 / |sum|^2.
         """
         share = 1.0
         if self.outer > 1.0:
@@ -190,7 +211,9 @@ def _ratio(joint: float, apart: float) -> float:
 
 
 class _Watch:
-    """Tells from the estimated gaps when a pass for the true one is worth its cost, and when no more is gained."""
+    """Tells from the estimated gaps when a pass for the true one is worth its cost, and when no
+    more is gained.
+    """
 
     def __init__(self, tol: float) -> None:
         self.tol = tol
@@ -200,7 +223,9 @@ class _Watch:
         self.slow = False
 
     def worth_certifying(self, estimate: float, value: float) -> bool:
-        """Whether the gap after this round may be below tol; estimates lag by about half a round."""
+        """Whether the gap after this round may be below tol; estimates lag by about half a
+        round.
+        """
         rate = min(estimate / self.last, 1.0) if 0.0 < self.last < math.inf else 0.5
         self.last = estimate
         self.count += 1
@@ -223,9 +248,11 @@ class _Watch:
 
 
 def _search(dual: Dual) -> tuple[float, float]:
-    """Multiples of the last change and of the previous step that maximise the dual: damped Newton in two numbers.
+    """Multiples of the last change and of the previous step that maximise the dual: damped Newton
+    in two numbers.
 
-    Large ones are not taken: they would make much of the rounding errors of a change that is next to nothing.
+    Large ones are not taken: they would make much of the rounding errors of a change that is next
+    to nothing.
     """
     steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
     values, slopes, hessians = dual.line(steps)

@@ -1,4 +1,6 @@
-"""Which solver suits a problem, and why: costs in passes over the rows, partly measured on a sample of them."""
+"""Which solver suits a problem, and why: costs in passes over the rows, partly measured on a sample
+of them.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,23 @@ from daskglm.solvers.newton import sample_sizes
 
 LARGEST_GRAM = 2000  # features
 FEW_FEATURES = 1000  # up to which a Hessian is cheap beside reading rows anew, and on a device
-SOLVE_FLOPS = 240.0  # a factorisation costs as many passes as d^3 over so many times the stored values
+# a factorisation costs as many passes as d^3 over so many times the stored values
+SOLVE_FLOPS = 240.0
 GRAM_FEATURES = 30.0  # a Gram of wide rows costs as many passes as a row has values over this
 STEPS = 4.5  # of Newton's method without samples
 FEW_PASSES = 10.0  # by Newton, that need no comparison,
 SMALL_FLOPS = 1e8  # nor do so many operations for a step
-EPOCHS, HARDER = 8.5, 5.0  # of dual ascent to 1e-6: so many and, times the curvature of a row over the penalty's, more
-EPOCH, EPOCH_ROW = 1.5, 30.0  # passes that an epoch costs, and stored values of which a row takes the time besides
+# of dual ascent to 1e-6: so many and, times the curvature of a row over the penalty's, more
+EPOCHS, HARDER = 8.5, 5.0
+# passes that an epoch costs, and stored values of which a row takes the time besides
+EPOCH, EPOCH_ROW = 1.5, 30.0
 EPOCH_ROUNDS, SAMPLED_ROUNDS = 2.0, 15.0  # of an epoch, and of Newton's method with samples
-DENSE_SECONDS, SPARSE_SECONDS, NO_TIME = 0.25e-9, 2e-9, 1e-5  # of a gradient, a stored value and thread
+# of a gradient, a stored value and thread
+DENSE_SECONDS, SPARSE_SECONDS, NO_TIME = 0.25e-9, 2e-9, 1e-5
 EASY_DUAL = 3.0  # curvature to which that holds
 TRON_PASSES = 80.0
-POLISHED_PASSES = 140.0  # of L-BFGS at most, which TRON takes over from: a trial could not speak against it;
+# of L-BFGS at most, which TRON takes over from: a trial could not speak against it;
+POLISHED_PASSES = 140.0
 DISTANT_PASSES = 50.0  # where trials take rounds, they are not worth it from so many on
 TRIAL_SHARE = 1 / 32  # of the rows, but
 LEAST_TRIAL, MOST_TRIAL = 2e5, 1e6  # at least and at most as many as hold so many values
@@ -41,18 +48,23 @@ LEVEL = 3e-5  # relative decrease of the value per iteration at which a trial en
 
 
 def choose(
-    objective: Objective, quiet: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    objective: Objective,
+    quiet: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> tuple[str, str]:
     """Name of the solver that is expected to take fewest passes, and the reason in words.
 
-    Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS is what is left, or
-    tried on a sample of the rows beside them (in the context `quiet`), and TRON for so many features that vectors cost
-    more than rows do. Cost: nothing, or less than 1 pass in up to some 30 rounds.
+    Newton's passes follow from the shape, those of dual ascent from the curvature of rows; L-BFGS
+    is what is left, or tried on a sample of the rows beside them (in the context `quiet`), and TRON
+    for so many features that vectors cost more than rows do. Cost: nothing, or less than 1 pass in
+    up to some 30 rounds.
     """
     if not math.isfinite(objective.loss.smoothness):
         return "sdca", f"{objective.loss.name}: the primal is not smooth, its dual is"
     if not objective.engine.samples and objective.n_features <= FEW_FEATURES:
-        return "newton", f"{_shape(objective)}: fewest passes over rows that are read anew, or on a device"
+        return (
+            "newton",
+            f"{_shape(objective)}: fewest passes over rows that are read anew, or on a device",
+        )
     newton = newton_passes(objective)
     if _is_small(objective):
         return "newton", _by_newton(objective, newton)
@@ -77,7 +89,9 @@ def choose(
         costs["lbfgs"] = min(tried, POLISHED_PASSES) * one
     name = min(costs, key=costs.__getitem__)
     by_trial = f" (lbfgs by a trial of {objective.passes - spent:.1f})" if "lbfgs" in costs else ""
-    known = ", ".join(f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost))
+    known = ", ".join(
+        f"{each} {cost:.0f}" for each, cost in sorted(costs.items()) if math.isfinite(cost)
+    )
     return name, f"{shape}; expected passes: {known}{by_trial}"
 
 
@@ -86,7 +100,9 @@ def _by_newton(objective: Objective, passes: float) -> str:
 
 
 def round_trip(objective: Objective) -> float:
-    """Passes that a round to workers costs besides its work, by the second of two that have none; else zero."""
+    """Passes that a round to workers costs besides its work, by the second of two that have none;
+    else zero.
+    """
     engine, facts = objective.engine, objective.engine.facts
     if engine.shares_memory or not engine.samples:
         return 0.0
@@ -94,12 +110,18 @@ def round_trip(objective: Objective) -> float:
         began = time.perf_counter()
         shape = objective.ask(DualShape(Plan()))
     seconds = time.perf_counter() - began
-    work = facts.nonzeros * (SPARSE_SECONDS if facts.sparse else DENSE_SECONDS) / max(int(shape["partitions"]), 1)
+    work = (
+        facts.nonzeros
+        * (SPARSE_SECONDS if facts.sparse else DENSE_SECONDS)
+        / max(int(shape["partitions"]), 1)
+    )
     return seconds / max(work, NO_TIME)
 
 
 def _is_small(objective: Objective) -> bool:
-    """Whether a Hessian and its factorisation take no time to speak of: then Newton's digits come for nothing."""
+    """Whether a Hessian and its factorisation take no time to speak of: then Newton's digits come
+    for nothing.
+    """
     facts, d = objective.engine.facts, objective.n_features
     return facts.per_row * facts.nonzeros + d**3 / 3 <= SMALL_FLOPS
 
@@ -133,8 +155,9 @@ def _trial_share(objective: Objective) -> float:
 def trial(objective: Objective, fraction: float, other: float = 0.0) -> float:
     """Iterations that L-BFGS takes on a sample of the rows; infinite where they get no slower.
 
-    After `TRIAL_ITERATIONS`, or once clearly fewer are foretold than what another solver takes, the rest follows from
-    the rate at which the value has fallen. Of ill-conditioned problems that foretells too few.
+    After `TRIAL_ITERATIONS`, or once clearly fewer are foretold than what another solver takes, the
+    rest follows from the rate at which the value has fallen. Of ill-conditioned problems that
+    foretells too few.
     """
     points = lbfgs(objective.sample(fraction, TRIAL_SEED), objective.xp.zeros(objective.size))
     values: list[float] = []
@@ -161,7 +184,9 @@ def _foretold(values: list[float]) -> float:
 
 
 def hardness(objective: Objective) -> float:
-    """Curvature that a mean row's loss gives along the row, over that of the penalty, times the workers."""
+    """Curvature that a mean row's loss gives along the row, over that of the penalty, times the
+    workers.
+    """
     if not objective.penalty:
         return math.inf
     facts, engine = objective.engine.facts, objective.engine

@@ -15,19 +15,28 @@ from daskglm.solvers.linear import BallStep, Diagonal, Full, Metric, ball_step, 
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
-MIXTURES = (0.5, 0.01)  # shares of the Hessian's diagonal in the preconditioner, the rest being the identity
-TRIAL_SHARE, TRIAL_VALUES = 1 / 16, 1_000_000  # of the rows that choose the mixture, where there are so many values
+# shares of the Hessian's diagonal in the preconditioner, the rest being the identity
+MIXTURES = (0.5, 0.01)
+# of the rows that choose the mixture, where there are so many values
+TRIAL_SHARE, TRIAL_VALUES = 1 / 16, 1_000_000
 TRIAL_SEED, GRAM_SEED = 10, 11
-GRAM_ROWS, LAST_SHARE = 10, 0.25  # rows a feature of a sample whose Hessian preconditions, at most so many of all
+# rows a feature of a sample whose Hessian preconditions, at most so many of all
+GRAM_ROWS, LAST_SHARE = 10, 0.25
 LARGEST_GRAM = 2000
-GRAM_FEATURES = 30.0  # such a Gram costs as many passes over the sample as a row has values over this,
-MATRIX_FEATURES = 1000.0  # and with so many features twice as much: matrices to add up and factorise, rows to copy
-REVIEW = 20.0  # products after which the preconditioner is chosen anew, and twice as many each time it stays
+# such a Gram costs as many passes over the sample as a row has values over this,
+GRAM_FEATURES = 30.0
+# and with so many features twice as much: matrices to add up and factorise, rows to copy
+MATRIX_FEATURES = 1000.0
+# products after which the preconditioner is chosen anew, and twice as many each time it stays
+REVIEW = 20.0
 STEPS, LEFT = 5, 3  # systems that are foreseen at the start and later,
 FEWEST = 3  # and products that a good preconditioner leaves of each
-AT_ONCE = 1.0  # passes up to which such a Hessian is taken where there is no trial: each of its products would wait
+# passes up to which such a Hessian is taken where there is no trial: each of its products would
+# wait
+AT_ONCE = 1.0
 DEARER = 0.75  # of a product saved is the rest of one that such a preconditioner makes dearer
-TINY = 16 * np.finfo(float).eps  # relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
+# relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
+TINY = 16 * np.finfo(float).eps
 
 
 def tron(
@@ -35,18 +44,21 @@ def tron(
 ) -> Generator[Point, None, Reason]:
     """Trust-region Newton with preconditioned conjugate gradients.
 
-    The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of LIBLINEAR 2.30 (the
-    algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES` and, where features are few enough, the
-    Hessian of a sample of the rows are tried on another sample, and the one that costs least there is used
-    (LIBLINEAR's is the second mixture); anew at a later point, where products have been many. `radius` and `state` are
-    those of a solve to go on from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass
-    for a trial, and a sample's Hessian.
+    The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of
+    LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES`
+    and, where features are few enough, the Hessian of a sample of the rows are tried on another
+    sample, and the one that costs least there is used (LIBLINEAR's is the second mixture); anew at
+    a later point, where products have been many. `radius` and `state` are those of a solve to go on
+    from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for a
+    trial, and a sample's Hessian.
     """
     choice = Choice(objective, w) if radius is None else Choice(objective, None, **state)
     point = objective.at(w, diagonal=True, curved=True)
     M = choice.metric(point)
     first = radius is None
-    radius = math.sqrt(float(point.gradient @ M.times(point.gradient))) if radius is None else radius
+    radius = (
+        math.sqrt(float(point.gradient @ M.times(point.gradient))) if radius is None else radius
+    )
     yield _resumable(point, radius, choice)
     while True:
         before = objective.passes
@@ -63,7 +75,10 @@ def tron(
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
             if choice.reviewed(point):  # another norm
-                radius *= math.sqrt(float(ball.step @ choice.metric(point).times(ball.step))) / ball.length
+                radius *= (
+                    math.sqrt(float(ball.step @ choice.metric(point).times(ball.step)))
+                    / ball.length
+                )
             M = choice.metric(point)
             yield _resumable(point, radius, choice)
         elif predicted <= 0 or radius == 0.0:
@@ -75,12 +90,13 @@ def _resumable(point: Point, radius: float, choice: Choice) -> Point:
     return replace(point, resume=lambda: {"radius": radius, **state})
 
 
-# ---------------------------------------------------------------------------- the preconditioner
+# ---- the preconditioner
 class Choice:
-    """The preconditioner of a solve: a mixture or, where `share` is not zero, the Hessian at `center` of such a sample.
+    """The preconditioner of a solve: a mixture or, where `share` is not zero, the Hessian at
+    `center` of such a sample.
 
-    `w` is where the first choice is made; None: the rest are those of a solve to go on from. `spent` counts products
-    since the last choice, and at `due` of them there is another.
+    `w` is where the first choice is made; None: the rest are those of a solve to go on from.
+    `spent` counts products since the last choice, and at `due` of them there is another.
     """
 
     def __init__(
@@ -173,7 +189,7 @@ def _products(point: Point, M: Metric) -> int:
     return count
 
 
-# ---------------------------------------------------------------------------- the trust region
+# ---- the trust region
 def _next_radius(radius: float, ball: BallStep, actual: float, predicted: float) -> float:
     """Radius for the next step, from how well the quadratic model foresaw this one."""
     length = ball.length

@@ -14,4 +14,9 @@ def memory_of_machine() -> int:
 
 def memory_left() -> int:
     """Bytes that this process may still take."""
-    return int(min(psutil.virtual_memory().available, memory_of_machine() - psutil.Process().memory_info().rss))
+    return int(
+        min(
+            psutil.virtual_memory().available,
+            memory_of_machine() - psutil.Process().memory_info().rss,
+        )
+    )

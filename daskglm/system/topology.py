@@ -1,7 +1,9 @@
-"""What a solver with many threads has to know of the machine, read from sysfs for `dealing`: nodes, cores, caches.
+"""What a solver with many threads has to know of the machine, read from sysfs for `dealing`: nodes,
+cores, caches.
 
-Nothing here raises for what it cannot find: where sysfs is absent (macOS), unreadable or odd, there is one node, every
-processor is a core of its own, cache lines have 64 bytes and the last-level cache 8 MiB.
+Nothing here raises for what it cannot find: where sysfs is absent (macOS), unreadable or odd, there
+is one node, every processor is a core of its own, cache lines have 64 bytes and the last-level
+cache 8 MiB.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 LINE_BYTES, LAST_LEVEL_BYTES = 64, 8 << 20
-LINES = [16, 32, 64, 128, 256, 512, 1024]  # bytes of a line that are believed; s390 and A64FX have 256
-MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "ppc64le": 301}  # numbers of the system call, for 64-bit processes
+# bytes of a line that are believed; s390 and A64FX have 256
+LINES = [16, 32, 64, 128, 256, 512, 1024]
+# numbers of the system call, for 64-bit processes
+MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "ppc64le": 301}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node: its number and, for each physical core, the processors (SMT siblings) of it that may be used."""
+    """A NUMA node: its number and, for each physical core, the processors (SMT siblings) of it that
+    may be used.
+    """
 
     number: int
     cores: tuple[tuple[int, ...], ...]
@@ -44,27 +50,33 @@ class Topology:
 
 
 def read_topology(root: Path | str = "/sys", allowed: Collection[int] | None = None) -> Topology:
-    """Read the machine from sysfs: the nodes in order of their numbers, and the caches of the first processor.
+    """Read the machine from sysfs: the nodes in order of their numbers, and the caches of the first
+    processor.
 
     Parameters
     ----------
     root : path
         Where sysfs is mounted.
     allowed : collection of int, optional
-        Processors that count; default: those this process may run on (its affinity), or all `os.cpu_count()` where
-        the system has no affinities. Nodes left without any are dropped; none allowed, no nodes.
+        Processors that count; default: those this process may run on (its affinity), or all
+        `os.cpu_count()` where the system has no affinities. Nodes left without any are dropped;
+        none allowed, no nodes.
 
     Notes
     -----
-    Processors that are offline are dropped; if all seem to be (sandboxes show a sysfs not theirs), all count. A map of
-    nodes that lacks one of the rest, or has one twice, is not believed in part: they make one node then.
+    Processors that are offline are dropped; if all seem to be (sandboxes show a sysfs not theirs),
+    all count. A map of nodes that lacks one of the rest, or has one twice, is not believed in part:
+    they make one node then.
     """
     system = Path(root) / "devices" / "system"
     usable = _affinity() if allowed is None else set(allowed)
     online = usable & set(_cpus(system / "cpu" / "online"))
     usable = online or usable
     folders = _numbered(system / "node", "node")
-    found = {number: [cpu for cpu in _cpus(folders[number] / "cpulist") if cpu in usable] for number in sorted(folders)}
+    found = {
+        number: [cpu for cpu in _cpus(folders[number] / "cpulist") if cpu in usable]
+        for number in sorted(folders)
+    }
     placed = sorted(chain.from_iterable(found.values()))
     if not placed or placed != sorted(online or set(placed)):
         found = {0: sorted(usable)}
@@ -92,16 +104,25 @@ def _cores(system: Path, cpus: list[int]) -> tuple[tuple[int, ...], ...]:
 def _caches(system: Path, cpu: int) -> tuple[int, int]:
     """Bytes of a line and of the last level, as one processor has them."""
     folders = _numbered(system / "cpu" / f"cpu{cpu}" / "cache", "index").values()
-    data = [folder for folder in folders if _text(folder / "type") in ("Data", "Unified") and _number(folder / "level")]
+    data = [
+        folder
+        for folder in folders
+        if _text(folder / "type") in ("Data", "Unified") and _number(folder / "level")
+    ]
     data.sort(key=lambda folder: _number(folder / "level"), reverse=True)
     # some levels lack a line size, as firmware has it: the highest that states one
-    line = next((line for folder in data if (line := _number(folder / "coherency_line_size")) in LINES), LINE_BYTES)
+    line = next(
+        (line for folder in data if (line := _number(folder / "coherency_line_size")) in LINES),
+        LINE_BYTES,
+    )
     # where the last level hides its size, that of the level below it says nothing
     return line, (_number(data[0] / "size") if data else 0) or LAST_LEVEL_BYTES
 
 
 def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
-    """The entries of a folder that are named by a prefix and a number, by number; none where it cannot be read."""
+    """The entries of a folder that are named by a prefix and a number, by number; none where it
+    cannot be read.
+    """
     try:
         names = os.listdir(folder)
     except (OSError, ValueError):
@@ -124,7 +145,9 @@ def _number(path: Path) -> int:
 
 
 def _cpus(path: Path) -> list[int]:
-    """The numbers in a list as the kernel writes it, such as 0-19,40-59; none where it is not one."""
+    """The numbers in a list as the kernel writes it, such as 0-19,40-59; none where it is not
+    one.
+    """
     cpus: list[int] = []
     for part in filter(None, _text(path).split(",")):
         found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
@@ -134,18 +157,23 @@ def _cpus(path: Path) -> list[int]:
     return cpus
 
 
-# ---------------------------------------------------------------------------- who works where
-def choose_nodes(topology: Topology, threads: int, home: int | None = None) -> list[tuple[Node, int]]:
-    """Nodes for a number of threads, and how many threads each gets: the rule of the Snap ML paper (section 3).
+# ---- who works where
+def choose_nodes(
+    topology: Topology, threads: int, home: int | None = None
+) -> list[tuple[Node, int]]:
+    """Nodes for a number of threads, and how many threads each gets: the rule of the Snap ML paper
+    (section 3).
 
-    The smallest number of nodes whose physical cores hold the threads, `home` among them, and the threads spread
-    evenly, none beyond a node's cores while another has room. More threads than cores in all: every node, evenly, none
-    beyond a node's processors (SMT siblings) while another has room; beyond all of those, in proportion to them.
+    The smallest number of nodes whose physical cores hold the threads, `home` among them, and the
+    threads spread evenly, none beyond a node's cores while another has room. More threads than
+    cores in all: every node, evenly, none beyond a node's processors (SMT siblings) while another
+    has room; beyond all of those, in proportion to them.
 
     Parameters
     ----------
     home : int, optional
-        Number of the node where the data lie. One that has no processors (memory of a GPU) is passed over.
+        Number of the node where the data lie. One that has no processors (memory of a GPU) is
+        passed over.
 
     Returns
     -------
@@ -161,7 +189,9 @@ def choose_nodes(topology: Topology, threads: int, home: int | None = None) -> l
         raise ValueError(f"threads={threads} must be at least 1")
     if not topology.nodes:
         raise ValueError("the topology has no nodes: no processor was allowed when it was read")
-    ordered = sorted(topology.nodes, key=lambda node: (node.number != home, -len(node.cores), node.number))
+    ordered = sorted(
+        topology.nodes, key=lambda node: (node.number != home, -len(node.cores), node.number)
+    )
     chosen: list[Node] = []
     while len(chosen) < len(ordered) and sum(len(node.cores) for node in chosen) < threads:
         chosen.append(ordered[len(chosen)])
@@ -178,13 +208,17 @@ def choose_nodes(topology: Topology, threads: int, home: int | None = None) -> l
 
 
 def cpus_for(node: Node, threads: int) -> list[int]:
-    """The processor of each thread on a node: one of every core first, then their siblings, then round again."""
+    """The processor of each thread on a node: one of every core first, then their siblings, then
+    round again.
+    """
     turns = [cpu for turn in zip_longest(*node.cores) for cpu in turn if cpu is not None]
     return [turns[k % len(turns)] for k in range(threads)]
 
 
 def node_of_memory(address: int) -> int | None:
-    """The NUMA node of the page at an address, by move_pages; None where unknown, or the page was never touched."""
+    """The NUMA node of the page at an address, by move_pages; None where unknown, or the page was
+    never touched.
+    """
     number = MOVE_PAGES.get(platform.machine())
     if number is None or platform.system() != "Linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
@@ -192,7 +226,15 @@ def node_of_memory(address: int) -> int | None:
     status = ctypes.c_int(-1)
     try:  # of this process (0), one page, to no node: only ask
         call = ctypes.CDLL(None, use_errno=True).syscall
-        failed = call(ctypes.c_long(number), 0, ctypes.c_ulong(1), ctypes.byref(page), None, ctypes.byref(status), 0)
+        failed = call(
+            ctypes.c_long(number),
+            0,
+            ctypes.c_ulong(1),
+            ctypes.byref(page),
+            None,
+            ctypes.byref(status),
+            0,
+        )
     except (OSError, AttributeError):
         return None
     return status.value if failed == 0 and status.value >= 0 else None

@@ -1,1 +1,3 @@
-"""What a worker does with its blocks: answer a request, keep what several requests share, dual coordinate ascent."""
+"""What a worker does with its blocks: answer a request, keep what several requests share, dual
+coordinate ascent.
+"""

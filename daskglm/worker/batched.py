@@ -1,7 +1,8 @@
-"""Many problems at once beside the rows: requests for the columns of one W become calls of `kernels.many`.
+"""Many problems at once beside the rows: requests for the columns of one W become calls of
+`kernels.many`.
 
-What a block remembers for them is the order of its rows, tile by tile and by group of folds within each tile; it is
-rebuilt from the request. Only rows in host memory are served.
+What a block remembers for them is the order of its rows, tile by tile and by group of folds within
+each tile; it is rebuilt from the request. Only rows in host memory are served.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 @dataclass
 class JointMemo:
-    """Rows of a block in the order of their groups within tiles of so many `rows`; `labels` are indices of classes."""
+    """Rows of a block in the order of their groups within tiles of so many `rows`; `labels` are
+    indices of classes.
+    """
 
     folds: Folds | None
     order: np.ndarray
@@ -68,13 +71,17 @@ def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> Joi
         count = 1 if problem.folds is None else len(problem.folds.roles)
         group = np.zeros(n, np.int64) if problem.folds is None else groups(block, problem.folds)
         order, bounds = _by_group(group, count, rows, run)
-        labels = np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
+        labels = (
+            np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
+        )
         known = memo.joint = JointMemo(problem.folds, order, bounds, labels, rows)
     return known
 
 
 def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """Order of the rows by group within tiles, and the bounds of groups in each tile; see `many.deal`."""
+    """Order of the rows by group within tiles, and the bounds of groups in each tile; see
+    `many.deal`.
+    """
     n = len(group)
     tiles = -(-n // rows)
     order = np.empty((tiles, many.slots(rows, count, run)), np.int32 if n < 2**31 else np.int64)
@@ -86,13 +93,21 @@ def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.nd
 def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
     if block.labels is None:
         return np.empty((0, 0))
-    return np.array([[1.0 if label == positive else -1.0 for label in block.labels] for positive in classes])
+    return np.array(
+        [[1.0 if label == positive else -1.0 for label in block.labels] for positive in classes]
+    )
 
 
-def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memos: Sequence[Any]) -> np.ndarray:
-    total = np.zeros((1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1)))
+def _weigh(
+    problem: Problem, request: WeighGroups, blocks: Sequence[Block], memos: Sequence[Any]
+) -> np.ndarray:
+    total = np.zeros(
+        (1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1))
+    )
     for block, memo in zip(blocks, memos, strict=True):
-        group = np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
+        group = (
+            np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
+        )
         weight = np.ones(len(block.y)) if len(memo.weight) == 0 else to_host(memo.weight)
         names = block.labels or (None,)
         codes = block.y if block.labels is not None else np.zeros(len(block.y), int)
@@ -103,15 +118,22 @@ def _weigh(problem: Problem, request: WeighGroups, blocks: Sequence[Block], memo
     return total
 
 
-# ---------------------------------------------------------------------------- one sweep
+# ---- one sweep
 def _evaluate(
-    problem: Problem, request: EvaluateMany, blocks: Sequence[Block], memos: Sequence[Any], facts: Facts, each: Each
+    problem: Problem,
+    request: EvaluateMany,
+    blocks: Sequence[Block],
+    memos: Sequence[Any],
+    facts: Facts,
+    each: Each,
 ) -> Totals:
     d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
     wide = facts.sparse and width > DENSE_WIDTH
     rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
     run = 1 if wide else many.RUN
-    known = [_memo(memo, block, problem, rows, run) for memo, block in zip(memos, blocks, strict=True)]
+    known = [
+        _memo(memo, block, problem, rows, run) for memo, block in zip(memos, blocks, strict=True)
+    ]
     sweep = (_Wide if wide else _Narrow)(request, d, problem)
     every, first = request.part
 
@@ -172,16 +194,51 @@ class _Narrow:
         labels, y, weight, raw, signs = _rows(memo, joint, block, self.request)
         if self.request.score:
             many.score(
-                self.code, memo.rows, self.d, labels, y, raw, signs, joint.order, joint.bounds, joint.rows,
-                self.W, self.request.of, self.roles, tiles, to["values"], to["counts"],
-            )  # fmt: skip
+                self.code,
+                memo.rows,
+                self.d,
+                labels,
+                y,
+                raw,
+                signs,
+                joint.order,
+                joint.bounds,
+                joint.rows,
+                self.W,
+                self.request.of,
+                self.roles,
+                tiles,
+                to["values"],
+                to["counts"],
+            )
             return
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         many.evaluate(
-            self.code, memo.rows, self.d, labels, y, weight, raw, signs, joint.order, joint.bounds,
-            joint.rows, self.W, self.request.of, self.roles, self.anchor, self.request.by_group, self.of_gram, like,
-            tiles, to["gradients"], to["values"], to["counts"], to["moments"], to["grams"],
-        )  # fmt: skip
+            self.code,
+            memo.rows,
+            self.d,
+            labels,
+            y,
+            weight,
+            raw,
+            signs,
+            joint.order,
+            joint.bounds,
+            joint.rows,
+            self.W,
+            self.request.of,
+            self.roles,
+            self.anchor,
+            self.request.by_group,
+            self.of_gram,
+            like,
+            tiles,
+            to["gradients"],
+            to["values"],
+            to["counts"],
+            to["moments"],
+            to["grams"],
+        )
 
 
 class _Wide:
@@ -189,7 +246,9 @@ class _Wide:
 
     def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
         if request.gram or request.by_group or request.anchors is not None:
-            raise NotImplementedError("wide sparse rows give values and gradients of many problems, no more")
+            raise NotImplementedError(
+                "wide sparse rows give values and gradients of many problems, no more"
+            )
         self.request, self.d, self.code = request, d, problem.code
         self.W = np.zeros((d + 1, len(request.W)))
         self.W[: request.W.shape[1]] = request.W.T
@@ -198,18 +257,38 @@ class _Wide:
     def zeros(self) -> Totals:
         """Sums of no rows."""
         P, groups = self.roles.shape
-        return {"gradients": np.zeros_like(self.W), "values": np.zeros((groups, P)), "counts": np.zeros((P, 4))}
+        return {
+            "gradients": np.zeros_like(self.W),
+            "values": np.zeros((groups, P)),
+            "counts": np.zeros((P, 4)),
+        }
 
     def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
         many_csr.evaluate(
-            self.code, memo.rows, self.d, *_rows(memo, joint, block, self.request), joint.order, joint.bounds,
-            joint.rows, self.W, self.request.of, self.roles, tiles, to["gradients"], to["values"], to["counts"],
-        )  # fmt: skip
+            self.code,
+            memo.rows,
+            self.d,
+            *_rows(memo, joint, block, self.request),
+            joint.order,
+            joint.bounds,
+            joint.rows,
+            self.W,
+            self.request.of,
+            self.roles,
+            tiles,
+            to["gradients"],
+            to["values"],
+            to["counts"],
+        )
 
 
-def _rows(memo: Any, joint: JointMemo, block: Block, request: EvaluateMany) -> tuple[np.ndarray, ...]:
-    """What the kernels want to know of a block's rows: labels, y, weights in training, weights held out, signs."""
+def _rows(
+    memo: Any, joint: JointMemo, block: Block, request: EvaluateMany
+) -> tuple[np.ndarray, ...]:
+    """What the kernels want to know of a block's rows: labels, y, weights in training, weights held
+    out, signs.
+    """
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
     return joint.labels, y, memo.weight, raw, _signs(block, request.classes)

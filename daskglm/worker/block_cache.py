@@ -1,7 +1,8 @@
-"""What one block remembers between requests, and how labels become the targets and row weights of a problem.
+"""What one block remembers between requests, and how labels become the targets and row weights of a
+problem.
 
-Whatever is remembered may be forgotten at any time: requests carry what rebuilds it, at the price of one more pass
-over those rows.
+Whatever is remembered may be forgotten at any time: requests carry what rebuilds it, at the price
+of one more pass over those rows.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from daskglm.worker.dual_state import DualMemo
 from daskglm.worker.fold_assignment import trained_on
 
 NOTHING = np.empty(0)  # a weight that is one
-SAME_TARGETS = ("positive", "class_weight", "folds", "fold")  # fields of problems that targets and weights follow from
+# fields of problems that targets and weights follow from
+SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
 
 class Memo:
-    """What one block remembers for one problem: targets, row weights, margins by token, curvature of one token."""
+    """What one block remembers for one problem: targets, row weights, margins by token, curvature
+    of one token.
+    """
 
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem
@@ -37,7 +41,8 @@ class Memo:
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
         self.joint: JointMemo | None = None
-        self.exact = block.labels is None  # targets of a regression may differ by less than float32 rows tell apart
+        # targets of a regression may differ by less than float32 rows tell apart
+        self.exact = block.labels is None
         y, weight = targets(block, problem)
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight
@@ -60,7 +65,9 @@ class Memo:
         return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
 
     def serves(self, problem: Problem) -> bool:
-        """Take up a problem with the same labels and weights, moving targets to its centre; False for another."""
+        """Take up a problem with the same labels and weights, moving targets to its centre; False
+        for another.
+        """
         if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
         if problem != self.problem:
@@ -71,7 +78,9 @@ class Memo:
         return True
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
-        """Make room for the margins of a token, at the cost of the oldest not `needed` where the memo is full."""
+        """Make room for the margins of a token, at the cost of the oldest not `needed` where the
+        memo is full.
+        """
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
             full = len(self.margins) >= self.kept and spare is not None
@@ -80,7 +89,9 @@ class Memo:
 
 
 def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem, beside its rows."""
+    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem,
+    beside its rows.
+    """
     y, weight = _targets(block, problem)
     if problem.folds is not None and problem.fold is not None:
         trained = home_of(block.X).xp.asarray(trained_on(block, problem.folds, problem.fold))

@@ -1,6 +1,8 @@
-"""Where a worker's rows go before anyone asks: tiny blocks are joined, and those for a GPU are moved there.
+"""Where a worker's rows go before anyone asks: tiny blocks are joined, and those for a GPU are
+moved there.
 
-What fits in the memory allowed on the device stays there; the rest stays in host memory and is streamed.
+What fits in the memory allowed on the device stays there; the rest stays in host memory and is
+streamed.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.data.blocks import Block, kind, merge
 from daskglm.kernels import for_rows
 
-TINY_VALUES = 4096  # stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
-TINY_ON_DEVICE = 1 << 23  # the same for rows that go to a device, where a launch costs as much as reading megabytes
+# stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
+TINY_VALUES = 4096
+# the same for rows that go to a device, where a launch costs as much as reading megabytes
+TINY_ON_DEVICE = 1 << 23
 TINY_RUN = 64
-BUFFER_SHARE = 8  # part of the memory allowed that each of the two streaming buffers may take, at most
+# part of the memory allowed that each of the two streaming buffers may take, at most
+BUFFER_SHARE = 8
 LARGEST_BUFFER = 256 << 20
 VECTORS = 24  # bytes a row that a solve keeps beside X: targets, weights, curvatures and margins
 EXACT_VECTORS = 36  # the same where all of them are float64
@@ -27,7 +32,8 @@ EXACT_VECTORS = 36  # the same where all of them are float64
 
 @dataclass(frozen=True)
 class Where:
-    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes allowed there.
+    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes
+    allowed there.
 
     `collective` "nccl": GPUs of several workers add up products among themselves.
     """
@@ -38,17 +44,23 @@ class Where:
 
     def is_cuda(self, blocks: Sequence[Block]) -> bool:
         """Whether these blocks are to be on a GPU."""
-        return self.device == "cuda" or (self.device is None and any(on_device(block.X) for block in blocks))
+        return self.device == "cuda" or (
+            self.device is None and any(on_device(block.X) for block in blocks)
+        )
 
 
 WHERE_THEY_ARE = Where()
 
 
 def place(
-    named: list[tuple[Any, Block]], where: Where, placed: dict[Any, Block], *, rows_only: bool = False
+    named: list[tuple[Any, Block]],
+    where: Where,
+    placed: dict[Any, Block],
+    *,
+    rows_only: bool = False,
 ) -> tuple[list[Any], list[Block]]:
-    """Join tiny neighbours and move rows, with their y and weights unless `rows_only`; names of joined blocks become
-    tuples.
+    """Join tiny neighbours and move rows, with their y and weights unless `rows_only`; names of
+    joined blocks become tuples.
 
     `placed` knows blocks that have been moved already, by name, and takes up those that are now.
     """
@@ -65,16 +77,23 @@ def place(
 
 
 def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any], list[Block]]:
-    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names become tuples."""
+    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names
+    become tuples.
+    """
     joined = []
     for group, run in itertools.groupby(
-        named, lambda pair: pair[1].facts.nonzeros <= tiny and not on_device(pair[1].X) and kind(pair[1])
+        named,
+        lambda pair: pair[1].facts.nonzeros <= tiny and not on_device(pair[1].X) and kind(pair[1]),
     ):
         members = list(run)
         size = TINY_RUN if group else 1
         for part in (members[i : i + size] for i in range(0, len(members), size)):
             single = len(part) == 1
-            joined.append(part[0] if single else (tuple(n for n, _ in part), merge([block for _, block in part])))
+            joined.append(
+                part[0]
+                if single
+                else (tuple(n for n, _ in part), merge([block for _, block in part]))
+            )
     return [name for name, _ in joined], [block for _, block in joined]
 
 
@@ -84,7 +103,9 @@ def _vectors(block: Block) -> int:
 
 
 def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any]:
-    """Y and weight of a block on the device, weights in the dtype that vectors beside its rows have."""
+    """Y and weight of a block on the device, weights in the dtype that vectors beside its rows
+    have.
+    """
     exact = np.dtype(np.float64) if block.labels is None else dtype
     return upload.copy(block.y), None if block.weight is None else upload.copy(block.weight, exact)
 
@@ -101,18 +122,23 @@ def _budget(home: Any, limit: int | None, to_move: int, there: int) -> int:
     budget = home.available(limit)
     if budget is None and to_move:
         raise ValueError(
-            f"device_memory_limit=None, and RMM's resource on this device does not tell how much of it is free for "
-            f"{to_move:,} bytes of rows: give device_memory_limit, or let RMM count (rmm_track_allocations=True of "
+            "device_memory_limit=None, and RMM's resource on this device does not tell how much "
+            "of it is free for "
+            f"{to_move:,} bytes of rows: give device_memory_limit, or let RMM count "
+            "(rmm_track_allocations=True of "
             "dask-cuda, or a StatisticsResourceAdaptor around the pool)"
         )
     return (budget or 0) - (there if limit is not None else 0)
 
 
-def _to_device(blocks: list[Block], limit: int | None, there: int, *, rows_only: bool) -> list[Block]:
-    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed beyond.
+def _to_device(
+    blocks: list[Block], limit: int | None, there: int, *, rows_only: bool
+) -> list[Block]:
+    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed
+    beyond.
 
-    Their y and weights follow unless `rows_only`, so that targets are made there: codes of classes are a byte a row.
-    `there` is what this fit has there already; with a limit that counts too.
+    Their y and weights follow unless `rows_only`, so that targets are made there: codes of classes
+    are a byte a row. `there` is what this fit has there already; with a limit that counts too.
     """
     home = gpu()
     vectors = sum(map(_vectors, blocks))
@@ -122,8 +148,10 @@ def _to_device(blocks: list[Block], limit: int | None, there: int, *, rows_only:
     room = budget - vectors
     if to_move and room <= 0:
         raise MemoryError(
-            f"rows of {to_move:,} bytes cannot even be streamed through {budget:,} bytes of device memory, of which "
-            f"vectors with a number for each row take {vectors:,}: raise device_memory_limit, or use more workers"
+            f"rows of {to_move:,} bytes cannot even be streamed through {budget:,} bytes of "
+            "device memory, of which "
+            f"vectors with a number for each row take {vectors:,}: raise device_memory_limit, or "
+            "use more workers"
         )
     if to_move <= room:
         buffer = 0

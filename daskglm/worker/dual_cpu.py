@@ -1,7 +1,9 @@
-"""What dual requests ask of rows in host memory: local epochs on groups of threads, and sums over pieces of blocks.
+"""What dual requests ask of rows in host memory: local epochs on groups of threads, and sums over
+pieces of blocks.
 
-Rows are split over groups of threads (one per NUMA node) for good; within a group buckets of rows are dealt to
-partitions anew at each epoch. A partition has a replica of the shared vector, so threads share nothing but X.
+Rows are split over groups of threads (one per NUMA node) for good; within a group buckets of rows
+are dealt to partitions anew at each epoch. A partition has a replica of the shared vector, so
+threads share nothing but X.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class OnThreads:
         Of each block.
     n_features, threads : int
     each : callable
-        Runs a function of (block, first, stop) pieces on the shard's threads and adds what it returns.
+        Runs a function of (block, first, stop) pieces on the shard's threads and adds what it
+        returns.
     """
 
     def __init__(
@@ -74,12 +77,13 @@ class OnThreads:
             self.groups[key] = groups_of(plan, self.facts, plan.threads or self.threads, address)
         return self.groups[key]
 
-    # ------------------------------------------------------------------ blocks
+    # ---- blocks
     def prepare(self, memos: Sequence[Any]) -> None:
         """Give memos that have none the squared norms of their rows and room for the margins met.
 
-        Neither has to be exact, and the dtype of the rows holds both (see `blocks.LARGEST_FLOAT32`): the gaps that
-        margins give do not change to first order with them. Of a pattern, norms are the numbers of its places.
+        Neither has to be exact, and the dtype of the rows holds both (see
+        `blocks.LARGEST_FLOAT32`): the gaps that margins give do not change to first order with
+        them. Of a pattern, norms are the numbers of its places.
         """
         fresh = {i for i, m in enumerate(memos) if len(m.dual.seen) != len(m.y)}
         for i in fresh:
@@ -97,7 +101,9 @@ class OnThreads:
         self.each(work)
 
     def slopes(self, code: int, memo: Any, w: np.ndarray) -> np.ndarray:
-        """Minus the slopes of a block's losses at w: the dual variables as the primal point has them."""
+        """Minus the slopes of a block's losses at w: the dual variables as the primal point has
+        them.
+        """
         n, d = len(memo.y), self.n_features
         z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
         memo.kernels.margins(memo.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
@@ -108,9 +114,15 @@ class OnThreads:
         """Bring a block's dual variables into the domain of the conjugate."""
         kernels.clip(code, memo.y, memo.dual.alpha, 0, len(memo.y))
 
-    # ------------------------------------------------------------------ sums
+    # ---- sums
     def totals(
-        self, state: Committed, memos: Sequence[Any], v: np.ndarray, side: bool | None, out: Any, anew: bool
+        self,
+        state: Committed,
+        memos: Sequence[Any],
+        v: np.ndarray,
+        side: bool | None,
+        out: Any,
+        anew: bool,
     ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
 
@@ -118,7 +130,20 @@ class OnThreads:
             own, part = np.zeros(len(v) if anew else 0), np.zeros(len(v) if side is not None else 0)
             for i, lo, hi in pieces:
                 m = memos[i]
-                kernels.totals(m.rows, m.y, m.weight, state.C, m.dual.alpha, v, lo, hi, out[i], own, part, side is True)
+                kernels.totals(
+                    m.rows,
+                    m.y,
+                    m.weight,
+                    state.C,
+                    m.dual.alpha,
+                    v,
+                    lo,
+                    hi,
+                    out[i],
+                    own,
+                    part,
+                    side is True,
+                )
             return {"own": own, "side": part}
 
         totals = self.each(work)
@@ -145,7 +170,9 @@ class OnThreads:
         self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
         return {
             "change": sum((run.change for run in runs[1:]), runs[0].change),
-            "squares": sum(float(run.change @ run.change) for run in runs) if request.outer > 1.0 else 0.0,
+            "squares": sum(float(run.change @ run.change) for run in runs)
+            if request.outer > 1.0
+            else 0.0,
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
         }
 
@@ -156,8 +183,16 @@ class OnThreads:
             before = after = gap = loss = 0.0
             for i, lo, hi in pieces:
                 m = memos[i]
-                y, weight, a, z = m.y[lo:hi], m.weight[lo:hi], m.dual.alpha[lo:hi], m.dual.seen[lo:hi]
-                conjugate, value = duals.conjugates(code, y, a, weight), duals.losses(code, y, z, weight)
+                y, weight, a, z = (
+                    m.y[lo:hi],
+                    m.weight[lo:hi],
+                    m.dual.alpha[lo:hi],
+                    m.dual.seen[lo:hi],
+                )
+                conjugate, value = (
+                    duals.conjugates(code, y, a, weight),
+                    duals.losses(code, y, z, weight),
+                )
                 before += conjugate
                 after += duals.conjugates(code, y, m.dual.work[lo:hi], weight)
                 loss += value
@@ -178,9 +213,17 @@ class OnThreads:
                 previous = dual.previous[lo:hi] if len(dual.previous) else np.zeros(hi - lo)
                 for k, (c1, c2) in enumerate(request.coefficients):
                     values[k] += duals.along(
-                        code, m.y[lo:hi], m.weight[lo:hi], dual.alpha[lo:hi], pending, previous, c1, c2,
-                        slopes[k], hessians[k],
-                    )  # fmt: skip
+                        code,
+                        m.y[lo:hi],
+                        m.weight[lo:hi],
+                        dual.alpha[lo:hi],
+                        pending,
+                        previous,
+                        c1,
+                        c2,
+                        slopes[k],
+                        hessians[k],
+                    )
             return {"values": values, "slopes": slopes, "hessians": hessians}
 
         return self.each(work)

@@ -1,8 +1,9 @@
-"""Dual coordinate ascent beside the data: the numbered states of dual variables, and how they follow each other.
+"""Dual coordinate ascent beside the data: the numbered states of dual variables, and how they
+follow each other.
 
-`Ascent` answers the dual requests for a `Shard`. What touches rows is left to a side: `dual_cpu.OnThreads` for rows in
-host memory, `kernels.cuda.dual.OnDevice` for those on a GPU. Dual variables belong to blocks and may be forgotten:
-requests rebuild them.
+`Ascent` answers the dual requests for a `Shard`. What touches rows is left to a side:
+`dual_cpu.OnThreads` for rows in host memory, `kernels.cuda.dual.OnDevice` for those on a GPU. Dual
+variables belong to blocks and may be forgotten: requests rebuild them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Side(Protocol):
         """Groups and partitions that a plan divides the rows into."""
 
     def prepare(self, memos: Sequence[Any]) -> None:
-        """Give memos that have none the squared norms of their rows and room for the margins met."""
+        """Give memos that have none the squared norms of their rows and room for the margins
+        met.
+        """
 
     def slopes(self, code: int, memo: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w."""
@@ -46,7 +49,15 @@ class Side(Protocol):
     def clip(self, code: int, memo: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
 
-    def totals(self, state: Committed, memos: Sequence[Any], v: Any, side: bool | None, out: Any, anew: bool) -> Totals:
+    def totals(
+        self,
+        state: Committed,
+        memos: Sequence[Any],
+        v: Any,
+        side: bool | None,
+        out: Any,
+        anew: bool,
+    ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
 
     def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
@@ -69,9 +80,11 @@ class Side(Protocol):
 
 
 class DualMemo:
-    """What one block remembers of the ascent: its dual variables at a numbered state, and those the next may take.
+    """What one block remembers of the ascent: its dual variables at a numbered state, and those the
+    next may take.
 
-    Beside them squared norms of rows (empty: they follow from the pattern) and the margins met on the way.
+    Beside them squared norms of rows (empty: they follow from the pattern) and the margins met on
+    the way.
     """
 
     def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
@@ -82,7 +95,9 @@ class DualMemo:
         self.asleep = np.empty(0, np.uint8)
 
     def commit(self, state: Committed) -> bool:
-        """Move to the committed state from the one before; true if rounding may have left the domain."""
+        """Move to the committed state from the one before; true if rounding may have left the
+        domain.
+        """
         self.number = state.number
         c1, c2 = state.commit
         if state.keep or c2 != 0.0:
@@ -150,9 +165,11 @@ class Ascent:
         totals["rebuilt"] = read
         return totals
 
-    # ------------------------------------------------------------------ state
+    # ---- state
     def _bring(self, code: int, state: Committed, memos: Sequence[Any]) -> int:
-        """Bring all blocks and the shard to the committed state; return how many rows had to be read for it."""
+        """Bring all blocks and the shard to the committed state; return how many rows had to be
+        read for it.
+        """
         lost, fresh = [], []
         for m in memos:
             if m.dual is None:
@@ -197,11 +214,13 @@ class Ascent:
         out = [self.zeros(len(m.y)) for m in memos]
         return self.side.totals(state, memos, zero, None, out, True)["own"]
 
-    # ------------------------------------------------------------------ requests
+    # ---- requests
     def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
         for m in memos:
             m.dual = DualMemo(len(m.y), self.zeros)
-            m.dual.restart(m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number)
+            m.dual.restart(
+                m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number
+            )
         self.side.prepare(memos)
         self.side.wake(memos)
         zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]

@@ -1,4 +1,6 @@
-"""Folds of cross-validation beside the data: which group each row of a block is in, and what is held out when."""
+"""Folds of cross-validation beside the data: which group each row of a block is in, and what is
+held out when.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def trained_on(block: Block, folds: Folds, fold: int) -> np.ndarray:
 
 
 def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
-    """Fold that holds out each row, (n,): those of scikit-learn's StratifiedKFold without shuffling.
+    """Fold that holds out each row, (n,): those of scikit-learn's StratifiedKFold without
+    shuffling.
 
     Its own splits, asked for one by one, took as long as a whole fit. `codes` number the classes.
 
@@ -48,12 +51,19 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
     counts = np.bincount(codes, minlength=classes)
     if (counts < n_splits).all():
         largest = counts.max(initial=0)
-        raise ValueError(f"cv={n_splits}: no class has so many rows; the largest has {largest}, n_samples={len(codes)}")
+        raise ValueError(
+            f"cv={n_splits}: no class has so many rows; the largest has {largest}, "
+            f"n_samples={len(codes)}"
+        )
     if (counts < n_splits).any():
-        warnings.warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}", stacklevel=2)
+        warnings.warn(
+            f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}",
+            stacklevel=2,
+        )
     rows = [codes == code for code in range(classes)]
     folds, group, first = np.arange(n_splits), np.empty(len(codes), np.int16), 0
-    for code in np.argsort([np.argmax(here) for here in rows]):  # as if sorted by class, in the order they appear in
+    # as if sorted by class, in the order they appear in
+    for code in np.argsort([np.argmax(here) for here in rows]):
         last = first + counts[code]
         sizes = (last - folds - 1) // n_splits - (first - folds - 1) // n_splits
         group[rows[code]] = np.repeat(folds, sizes)
@@ -62,7 +72,9 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
 
 
 def _deal(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:
-    """Deal the rows of each class to groups in random order, as evenly as can be, beginning anywhere."""
+    """Deal the rows of each class to groups in random order, as evenly as can be, beginning
+    anywhere.
+    """
     dealt = np.empty(len(codes), np.int64)
     for code in range(codes.max(initial=-1) + 1):
         rows = rng.permutation(np.flatnonzero(codes == code))

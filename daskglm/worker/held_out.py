@@ -1,4 +1,6 @@
-"""Rows held out, beside the data: their decision values under several models, counted by class or gathered."""
+"""Rows held out, beside the data: their decision values under several models, counted by class or
+gathered.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ from daskglm.kernels import Pattern
 from daskglm.worker.fold_assignment import groups
 from daskglm.worker.subsampling import take
 
-VALUES_AT_ONCE = 1 << 20  # decision values and features of the rows that are multiplied together: 8 MiB each
+# decision values and features of the rows that are multiplied together: 8 MiB each
+VALUES_AT_ONCE = 1 << 20
 Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
-def score_held_out(problem: Problem, request: ScoreHeldOut, blocks: Sequence[Block], d: int, each: Each) -> Totals:
+def score_held_out(
+    problem: Problem, request: ScoreHeldOut, blocks: Sequence[Block], d: int, each: Each
+) -> Totals:
     """Answer a request to score the rows of all blocks that folds hold out."""
     assert problem.folds is not None
     folds = problem.folds
@@ -46,7 +51,11 @@ def _zeros(request: ScoreHeldOut) -> Totals:
     if request.gather:
         return {"values": GatheredRows({})}
     shape, n = request.W.shape[:2], len(request.classes)
-    return {"counts": np.zeros((*shape, n, n)), "weights": np.zeros((*shape, n, n)), "losses": np.zeros(shape)}
+    return {
+        "counts": np.zeros((*shape, n, n)),
+        "weights": np.zeros((*shape, n, n)),
+        "losses": np.zeros(shape),
+    }
 
 
 def _runs(rows: np.ndarray, W: np.ndarray, d: int) -> list[np.ndarray]:
@@ -55,10 +64,14 @@ def _runs(rows: np.ndarray, W: np.ndarray, d: int) -> list[np.ndarray]:
     return [rows[lo : lo + step] for lo in range(0, len(rows), step)]
 
 
-def _add(totals: Totals, request: ScoreHeldOut, block: Block, fold: int, rows: np.ndarray, d: int) -> None:
+def _add(
+    totals: Totals, request: ScoreHeldOut, block: Block, fold: int, rows: np.ndarray, d: int
+) -> None:
     """Add some rows of a block to the sums."""
     W = request.W[fold]
-    values = _decision_values(take(block.X, rows), W.reshape(-1, W.shape[-1]), d).reshape(len(rows), *W.shape[:2])
+    values = _decision_values(take(block.X, rows), W.reshape(-1, W.shape[-1]), d).reshape(
+        len(rows), *W.shape[:2]
+    )
     assert block.labels is not None
     codes = np.array([request.classes.index(label) for label in block.labels])[block.y[rows]]
     weights = np.ones(len(rows)) if block.weight is None else block.weight[rows].astype(np.float64)

@@ -1,7 +1,8 @@
 """The local epochs of one group of threads: sweeps over its rows from a copy of the shared vector.
 
-Replicas and their sum follow CoCoA (Smith et al. 2018, Algorithm 1) among threads: a partition's own changes enter
-its replica multiplied by sigma, and the sum of all changes is what the group gives back.
+Replicas and their sum follow CoCoA (Smith et al. 2018, Algorithm 1) among threads: a partition's
+own changes enter its replica multiplied by sigma, and the sum of all changes is what the group
+gives back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ APART = 32  # doubles: two cache lines of at most 128 bytes
 def _apart(many: int, size: int) -> np.ndarray:
     """Vectors (many, size) with two cache lines after each.
 
-    Else two threads would write to one line: that made an epoch of 28 features on 2 threads slower than on 1.
+    Else two threads would write to one line: that made an epoch of 28 features on 2 threads slower
+    than on 1.
     """
     return np.empty((many, size + APART))[:, :size]
 
@@ -31,9 +33,10 @@ def _apart(many: int, size: int) -> np.ndarray:
 class Run:
     """One group's part of a round, and what came of it.
 
-    `change` is the sum of the group's changes of the shared vector; `joint` and `apart` are the squared norms of the
-    partitions' changes added up before and after squaring, whose ratio tells how far the partitions get in each
-    other's way; `low` and `high` are the extreme projected gradients met.
+    `change` is the sum of the group's changes of the shared vector; `joint` and `apart` are the
+    squared norms of the partitions' changes added up before and after squaring, whose ratio tells
+    how far the partitions get in each other's way; `low` and `high` are the extreme projected
+    gradients met.
     """
 
     code: int
@@ -67,7 +70,9 @@ class Run:
         self.change = u
 
     def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
-        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer sigma."""
+        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer
+        sigma.
+        """
         outer, inner = self.request.outer, self.request.inner
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.memos]
         first, others = _apart(1, len(u))[0], _apart(self.group.partitions - 1, len(u))
@@ -76,7 +81,8 @@ class Run:
         norms = self.group.map(lambda p: kernels.merge(first, others, u, cuts[p], cuts[p + 1]))
         joint, apart = sum(norm[0] for norm in norms), sum(norm[1] for norm in norms)
         self.joint, self.apart = self.joint + joint, self.apart + apart
-        # with changes that point the same way by more than sigma allows, the sum of steps would overshoot
+        # with changes that point the same way by more than sigma allows, the sum of steps would
+        # overshoot
         share = min(1.0, inner * apart / joint) if joint > 0.0 else 1.0
         if share < 1.0:
             for part in self.group.ranges:
@@ -90,7 +96,12 @@ class Run:
         return first
 
     def _sweep_all(
-        self, shares: list[list[Slice]], vectors: list[np.ndarray], sigma: float, epoch: int, u: Any = None
+        self,
+        shares: list[list[Slice]],
+        vectors: list[np.ndarray],
+        sigma: float,
+        epoch: int,
+        u: Any = None,
     ) -> None:
         """Let every partition sweep, each from a copy of u where that is given."""
 
@@ -102,15 +113,34 @@ class Run:
         for low, high in self.group.map(work):
             self.low, self.high = min(self.low, low), max(self.high, high)
 
-    def _sweep(self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int) -> tuple[float, float]:
+    def _sweep(
+        self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int
+    ) -> tuple[float, float]:
         state = self.request.state
         low, high = np.inf, -np.inf
         for part in slices:
             m = self.memos[part.block]
             found = kernels.sweep(
-                self.code, m.rows, m.y, m.weight, state.C, m.dual.norms, state.bias, state.offset,
-                m.dual.work, v, m.dual.seen[: 0 if epoch else None], m.dual.asleep, self.limits,
-                part.first, part.stop, self.bucket, part.key, part.begin, part.end, sigma,
-            )  # fmt: skip
+                self.code,
+                m.rows,
+                m.y,
+                m.weight,
+                state.C,
+                m.dual.norms,
+                state.bias,
+                state.offset,
+                m.dual.work,
+                v,
+                m.dual.seen[: 0 if epoch else None],
+                m.dual.asleep,
+                self.limits,
+                part.first,
+                part.stop,
+                self.bucket,
+                part.key,
+                part.begin,
+                part.end,
+                sigma,
+            )
             low, high = min(low, found[0]), max(high, found[1])
         return low, high

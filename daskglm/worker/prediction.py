@@ -1,4 +1,5 @@
-"""Decision values in kind: NumPy for data in memory (on a GPU too), lazy dask arrays or series for dask collections.
+"""Decision values in kind: NumPy for data in memory (on a GPU too), lazy dask arrays or series for
+dask collections.
 
 A list of delayed blocks gives a list of delayed arrays.
 """
@@ -26,7 +27,9 @@ HERE = Place()
 Finish = Callable[[np.ndarray], np.ndarray]
 
 
-def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Place = HERE) -> np.ndarray:
+def decision_values(
+    X: Any, coef: np.ndarray, intercept: np.ndarray, place: Place = HERE
+) -> np.ndarray:
     """X coef' + intercept of rows in memory, (n,) for one problem and (n, k) for k.
 
     `place` names the partition in errors.
@@ -34,7 +37,8 @@ def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Plac
     Raises
     ------
     ValueError
-        Where a value is masked, no real number or not finite, or an index of a sparse matrix is out of range.
+        Where a value is masked, no real number or not finite, or an index of a sparse matrix is out
+        of range.
     """
     if on_device(X):
         return _finite(_on_device(float_rows(X, place), coef) + intercept)
@@ -43,11 +47,15 @@ def decision_values(X: Any, coef: np.ndarray, intercept: np.ndarray, place: Plac
     X = X if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != coef.shape[1]:
         width = f"{X.shape[1]} features" if X.ndim == 2 else f"{X.ndim} dimension(s)"
-        raise ValueError(f"{place}X has {width}, but the model is expecting {coef.shape[1]} features")
+        raise ValueError(
+            f"{place}X has {width}, but the model is expecting {coef.shape[1]} features"
+        )
     scores = np.empty((X.shape[0], len(coef)))
     for lo in range(0, X.shape[0], ROWS):
         part = X[lo : lo + ROWS]
-        scores[lo : lo + ROWS] = (part if sp.issparse(part) else as_float(part, f"{place}X")) @ coef.T
+        scores[lo : lo + ROWS] = (
+            part if sp.issparse(part) else as_float(part, f"{place}X")
+        ) @ coef.T
     return _finite(scores + intercept)
 
 
@@ -57,12 +65,14 @@ def dense(coef: Any) -> np.ndarray:
 
 
 def checked_rows(X: Any, place: Place = HERE) -> Any:
-    """Rows in memory, sparse ones in CSR, before anything is computed with them or they become floats.
+    """Rows in memory, sparse ones in CSR, before anything is computed with them or they become
+    floats.
 
     Raises
     ------
     ValueError
-        For masked values, complex numbers, dates, and indices of a sparse matrix that are out of range.
+        For masked values, complex numbers, dates, and indices of a sparse matrix that are out of
+        range.
     """
     X = plain(X)
     if is_sparse(X):
@@ -71,7 +81,13 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
         data = as_float(X.data, f"{place}X")
         return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
     refuse_masked(X, "X", place)
-    named = X.dtypes.items() if hasattr(X, "dtypes") else [(None, X.dtype)] if hasattr(X, "dtype") else []
+    named = (
+        X.dtypes.items()
+        if hasattr(X, "dtypes")
+        else [(None, X.dtype)]
+        if hasattr(X, "dtype")
+        else []
+    )
     for name, dtype in named:
         if isinstance(dtype, np.dtype):
             refuse_no_numbers(dtype, f"{place}X" if name is None else f"{place}column {name!r}")
@@ -95,9 +111,16 @@ def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
 
 
 def in_kind(
-    X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, *, like: np.ndarray, names: Any = None
+    X: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    finish: Finish,
+    *,
+    like: np.ndarray,
+    names: Any = None,
 ) -> Any:
-    """Apply `finish` to the decision values of X, lazily where X is a dask collection or a list of delayed blocks.
+    """Apply `finish` to the decision values of X, lazily where X is a dask collection or a list of
+    delayed blocks.
 
     Parameters
     ----------
@@ -112,7 +135,11 @@ def in_kind(
         import pandas as pd
 
         index = X._meta.index
-        meta = pd.Series(like, index=index) if like.ndim == 1 else pd.DataFrame(like, index=index, columns=names)
+        meta = (
+            pd.Series(like, index=index)
+            if like.ndim == 1
+            else pd.DataFrame(like, index=index, columns=names)
+        )
         return X.map_partitions(_frame_part, coef, intercept, finish, names, meta=meta)
     if isinstance(X, list):
         import dask
@@ -120,23 +147,34 @@ def in_kind(
         part = dask.delayed(_part)
         return [part(rows, coef, intercept, finish, Place(i)) for i, rows in enumerate(X)]
     if hasattr(X, "map_blocks"):
-        X = whole_rows(X)  # before map_blocks, which joins the chunks of a row even where there is one
-        shape: dict[str, Any] = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+        # before map_blocks, which joins the chunks of a row even where there is one
+        X = whole_rows(X)
+        shape: dict[str, Any] = (
+            {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+        )
         return X.map_blocks(_chunk, coef, intercept, finish, dtype=like.dtype, meta=like, **shape)
     return _part(X, coef, intercept, finish)
 
 
-def _part(X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, place: Place = HERE) -> np.ndarray:
+def _part(
+    X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, place: Place = HERE
+) -> np.ndarray:
     return finish(decision_values(X, coef, intercept, place))
 
 
 def _chunk(
-    X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, block_id: tuple[int, ...] = (0,)
+    X: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    finish: Finish,
+    block_id: tuple[int, ...] = (0,),
 ) -> np.ndarray:
     return _part(X, coef, intercept, finish, Place(block_id[0]))
 
 
-def _frame_part(frame: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, names: Any) -> Any:
+def _frame_part(
+    frame: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, names: Any
+) -> Any:
     import pandas as pd
 
     values = _part(frame, coef, intercept, finish)

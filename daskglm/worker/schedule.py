@@ -1,8 +1,9 @@
-"""Who visits which rows: rows to groups of threads for good, buckets of rows to partitions, anew at each epoch or not.
+"""Who visits which rows: rows to groups of threads for good, buckets of rows to partitions, anew at
+each epoch or not.
 
-Nothing here touches a row. A range is a run of rows of one block; a slice is a run of places in the random order of
-a range's buckets (see `kernels.coordinate_ascent.place_of`), so dealing takes no time that grows with
-the rows.
+Nothing here touches a row. A range is a run of rows of one block; a slice is a run of places in the
+random order of a range's buckets (see `kernels.coordinate_ascent.place_of`), so dealing takes no
+time that grows with the rows.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import Plan
 from daskglm.system.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
 
-STREAMED_BYTES = 16 << 20  # rows beyond this come from memory: buckets pay through prefetching (measured, README)
-SLICE_BUCKETS = 512  # several blocks are visited in slices of at least so many buckets, in random order
+# rows beyond this come from memory: buckets pay through prefetching (measured, README)
+STREAMED_BYTES = 16 << 20
+# several blocks are visited in slices of at least so many buckets, in random order
+SLICE_BUCKETS = 512
 SLICES = 8  # and of at most so many slices a block
 
 
@@ -55,8 +58,9 @@ def machine() -> Topology:
 def bucket_rows(rows: int, nbytes: int) -> int:
     """Rows of a bucket: those whose dual variables share a cache line, or one.
 
-    The rule of the Snap ML paper (section 3), buckets where the dual variables do not fit the last-level cache, and
-    besides where the rows themselves stream from memory: a bucket's rows then follow each other there.
+    The rule of the Snap ML paper (section 3), buckets where the dual variables do not fit the
+    last-level cache, and besides where the rows themselves stream from memory: a bucket's rows then
+    follow each other there.
     """
     streamed = rows * 8 > machine().last_level_bytes or nbytes > STREAMED_BYTES
     return max(machine().line_bytes // 8, 1) if streamed else 1
@@ -64,7 +68,9 @@ def bucket_rows(rows: int, nbytes: int) -> int:
 
 @dataclass
 class Group:
-    """Threads that share a replica of the shared vector between epochs, and the rows that are theirs."""
+    """Threads that share a replica of the shared vector between epochs, and the rows that are
+    theirs.
+    """
 
     ranges: list[Range]
     partitions: int
@@ -89,7 +95,9 @@ class Group:
 
 
 def _pin(cpus: Iterable[int]) -> None:
-    """Bind the calling thread to the next cpu, where there is one; a refusal costs locality only."""
+    """Bind the calling thread to the next cpu, where there is one; a refusal costs locality
+    only.
+    """
     cpu = next(iter(cpus), None)
     if cpu is not None and hasattr(os, "sched_setaffinity"):
         try:
@@ -99,7 +107,8 @@ def _pin(cpus: Iterable[int]) -> None:
 
 
 def groups_of(plan: Plan, facts: Sequence[Facts], threads: int, address: int) -> list[Group]:
-    """One group per NUMA node that the Snap ML paper's rule chooses, or `plan.nodes` groups; rows split by work.
+    """One group per NUMA node that the Snap ML paper's rule chooses, or `plan.nodes` groups; rows
+    split by work.
 
     `address` is that of some rows: the node of their memory is always among the chosen.
     """
@@ -111,7 +120,9 @@ def groups_of(plan: Plan, facts: Sequence[Facts], threads: int, address: int) ->
     else:
         cuts = [threads * k // plan.nodes for k in range(plan.nodes + 1)]
         counts = [(max(b - a, 1), []) for a, b in pairwise(cuts)]
-    whole = [Range(i, 0, part.n_rows, float(part.nonzeros + part.n_rows)) for i, part in enumerate(facts)]
+    whole = [
+        Range(i, 0, part.n_rows, float(part.nonzeros + part.n_rows)) for i, part in enumerate(facts)
+    ]
     shares = split(whole, [count for count, _ in counts])
     total = plan.partitions or sum(count for count, _ in counts)
     parts = [total * k // len(counts) for k in range(len(counts) + 1)]
@@ -130,12 +141,16 @@ def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]
     for part in ranges:
         first, rows = part.first, part.stop - part.first
         while k + 1 < len(shares) and done + part.work > bounds[k]:
-            at = min(max(part.first + round((bounds[k] - done) / part.work * rows), first), part.stop)
+            at = min(
+                max(part.first + round((bounds[k] - done) / part.work * rows), first), part.stop
+            )
             if at > first:
                 parts[k].append(Range(part.block, first, at, part.work * (at - first) / rows))
             first, k = at, k + 1
         if part.stop > first:
-            parts[k].append(Range(part.block, first, part.stop, part.work * (part.stop - first) / rows))
+            parts[k].append(
+                Range(part.block, first, part.stop, part.work * (part.stop - first) / rows)
+            )
         done += part.work
     return parts
 
@@ -143,11 +158,16 @@ def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]
 def deal(group: Group, plan: Plan, bucket: int, rng: np.random.Generator) -> list[list[Slice]]:
     """The slices that each partition visits in the next epoch, in order."""
     if plan.partitioning == "static":
-        return [_slices(part, 1, bucket, rng)[0] for part in split(group.ranges, [1.0] * group.partitions)]
+        return [
+            _slices(part, 1, bucket, rng)[0]
+            for part in split(group.ranges, [1.0] * group.partitions)
+        ]
     return _slices(group.ranges, group.partitions, bucket, rng)
 
 
-def _slices(ranges: Sequence[Range], partitions: int, bucket: int, rng: np.random.Generator) -> list[list[Slice]]:
+def _slices(
+    ranges: Sequence[Range], partitions: int, bucket: int, rng: np.random.Generator
+) -> list[list[Slice]]:
     """Buckets of all ranges in random order, cut into runs of about equal work."""
     pieces: list[tuple[Slice, float]] = []
     for part in ranges:
@@ -164,8 +184,15 @@ def _slices(ranges: Sequence[Range], partitions: int, bucket: int, rng: np.rando
     for piece, work in (pieces[k] for k in order):
         begin, count = piece.begin, piece.end - piece.begin
         while begin < piece.end:
-            k = min(int((done + work * (begin - piece.begin) / count) * partitions / total + 1e-9), partitions - 1)
-            room = ((k + 1) * total / partitions - done) / max(work, 1e-300) * count if k + 1 < partitions else np.inf
+            k = min(
+                int((done + work * (begin - piece.begin) / count) * partitions / total + 1e-9),
+                partitions - 1,
+            )
+            room = (
+                ((k + 1) * total / partitions - done) / max(work, 1e-300) * count
+                if k + 1 < partitions
+                else np.inf
+            )
             end = min(max(piece.begin + round(min(room, 1e18)), begin + 1), piece.end)
             parts[k].append(piece._replace(begin=begin, end=end))
             begin = end

@@ -1,7 +1,8 @@
-"""What happens beside the data: a request, the blocks at hand and what they remember become one reply.
+"""What happens beside the data: a request, the blocks at hand and what they remember become one
+reply.
 
-A `Shard` is all blocks of one worker (or of this process), answered by one call with all its threads. Nothing here
-knows of Dask.
+A `Shard` is all blocks of one worker (or of this process), answered by one call with all its
+threads. Nothing here knows of Dask.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class Shard:
         where: Where = WHERE_THEY_ARE,
         placed: dict[Any, Block] | None = None,
     ) -> None:
-        named = [(names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)]
+        named = [
+            (names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)
+        ]
         self.names, self.blocks = place(named, where, {} if placed is None else placed)
         self.home = home_of(self.blocks[0].X) if self.blocks else host
         self.memos = {} if memos is None else memos
@@ -88,10 +91,15 @@ class Shard:
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
         d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
         on_host = self.home is host
-        side: Side = OnThreads(facts, d, self.threads, self._each) if on_host else self.home.OnDevice(facts, d)
+        side: Side = (
+            OnThreads(facts, d, self.threads, self._each)
+            if on_host
+            else self.home.OnDevice(facts, d)
+        )
         self.ascent = Ascent(side, d, self.home.zeros)
         self.ball: Any = None
-        self.ranks: Any = None  # over the devices of all workers, where they solve `InBall` together
+        # over the devices of all workers, where they solve `InBall` together
+        self.ranks: Any = None
         self.sample: tuple[tuple[float, int], Shard] | None = None
 
     @property
@@ -109,7 +117,10 @@ class Shard:
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         self._let_sample_go()
-        memos = [self._memo(name, block, problem) for name, block in zip(self.names, self.blocks, strict=True)]
+        memos = [
+            self._memo(name, block, problem)
+            for name, block in zip(self.names, self.blocks, strict=True)
+        ]
         self._let_codes_go()
         if isinstance(request, Evaluate):
             return self._evaluate(problem.code, request, memos)
@@ -122,7 +133,9 @@ class Shard:
         if isinstance(request, DualRequest):
             return self.ascent.answer(problem.code, request, memos)
         if isinstance(request, ScoreHeldOut):
-            return score_held_out(problem, request, self.blocks, self.facts.n_features or 0, self._each)
+            return score_held_out(
+                problem, request, self.blocks, self.facts.n_features or 0, self._each
+            )
         if isinstance(request, JointRequest):
             return together(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)
@@ -166,7 +179,9 @@ class Shard:
             self.pool.shutdown(wait=False)
 
     def _sample(self, fraction: float, seed: int) -> Shard:
-        """A shard of a random part of these rows; the last asked for is kept until all rows are asked."""
+        """A shard of a random part of these rows; the last asked for is kept until all rows are
+        asked.
+        """
         if self.sample is None or self.sample[0] != (fraction, seed):
             self._let_sample_go()
             drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
@@ -188,13 +203,19 @@ class Shard:
         return memo
 
     def _let_codes_go(self) -> None:
-        """Release codes of two classes on a device, of which targets are made; another problem sends them again."""
+        """Release codes of two classes on a device, of which targets are made; another problem
+        sends them again.
+        """
         for i, block in enumerate(self.blocks):
             if block.moved is not None and block.labels is not None and len(block.labels) <= 2:
                 self.blocks[i] = block._replace(moved=None)
 
     def _each(self, work: Callable[[list[Piece]], Totals], threads: int | None = None) -> Totals:
-        pieces = self.pieces if threads is None or threads >= self.threads else _deal(self.blocks, threads)
+        pieces = (
+            self.pieces
+            if threads is None or threads >= self.threads
+            else _deal(self.blocks, threads)
+        )
         if self.pool is None or len(pieces) == 1:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
@@ -204,22 +225,32 @@ class Shard:
         w, b = self.home.coefficients(request.w, d)
         keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
         uncurved = request.gram and not request.exact
-        bare = [not curved or (uncurved and self.home.gram_without_curvature(memo.rows)) for memo in memos]
+        bare = [
+            not curved or (uncurved and self.home.gram_without_curvature(memo.rows))
+            for memo in memos
+        ]
         for i, memo in enumerate(memos if keep else []):
-            memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])  # else it is read anew if need be
+            # else it is read anew if need be
+            memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])
             if not bare[i]:
                 memo.curvature_of = request.token
         side = gram_side(d) if request.gram else 0
 
         def work(pieces: list[Piece]) -> Totals:
-            sums, diagonal, gram = zeros(d + 2), zeros(d + 1 if request.diagonal else 0), zeros(side, side)
+            sums, diagonal, gram = (
+                zeros(d + 2),
+                zeros(d + 1 if request.diagonal else 0),
+                zeros(side, side),
+            )
             for i, lo, hi in pieces:
                 m = memos[i]
                 z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
                 if keep and not bare[i]:
                     curvature = m.curvature
                 evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
-                evaluate(code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram)
+                evaluate(
+                    code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram
+                )
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
         threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
@@ -269,19 +300,32 @@ class Shard:
         if ranks is not None and ranks.any(new) and not new:  # all capture their chunks, or none
             self.ball = None
             self._workspace(request, memos)
-        found = self.ball.solve(request.gradient, request.metric, request.radius, request.scale, request.penalised)
+        found = self.ball.solve(
+            request.gradient, request.metric, request.radius, request.scale, request.penalised
+        )
         rows = found.products * self.facts.n_rows + read
         if ranks is not None and ranks.rank:
             return {"rows": rows}  # the rest is the same on all devices, and the first tells it
-        reply = {**found._asdict(), "step": found.step.copy(), "residual": found.residual.copy(), "rows": rows}
+        reply = {
+            **found._asdict(),
+            "step": found.step.copy(),
+            "residual": found.residual.copy(),
+            "rows": rows,
+        }
         return {key: value for key, value in reply.items() if key != "products"}
 
     def _workspace(self, request: InBall, memos: list[Memo]) -> bool:
         """Make sure of a workspace for these memos; tell whether it is a new one."""
         size, metric = len(request.gradient), request.metric
-        if self.ball is not None and self.ball.ranks is self.ranks and self.ball.serves(size, memos, metric):
+        if (
+            self.ball is not None
+            and self.ball.ranks is self.ranks
+            and self.ball.serves(size, memos, metric)
+        ):
             return False
-        self.ball = self.home.Ball(size, self.facts.n_features or 0, memos, metric, ranks=self.ranks)
+        self.ball = self.home.Ball(
+            size, self.facts.n_features or 0, memos, metric, ranks=self.ranks
+        )
         return True
 
     def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:
@@ -295,14 +339,25 @@ class Shard:
                 memo = memos[i]
                 Z = tuple(memo.margins[token] for token in tokens)
                 self.home.margins.hull(
-                    code, memo.y, memo.weight, Z, request.coefficients, lo, hi, values, slopes, hessians
+                    code,
+                    memo.y,
+                    memo.weight,
+                    Z,
+                    request.coefficients,
+                    lo,
+                    hi,
+                    values,
+                    slopes,
+                    hessians,
                 )
             return {"values": values, "slopes": slopes, "hessians": hessians}
 
         return {**self._each(work), "rows": read}
 
     def _bring_curvature(self, code: int, at: tuple[int, Any], memos: list[Memo]) -> int:
-        """Make sure that all blocks hold the curvatures of a point; return how many rows had to be read for it."""
+        """Make sure that all blocks hold the curvatures of a point; return how many rows had to be
+        read for it.
+        """
         token, read = at[0], 0
         behind = {i for i, memo in enumerate(memos) if memo.curvature_of != token}
         if behind:
@@ -312,7 +367,9 @@ class Shard:
                 for i, lo, hi in pieces:
                     if i in behind:
                         m = memos[i]
-                        self.home.margins.curvatures(code, m.y, m.weight, m.margins[token], lo, hi, m.curvature)
+                        self.home.margins.curvatures(
+                            code, m.y, m.weight, m.margins[token], lo, hi, m.curvature
+                        )
                 return {}
 
             self._each(work)
@@ -321,7 +378,9 @@ class Shard:
         return read
 
     def _recall(self, points: Sequence[tuple[int, np.ndarray]], memos: list[Memo]) -> int:
-        """Make sure that all blocks hold the margins of all points; return how many rows had to be read for it."""
+        """Make sure that all blocks hold the margins of all points; return how many rows had to be
+        read for it.
+        """
         read = 0
         for token, at in points:
             w, b = self.home.coefficients(at, self.facts.n_features or 0)
@@ -329,7 +388,13 @@ class Shard:
             for i in missing:
                 memos[i].reserve(token, [t for t, _ in points])
 
-            def work(pieces: list[Piece], token: int = token, w: Any = w, b: float = b, missing: Any = missing) -> Any:
+            def work(
+                pieces: list[Piece],
+                token: int = token,
+                w: Any = w,
+                b: float = b,
+                missing: Any = missing,
+            ) -> Any:
                 for i, lo, hi in pieces:
                     if i in missing:
                         m = memos[i]
@@ -353,8 +418,14 @@ def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
     for i, block in enumerate(blocks):
         n = len(block.y)
         # boundaries between threads that fall within this block, as rows
-        first, last = int(done * threads / total), int(min((done + work[i]) * threads / total, threads - 1e-9))
-        cuts = [_row_at(block, (k * total / threads - done) / work[i]) for k in range(first + 1, last + 1)]
+        first, last = (
+            int(done * threads / total),
+            int(min((done + work[i]) * threads / total, threads - 1e-9)),
+        )
+        cuts = [
+            _row_at(block, (k * total / threads - done) / work[i])
+            for k in range(first + 1, last + 1)
+        ]
         for k, lo, hi in zip(range(first, last + 1), [0, *cuts], [*cuts, n], strict=True):
             if hi > lo:
                 deals[min(k, threads - 1)].append((i, lo, hi))

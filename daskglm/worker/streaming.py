@@ -1,8 +1,9 @@
-"""Rows that are read from their source at every pass: a shard whose blocks come and go, the next while one is at work.
+"""Rows that are read from their source at every pass: a shard whose blocks come and go, the next
+while one is at work.
 
-What a block remembers (targets, margins, dual variables: numbers for each row) stays; only X goes. Neighbouring
-partitions are read together, as many as fit in a third of the memory allowed. Answers requests like a `Shard`, and its
-replies say also how many seconds it `waited` for data.
+What a block remembers (targets, margins, dual variables: numbers for each row) stays; only X goes.
+Neighbouring partitions are read together, as many as fit in a third of the memory allowed. Answers
+requests like a `Shard`, and its replies say also how many seconds it `waited` for data.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class StreamedShard:
     where : Where
         Whether rows go to a GPU.
     known, memos : dict, optional
-        Facts of partitions that were read before, and what is remembered of them, by name: shared with other streams.
+        Facts of partitions that were read before, and what is remembered of them, by name: shared
+        with other streams.
 
     Raises
     ------
@@ -83,7 +85,8 @@ class StreamedShard:
             known[names[i]] = block.facts
             if block.facts.nbytes > room // SHARE:
                 raise MemoryError(
-                    f"partition {block.spans[0][0]} alone takes {block.facts.nbytes:,} bytes, and out of core no more "
+                    f"partition {block.spans[0][0]} alone takes {block.facts.nbytes:,} bytes, and "
+                    "out of core no more "
                     f"than {room // SHARE:,} may be read at once here: repartition into at least "
                     f"{SHARE * block.facts.nbytes // max(room, 1) + 1} times as many"
                 )
@@ -100,14 +103,21 @@ class StreamedShard:
 
     @property
     def memo_names(self) -> list[Any]:
-        """Under which this remembers blocks; joined tiny ones are not known before they are read."""
-        return [*self.names, *(name for shard in self.shards if shard is not None for name in shard.names)]
+        """Under which this remembers blocks; joined tiny ones are not known before they are
+        read.
+        """
+        return [
+            *self.names,
+            *(name for shard in self.shards if shard is not None for name in shard.names),
+        ]
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows; the rows are read if it needs them."""
         began, self.waited = time.perf_counter(), 0.0
         shards = [shard for shard in self.shards if shard is not None]
-        if len(shards) == len(self.shards) and all(_remembers(shard, problem, request) for shard in shards):
+        if len(shards) == len(self.shards) and all(
+            _remembers(shard, problem, request) for shard in shards
+        ):
             parts = [shard.answer(problem, request) for shard in shards]
         else:
             parts = self._over_rows(problem, request)
@@ -134,13 +144,15 @@ class StreamedShard:
                 shard.retire()
         self.reader.shutdown(wait=False, cancel_futures=True)
 
-    # ------------------------------------------------------------------ one pass
+    # ---- one pass
     def _over_rows(self, problem: Problem, request: Request) -> list[Totals]:
         parts: list[Totals] = []
         order = list(range(len(self.runs)))
         if isinstance(request, DualRound):  # a fixed order took 2 to 6 times the rounds
             order = list(map(int, np.random.default_rng(request.seed).permutation(len(order))))
-        for k, blocks in zip(order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True):
+        for k, blocks in zip(
+            order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True
+        ):
             names = [self.names[i] for i in self.runs[k]]
             if [block.facts for block in blocks] != [self.known[name] for name in names]:
                 raise ValueError(_changed(blocks, [self.known[name] for name in names]))
@@ -153,8 +165,11 @@ class StreamedShard:
             del blocks
             parts.append(shard.answer(problem, request))
             shard.detach()
-            if isinstance(request, DualRound):  # each run goes on from where the one before it left the vector
-                request = replace(request, v=request.v + request.outer * to_host(parts[-1]["change"]))
+            # each run goes on from where the one before it left the vector
+            if isinstance(request, DualRound):
+                request = replace(
+                    request, v=request.v + request.outer * to_host(parts[-1]["change"])
+                )
         return parts
 
     def _read(self, runs: list[list[Any]]) -> Iterator[list[Block]]:
@@ -175,12 +190,18 @@ class StreamedShard:
 
 def _changed(blocks: Sequence[Block], before: Sequence[Facts]) -> str:
     """What to say of partitions that were read again and are not what they were."""
-    block, facts = next((b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts)
-    now = replace(block.facts, order=facts.order, squared_norms=facts.squared_norms, weight=facts.weight)
+    block, facts = next(
+        (b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts
+    )
+    now = replace(
+        block.facts, order=facts.order, squared_norms=facts.squared_norms, weight=facts.weight
+    )
     what = "rows in another order" if now == facts else "other rows"
     return (
-        f"the data changed at their source while they were read again and again: partition {block.spans[0][0]} has "
-        f"{what}. Where it comes from a shuffle (set_index, merge) or a random sample, write it to files, or persist "
+        "the data changed at their source while they were read again and again: partition "
+        f"{block.spans[0][0]} has "
+        f"{what}. Where it comes from a shuffle (set_index, merge) or a random sample, write it "
+        "to files, or persist "
         "it and fit without out_of_core"
     )
 
@@ -210,9 +231,9 @@ def _remembers(shard: Shard, problem: Problem, request: Request) -> bool:
     if isinstance(request, (DualLine, DualSave, DualValue)):
         known = (request.state.number, request.state.before)
         dual = [memo.dual for memo in memos if memo]
-        return all(each is not None and each.number is not None and each.number in known for each in dual) and (
-            shard.ascent.number is not None and shard.ascent.number in known
-        )
+        return all(
+            each is not None and each.number is not None and each.number in known for each in dual
+        ) and (shard.ascent.number is not None and shard.ascent.number in known)
     return False
 
 
@@ -220,7 +241,10 @@ def _together(parts: list[Totals], request: Request) -> Totals:
     """One reply for all runs, as if they had been one shard."""
     total = add(parts)
     if isinstance(request, DualShape):
-        return {**total, **{name: max(part[name] for part in parts) for name in ("groups", "partitions")}}
+        return {
+            **total,
+            **{name: max(part[name] for part in parts) for name in ("groups", "partitions")},
+        }
     if isinstance(request, DualRound) and request.outer > 1.0 and (request.plan.nodes or 1) == 1:
         change = total["change"]
         total["squares"] = float(change @ change)  # one group moves by the sum

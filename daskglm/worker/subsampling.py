@@ -1,4 +1,6 @@
-"""Random samples of rows: blocks of their own, small enough to be read many times for the price of one pass."""
+"""Random samples of rows: blocks of their own, small enough to be read many times for the price of
+one pass.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ from daskglm.kernels import Pattern
 
 
 def draw(block: Block, fraction: float, seed: int) -> Block:
-    """A copy of about `fraction` of a block's rows, at least one: one at random of every 1 / fraction, in order.
+    """A copy of about `fraction` of a block's rows, at least one: one at random of every 1 /
+    fraction, in order.
 
-    Which rows depends on the seed and on where the block lies in the user's data, not on the worker that holds it.
+    Which rows depends on the seed and on where the block lies in the user's data, not on the worker
+    that holds it.
     """
     n = len(block.y)
     many = min(max(round(fraction * n), 1), n)
@@ -32,7 +36,9 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
         nonzeros=round(share * block.facts.nonzeros),
         nbytes=round(share * block.facts.nbytes),
     )
-    return block._replace(X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows), moved=None)
+    return block._replace(
+        X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows), moved=None
+    )
 
 
 def take(X: Any, rows: np.ndarray) -> Any:

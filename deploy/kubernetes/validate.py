@@ -1,6 +1,8 @@
-"""Check the manifests of this folder without a cluster: schemas, what schemas do not say, and daskglm's command lines.
+"""Check the manifests of this folder without a cluster: schemas, what schemas do not say, and
+daskglm's command lines.
 
-Needs kubernetes-validate and the resource definitions of dask-kubernetes, installed or unpacked from its wheel:
+Needs kubernetes-validate and the resource definitions of dask-kubernetes, installed or unpacked
+from its wheel:
 
     pip install kubernetes-validate==1.37.0 dask-kubernetes==2026.3.0
     python deploy/kubernetes/validate.py [--crds FOLDER]
@@ -34,14 +36,18 @@ OPERATOR_SETS = {"DASK_WORKER_NAME", "DASK_SCHEDULER_ADDRESS"}  # in every conta
 Schemas = Mapping[tuple[str, str], dict[str, Any]]
 
 
-# ---------------------------------------------------------------------------- definitions of Dask's resources
+# ---- definitions of Dask's resources
 def crd_folder(given: Path | None) -> Path:
-    """Folder of the definitions: the given one, or that of an installed dask-kubernetes, which need not be imported."""
+    """Folder of the definitions: the given one, or that of an installed dask-kubernetes, which need
+    not be imported.
+    """
     if given is not None:
         return given
     found = importlib.util.find_spec("dask_kubernetes")
     if found is None or not found.submodule_search_locations:
-        raise ImportError("dask_kubernetes is not installed: give --crds, the folder of its resource definitions")
+        raise ImportError(
+            "dask_kubernetes is not installed: give --crds, the folder of its resource definitions"
+        )
     return Path(found.submodule_search_locations[0]) / CRDS
 
 
@@ -53,7 +59,11 @@ def read_crds(folder: Path) -> Schemas:
             spec = crd["spec"]
             for version in spec["versions"]:
                 schema = _strict(version["schema"]["openAPIV3Schema"])
-                schema["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}
+                schema["properties"] |= {
+                    "apiVersion": {},
+                    "kind": {},
+                    "metadata": {"type": "object"},
+                }
                 schemas[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
     if not schemas:
         raise FileNotFoundError(f"{folder} has no resource definitions")
@@ -61,7 +71,9 @@ def read_crds(folder: Path) -> Schemas:
 
 
 def _strict(schema: Any) -> Any:
-    """Forbid unknown keys where a definition lists the known ones: the API server would drop them silently."""
+    """Forbid unknown keys where a definition lists the known ones: the API server would drop them
+    silently.
+    """
     if isinstance(schema, list):
         return [_strict(each) for each in schema]
     if not isinstance(schema, dict):
@@ -75,7 +87,7 @@ def _strict(schema: Any) -> Any:
     return schema
 
 
-# ---------------------------------------------------------------------------- one resource
+# ---- one resource
 def problems(resource: Mapping[str, Any], schemas: Schemas) -> list[str]:
     """All that is wrong with a resource; empty where nothing is."""
     found = _by_schema(resource, schemas)
@@ -85,7 +97,9 @@ def problems(resource: Mapping[str, Any], schemas: Schemas) -> list[str]:
         found.append("a secret has no place here")
     if resource["kind"] == "DaskCluster":
         found += _operator(resource)
-    if (template := resource.get("spec", {}).get("template")) and (select := resource["spec"].get("selector")):
+    if (template := resource.get("spec", {}).get("template")) and (
+        select := resource["spec"].get("selector")
+    ):
         labels = template["metadata"]["labels"]
         if not select["matchLabels"].items() <= labels.items():
             found.append("the selector does not match the labels of the pods")
@@ -125,8 +139,14 @@ def _pod(pod: Mapping[str, Any], given: set[str]) -> list[str]:
         name = container["name"]
         size = container.get("resources", {})
         limits = size.get("limits", {})
-        if size.get("requests") != limits or not str(limits.get("cpu", "")).isdigit() or "memory" not in limits:
-            found.append(f"{name}: without equal requests and limits, CPUs whole, no CPUs are its own")
+        if (
+            size.get("requests") != limits
+            or not str(limits.get("cpu", "")).isdigit()
+            or "memory" not in limits
+        ):
+            found.append(
+                f"{name}: without equal requests and limits, CPUs whole, no CPUs are its own"
+            )
         if missing := {mount["name"] for mount in container.get("volumeMounts", [])} - volumes:
             found.append(f"{name}: no volume {', '.join(sorted(missing))}")
         known = given | {variable["name"] for variable in container.get("env", [])}
@@ -138,11 +158,20 @@ def _pod(pod: Mapping[str, Any], given: set[str]) -> list[str]:
 
 def _operator(cluster: Mapping[str, Any]) -> list[str]:
     """What dask-kubernetes expects of a cluster, as its controller.py has it."""
-    name, scheduler, worker = cluster["metadata"]["name"], cluster["spec"]["scheduler"], cluster["spec"]["worker"]
+    name, scheduler, worker = (
+        cluster["metadata"]["name"],
+        cluster["spec"]["scheduler"],
+        cluster["spec"]["worker"],
+    )
     found = []
-    if scheduler["service"].get("selector") != {"dask.org/cluster-name": name, "dask.org/component": "scheduler"}:
+    if scheduler["service"].get("selector") != {
+        "dask.org/cluster-name": name,
+        "dask.org/component": "scheduler",
+    }:
         found.append("the service does not select the scheduler")
-    ports = {port["name"] for each in scheduler["spec"]["containers"] for port in each.get("ports", [])}
+    ports = {
+        port["name"] for each in scheduler["spec"]["containers"] for port in each.get("ports", [])
+    }
     wanted = {port["name"]: port.get("targetPort") for port in scheduler["service"]["ports"]}
     if "tcp-comm" not in wanted or not set(wanted.values()) <= ports:
         found.append("the service has no port tcp-comm, or one that the scheduler has not")
@@ -159,9 +188,11 @@ def _dotted(path: Any) -> str:
     return ".".join(map(str, path)) or "top"
 
 
-# ---------------------------------------------------------------------------- command lines
+# ---- command lines
 def command_problem(container: Mapping[str, Any]) -> str | None:
-    """What daskglm says of a container's command line; None where it takes it. Raises LookupError if it cannot say."""
+    """What daskglm says of a container's command line; None where it takes it. Raises LookupError
+    if it cannot say.
+    """
     import click
 
     try:
@@ -169,13 +200,18 @@ def command_problem(container: Mapping[str, Any]) -> str | None:
     except ImportError as error:
         raise LookupError(f"daskglm is not installed ({error})") from error
     variables = {variable["name"]: _example(variable) for variable in container.get("env", [])}
-    arguments = [re.sub(r"\$\((\w+)\)", lambda m: variables.get(m[1], "x"), part) for part in _command(container)[1:]]
-    with tempfile.TemporaryDirectory() as folder:  # stands for the volumes, as some options want what exists
+    arguments = [
+        re.sub(r"\$\((\w+)\)", lambda m: variables.get(m[1], "x"), part)
+        for part in _command(container)[1:]
+    ]
+    # stands for the volumes, as some options want what exists
+    with tempfile.TemporaryDirectory() as folder:
         mounts = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
         for path in mounts:
             (Path(folder) / path.lstrip("/")).mkdir(parents=True)
         arguments = [
-            folder + part if any(f"{part}/".startswith(f"{path}/") for path in mounts) else part for part in arguments
+            folder + part if any(f"{part}/".startswith(f"{path}/") for path in mounts) else part
+            for part in arguments
         ]
         command: click.Command = main
         while isinstance(command, click.Group):
@@ -201,10 +237,13 @@ def _example(variable: Mapping[str, Any]) -> str:
     return "1" if "resourceFieldRef" in source else source.get("fieldRef", {}).get("fieldPath", "x")
 
 
-# ---------------------------------------------------------------------------- all of them
+# ---- all of them
 def resources() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every resource with where it is from: the files, and what kustomize makes of them if kubectl is here."""
-    for file in sorted([*HERE.glob("*.yaml"), *HERE.glob("base/*.yaml")]):  # those of gpu/ are patches
+    """Every resource with where it is from: the files, and what kustomize makes of them if kubectl
+    is here.
+    """
+    # those of gpu/ are patches
+    for file in sorted([*HERE.glob("*.yaml"), *HERE.glob("base/*.yaml")]):
         if file.name != "kustomization.yaml":
             for resource in _documents(file.read_text()):
                 yield str(file.relative_to(HERE)), resource
@@ -213,7 +252,10 @@ def resources() -> Iterator[tuple[str, dict[str, Any]]]:
             print(f"kustomize {overlay}: not checked, kubectl is not here")
             continue
         made = subprocess.run(
-            ["kubectl", "kustomize", str(HERE / overlay)], capture_output=True, text=True, check=False
+            ["kubectl", "kustomize", str(HERE / overlay)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if made.returncode:
             raise ValueError(f"kustomize {overlay}: {made.stderr.strip()}")
@@ -235,7 +277,9 @@ def main(arguments: list[str] | None = None) -> int:
         found = problems(resource, schemas)
         note = "ok"
         containers = [
-            each for pod, _ in _pods(resource) for each in [*pod.get("initContainers", []), *pod["containers"]]
+            each
+            for pod, _ in _pods(resource)
+            for each in [*pod.get("initContainers", []), *pod["containers"]]
         ]
         for container in [] if found else containers:
             if _command(container)[:1] != ["daskglm"]:
@@ -248,7 +292,10 @@ def main(arguments: list[str] | None = None) -> int:
                 note = "ok, commands too" if note == "ok" else note
                 found += [f"{container['name']}: {said}"] if said else []
         bad += bool(found)
-        print(f"{source}: {resource['kind']}/{resource['metadata']['name']}: {'; '.join(found) or note}")
+        print(
+            f"{source}: {resource['kind']}/{resource['metadata']['name']}: "
+            f"{'; '.join(found) or note}"
+        )
     return int(bad > 0)
 
 

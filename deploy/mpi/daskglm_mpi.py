@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A cluster under mpirun, by dask-mpi: rank 0 is the scheduler, rank 1 runs the command, the others are workers.
+"""A cluster under mpirun, by dask-mpi: rank 0 is the scheduler, rank 1 runs the command, the others
+are workers.
 
     .venv/bin/pip install mpi4py dask-mpi
     mpirun -n 4 .venv/bin/python deploy/mpi/daskglm_mpi.py [options] -- COMMAND...
 
-Start one rank per NUMA node and two more, and let mpirun bind: Open MPI --map-by numa --bind-to numa, MPICH
--bind-to numa. COMMAND finds the scheduler in DASK_SCHEDULER_ADDRESS, as `daskglm fit` and `Client()` do.
+Start one rank per NUMA node and two more, and let mpirun bind: Open MPI --map-by numa --bind-to
+numa, MPICH -bind-to numa. COMMAND finds the scheduler in DASK_SCHEDULER_ADDRESS, as `daskglm fit`
+and `Client()` do.
 """
 
 from __future__ import annotations
@@ -24,11 +26,26 @@ from daskglm.system.topology import read_topology
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--interface", default="lo", show_default=True, help="Network to use, such as ib0; lo: this host only.")
-@click.option("--tls-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Encrypt all links.")
-@click.option("--threads", type=click.IntRange(min=1), help="Of a worker; default: cores that mpirun binds a rank to.")
+@click.option(
+    "--interface",
+    default="lo",
+    show_default=True,
+    help="Network to use, such as ib0; lo: this host only.",
+)
+@click.option(
+    "--tls-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Encrypt all links.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Of a worker; default: cores that mpirun binds a rank to.",
+)
 @click.option("--memory", default="auto", show_default=True, help="Of a worker, such as 8GB.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def main(
     interface: str,
@@ -52,7 +69,9 @@ def main(
 
     ranks = MPI.COMM_WORLD.Get_size()
     if ranks < 3:
-        raise click.UsageError(f"{ranks} rank(s): one is the scheduler, one runs the command; start at least 3.")
+        raise click.UsageError(
+            f"{ranks} rank(s): one is the scheduler, one runs the command; start at least 3."
+        )
     warning = addresses.warning_of_an_open_cluster(address, encrypted=tls_dir is not None)
     if warning and MPI.COMM_WORLD.Get_rank() == 0:  # the scheduler's
         click.echo(warning, err=True)
@@ -72,7 +91,9 @@ def main(
     with Client() as client:
         scheduler = client.scheduler.address
         click.echo(wait_until_ready(scheduler, ranks - 2, timeout, folder=tls_dir), err=True)
-        code = subprocess.run(command, env={**os.environ, "DASK_SCHEDULER_ADDRESS": scheduler}, check=False).returncode
+        code = subprocess.run(
+            command, env={**os.environ, "DASK_SCHEDULER_ADDRESS": scheduler}, check=False
+        ).returncode
     sys.exit(code)
 
 

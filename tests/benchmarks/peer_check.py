@@ -13,12 +13,19 @@ import scipy.sparse as sp
 from benchmarks.contestants import CONTESTANTS, NotApplicable
 
 C = 2.0
-TOLS = {"dask-glm-newton": 1e-6, "dask-ml-newton": 1e-6, "dask-ml-newton-cluster": 1e-6, "torch-lbfgs": 1e-7}
+TOLS = {
+    "dask-glm-newton": 1e-6,
+    "dask-ml-newton": 1e-6,
+    "dask-ml-newton-cluster": 1e-6,
+    "torch-lbfgs": 1e-7,
+}
 
 
 def small(sparse=False):
     random = np.random.default_rng(5)
-    X = random.standard_normal((400, 4)).astype(np.float32)  # as the sets of the benchmarks: not every peer takes it
+    X = random.standard_normal((400, 4)).astype(
+        np.float32
+    )  # as the sets of the benchmarks: not every peer takes it
     y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + random.standard_normal(400) > 0.3, 1.0, -1.0)
     return (sp.csr_matrix(np.where(abs(X) < 0.5, 0, X)) if sparse else X), y
 
@@ -32,11 +39,18 @@ def answers(name):
         for sparse in (False, True):
             for fit_intercept in (False, True):
                 X, y = small(sparse)
-                record = {"name": name, "loss": loss, "sparse": sparse, "fit_intercept": fit_intercept}
+                record = {
+                    "name": name,
+                    "loss": loss,
+                    "sparse": sparse,
+                    "fit_intercept": fit_intercept,
+                }
                 arguments = {"fit_intercept": fit_intercept, "threads": 2, **contestant.options}
                 try:
                     held = prepare(X, y, **arguments)
-                    coef, intercept, _ = rival.fit(*held, **arguments, loss=loss, C=C, tol=TOLS.get(name, 1e-8))
+                    coef, intercept, _ = rival.fit(
+                        *held, **arguments, loss=loss, C=C, tol=TOLS.get(name, 1e-8)
+                    )
                 except NotApplicable as reason:
                     yield record | {"not applicable": str(reason)}
                     continue

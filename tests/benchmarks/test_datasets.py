@@ -24,7 +24,9 @@ def test_generated_sets_have_the_shape_of_the_named_ones(name):
     assert X.shape == (rows, columns)
     assert X.dtype == np.float32
     stored = X.nnz if sp.issparse(X) else X.size
-    assert stored / rows == pytest.approx(per_row, rel=0.25)  # few rows of url share columns more than many do
+    assert stored / rows == pytest.approx(
+        per_row, rel=0.25
+    )  # few rows of url share columns more than many do
     assert (y > 0).mean() == pytest.approx(positive, abs=0.02)
     again, labels = DATA[name](rows, seed=1)
     assert (again != X).sum() == 0
@@ -57,7 +59,9 @@ def test_a_file_of_the_folder_comes_before_the_stand_in(tmp_path, monkeypatch):
 def test_sparse_files_are_csr_of_all_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("DASKGLM_DATA", str(tmp_path))
     X = sp.random(30, 50, 0.2, format="csr", dtype=np.float32, random_state=0)
-    dump_svmlight_file(X, np.where(np.arange(30) % 2, 1, -1), str(tmp_path / "rcv1_train.binary"), zero_based=False)
+    dump_svmlight_file(
+        X, np.where(np.arange(30) % 2, 1, -1), str(tmp_path / "rcv1_train.binary"), zero_based=False
+    )
     found, y = problems.load("RCV1")
     assert isinstance(found, sp.csr_matrix)
     assert found.shape == (30, 47_236)

@@ -37,13 +37,21 @@ print(json.dumps(list(case(True)), default=float))
 
 def environment():
     """Children find the stand-in where they look for CuPy, and so do the workers that they start."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TWIN), str(ROOT)]), "PYTHONWARNINGS": "ignore"}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TWIN), str(ROOT)]),
+        "PYTHONWARNINGS": "ignore",
+    }
 
 
 def lines_of(case):
     done = subprocess.run(
-        [sys.executable, "-c", ONE_CASE, case], capture_output=True, text=True, cwd=ROOT, env=environment()
-    )  # fmt: skip
+        [sys.executable, "-c", ONE_CASE, case],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     for line in found:
@@ -61,7 +69,7 @@ def optimum(name):
     return evaluate.reference(X, y, loss="logistic", C=1.0, fit_intercept=False).objective
 
 
-# ---------------------------------------------------------------------------- the six cases
+# ---- the six cases
 @on_the_stand_in
 def test_bandwidth_copies():
     (line,) = lines_of("bandwidth")
@@ -71,13 +79,22 @@ def test_bandwidth_copies():
 @on_the_stand_in
 def test_passes_give_what_numpy_gives():
     lines = lines_of("passes")
-    kinds = {name: {line["kind"] for line in lines if line["set"] == name} for name in ("higgs", "rcv1", "epsilon")}
-    assert kinds["higgs"] == kinds["epsilon"] == {"gradient", "with diagonal", "with Gram", "Hessian-vector"}
+    kinds = {
+        name: {line["kind"] for line in lines if line["set"] == name}
+        for name in ("higgs", "rcv1", "epsilon")
+    }
+    assert (
+        kinds["higgs"]
+        == kinds["epsilon"]
+        == {"gradient", "with diagonal", "with Gram", "Hessian-vector"}
+    )
     assert kinds["rcv1"] == kinds["higgs"] - {"with Gram"}
     for line in lines:
         assert line["error"] < (1e-10 if line["kind"] == "gradient" else 1e-6), line
         # the stand-in captures kernels, and not the library's matrix product of a wide Gram
-        assert line["clock"] == ("calls" if line["set"] == "epsilon" and line["kind"] == "with Gram" else "graph"), line
+        assert line["clock"] == (
+            "calls" if line["set"] == "epsilon" and line["kind"] == "with Gram" else "graph"
+        ), line
 
 
 @on_the_stand_in
@@ -89,7 +106,9 @@ def test_solves_reach_the_objective_of_the_host():
         assert line["objective"] == pytest.approx(optimum(line["set"]), rel=to), line
         assert 0 <= line["proved suboptimality"] < 100 * to, line
         assert line["passes"] >= line["iterations"] > 0, line
-        assert line.get("most bytes in use", math.inf) > line.get("bytes in use before", 0) >= 0, line
+        assert line.get("most bytes in use", math.inf) > line.get("bytes in use before", 0) >= 0, (
+            line
+        )
 
 
 @on_the_stand_in
@@ -99,7 +118,10 @@ def test_every_means_of_hiding_solves_the_same_problem():
     assert [line["means"] for line in lines] == 2 * ladder
     for line in lines:
         assert line["objective"] == pytest.approx(optimum(line["set"]), rel=2e-6), line
-    for name in ("rcv1", "higgs"):  # one method, so the same points, up to one step of conjugate gradients for rounding
+    for name in (
+        "rcv1",
+        "higgs",
+    ):  # one method, so the same points, up to one step of conjugate gradients for rounding
         passes = [line["passes"] for line in lines if line["set"] == name]
         assert max(passes) <= 1.1 * min(passes), passes
 
@@ -126,7 +148,9 @@ print(len(Compiled.names))
 @on_the_stand_in
 def test_what_the_sanitizers_watch_compiles_next_to_nothing_for_the_cpu(tmp_path):
     env = {**environment(), "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", SANITIZED], capture_output=True, text=True, cwd=ROOT, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED], capture_output=True, text=True, cwd=ROOT, env=env
+    )
     assert done.returncode == 0, done.stderr
     ran, compiled = done.stdout.splitlines()
     assert ran == "every kernel ran"
@@ -145,12 +169,15 @@ def test_streamed_fits_agree():
 def test_rivals_that_are_not_installed_are_told():
     for line in lines_of("peers"):
         if "not run" in line:
-            assert line["rival"].split()[0].lower() in line["not run"].lower() or "GPU" in line["not run"], line
+            assert (
+                line["rival"].split()[0].lower() in line["not run"].lower()
+                or "GPU" in line["not run"]
+            ), line
         else:
             assert line["objective"] >= optimum(line["set"]) * (1 - 1e-9), line
 
 
-# ---------------------------------------------------------------------------- interruptions
+# ---- interruptions
 def test_results_are_on_disk_after_every_line(tmp_path):
     results = Results(tmp_path, {"device": "none"}, quick=True)
 
@@ -172,7 +199,7 @@ def interrupted(command, file, is_time):
     """Run a program, send it SIGINT once `is_time` says so of the text of a file, and return its exit status."""
     with subprocess.Popen(
         command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, preexec_fn=listen_to_sigint
-    ) as process:  # fmt: skip
+    ) as process:
         try:
             while process.poll() is None and not (file.exists() and is_time(file.read_text())):
                 time.sleep(0.1)
@@ -186,7 +213,9 @@ def interrupted(command, file, is_time):
 def test_an_interruption_leaves_all_finished_lines(tmp_path):
     command = [sys.executable, "-m", "benchmarks.gpu", "--quick", "--out", str(tmp_path)]
     status = interrupted(
-        command, tmp_path / "gpu.json", lambda text: json.loads(text)["tables"].get("passes", {}).get("lines")
+        command,
+        tmp_path / "gpu.json",
+        lambda text: json.loads(text)["tables"].get("passes", {}).get("lines"),
     )
     assert status == 130
     found = json.loads((tmp_path / "gpu.json").read_text())
@@ -197,16 +226,24 @@ def test_an_interruption_leaves_all_finished_lines(tmp_path):
     assert "Interrupted in passes" in (tmp_path / "gpu.md").read_text()
 
 
-# ---------------------------------------------------------------------------- first.py
+# ---- first.py
 def first(folder, stages):
     """Run as a script from elsewhere, with nothing of the checkout installed or on the path."""
     env = {**environment(), "PYTHONPATH": str(TWIN)}
-    command = [sys.executable, str(ROOT / "benchmarks/gpu/first.py"), str(folder), f"--stages={stages}", "--quick"]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks/gpu/first.py"),
+        str(folder),
+        f"--stages={stages}",
+        "--quick",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
     lines = [json.loads(line) for line in (folder / "first.jsonl").read_text().splitlines()]
     assert done.returncode == 0, done.stderr or lines
     assert (lines[0]["stage"], lines[-1]["stage"]) == ("begin", "end")
-    assert [line for line in lines if "error" in line and line.get("kind") != "LocalCUDACluster"] == []
+    assert [
+        line for line in lines if "error" in line and line.get("kind") != "LocalCUDACluster"
+    ] == []
     return lines[1:-1]
 
 
@@ -279,7 +316,9 @@ def test_fits_of_the_first_minutes_reach_the_optimum(tmp_path, stage):
     lines = first(tmp_path, stage)
     assert len(lines) == {"solves": 6, "stream": 2}[stage]
     X, y = higgs(QUICK["higgs"] // (4 if stage == "stream" else 1))
-    best = {"higgs": evaluate.reference(X, y, loss="logistic", C=1.0, fit_intercept=False).objective}
+    best = {
+        "higgs": evaluate.reference(X, y, loss="logistic", C=1.0, fit_intercept=False).objective
+    }
     best["rcv1"] = optimum("rcv1")
     for line in lines:
         to = 1e-2 if line.get("to") == "LIBLINEAR's rule" else 2e-6
@@ -303,7 +342,13 @@ def test_clusters_of_the_first_minutes_reach_the_optimum(tmp_path):
 @on_the_stand_in
 def test_an_interrupted_stage_is_named(tmp_path):
     file = tmp_path / "first.jsonl"
-    command = [sys.executable, str(ROOT / "benchmarks/gpu/first.py"), str(tmp_path), "--stages=right", "--quick"]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks/gpu/first.py"),
+        str(tmp_path),
+        "--stages=right",
+        "--quick",
+    ]
     assert interrupted(command, file, lambda text: '"stage": "right"' in text) == 130
     last = json.loads(file.read_text().splitlines()[-1])
     assert (last["stage"], last["interrupted"]) == ("right", True)

@@ -25,7 +25,15 @@ def test_f1_of_the_positive_class():
 def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     X, y = tables.load("higgs-like", rows=600, seed=1)
     tables._give(tmp_path, X, y)
-    plain = {"by": "daskglm", "solver": "gd", "C": None, "tol": 0.0, "step": 0.1, "epsilon": 0.05, "device": "cpu"}
+    plain = {
+        "by": "daskglm",
+        "solver": "gd",
+        "C": None,
+        "tol": 0.0,
+        "step": 0.1,
+        "epsilon": 0.05,
+        "device": "cpu",
+    }
     found = tables.measure({**plain, "name": "gd", "threads": 1}, tmp_path)
     z = X @ found["coef"]
     gradient = X.T @ (-y / (1 + np.exp(y * z))) / len(y)
@@ -35,8 +43,18 @@ def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     assert tables._mean_loss(X, y, equal["coef"]) <= tables._mean_loss(X, y, found["coef"])
     broken = tables.measure({**plain, "name": "bad", "device": "nowhere"}, tmp_path)
     assert "nowhere" in broken["not run"]
-    about = {"data": "d", "rows": 1, "columns": 2, "date": "", "repeats": 1, "machine": "m", "versions": ""}
-    path = tables.write("hpc", about, [{"name": "a", "seconds": 1.0}, {"name": "b", "not run": "why"}], tmp_path)
+    about = {
+        "data": "d",
+        "rows": 1,
+        "columns": 2,
+        "date": "",
+        "repeats": 1,
+        "machine": "m",
+        "versions": "",
+    }
+    path = tables.write(
+        "hpc", about, [{"name": "a", "seconds": 1.0}, {"name": "b", "not run": "why"}], tmp_path
+    )
     assert "| b |  | why |" in path.read_text()
 
 
@@ -53,7 +71,9 @@ def test_both_tables_come_out_with_what_the_papers_printed(tmp_path):
         plain, unequal = some["sequential"], some["scikit-learn, its own rule (unequal)"]
         assert some["scikit-learn, stopped at the same loss"]["mean loss"] <= plain["mean loss"]
         assert plain["F1"] == pytest.approx(some["parallel, cpu"]["F1"], abs=0.01)
-        assert unequal["mean loss"] < plain["mean loss"]  # more accurate than the paper's rule asks for
+        assert (
+            unequal["mean loss"] < plain["mean loss"]
+        )  # more accurate than the paper's rule asks for
     assert "930.1" in hpc
 
 
@@ -75,7 +95,10 @@ def test_figure_6_interleaves_and_stops_what_fails_or_takes_long(monkeypatch):
     problem = rivals.Problem("epsilon-like", 800, 0, None, "logistic", 1.0, False)
     settings = [("h2o-irlsm", 2), ("sklearn-saga", 2), ("daskglm-sdca", 1)]
     found, reasons = rivals._race(problem, settings, repeats=2)
-    assert asked[:6] == [("h2o-irlsm", 2, 1e-2), ("sklearn-saga", 2, 1e-1), ("daskglm-sdca", 1, 1e-1)] * 2
+    assert (
+        asked[:6]
+        == [("h2o-irlsm", 2, 1e-2), ("sklearn-saga", 2, 1e-1), ("daskglm-sdca", 1, 1e-1)] * 2
+    )
     assert asked[6:] == [("daskglm-sdca", 1, 1e-6)] * 2  # few rows: the loosest and the tightest
     assert reasons == {"h2o-irlsm": "missing: no java"}
     assert [(run["contestant"], run["seconds"]) for run in found] == [
@@ -83,14 +106,28 @@ def test_figure_6_interleaves_and_stops_what_fails_or_takes_long(monkeypatch):
     ]
 
 
-# ---------------------------------------------------------------------------- strong scaling, starts
+# ---- strong scaling, starts
 def test_strong_scaling_compares_with_one_of_the_same_kind():
     def line(threads, workers, seconds):
         setting = strong.Setting("HIGGS", "newton", threads, workers)._asdict()
-        about = {"status": "ok", "seconds": seconds, "passes": 5.0, "n": 10, "d": 2, "source": "file HIGGS"}
+        about = {
+            "status": "ok",
+            "seconds": seconds,
+            "passes": 5.0,
+            "n": 10,
+            "d": 2,
+            "source": "file HIGGS",
+        }
         return setting | about | {"machine": {"cpu": "a cpu", "cores": 2}, "commit": "abc"}
 
-    records = [line(1, 0, 4.0), line(2, 0, 2.5), line(1, 1, 6.0), line(2, 2, 3.0), line(1, 0, 5.0), line(2, 0, 2.0)]
+    records = [
+        line(1, 0, 4.0),
+        line(2, 0, 2.5),
+        line(1, 1, 6.0),
+        line(2, 2, 3.0),
+        line(1, 0, 5.0),
+        line(2, 0, 2.0),
+    ]
     text = strong.page(records)
     assert "| HIGGS | newton | 2 threads | 2.25 (2 - 2.5) | 2.00 | 5 |" in text
     assert "| HIGGS | newton | 2 workers | 3 (3 - 3) | 2.00 | 5 |" in text

@@ -15,15 +15,29 @@ from tests.benchmarks.peer_check import C, small
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {  # what an environment must be able to import
-    "scikit_learn": "sklearn", "liblinear": "liblinear", "snap_ml": "snapml", "glum_regressor": "glum",
-    "skglm_lbfgs": "skglm", "dask_algorithms": "dask_glm", "h2o_server": "h2o", "torch_optim": "torch",
+    "scikit_learn": "sklearn",
+    "liblinear": "liblinear",
+    "snap_ml": "snapml",
+    "glum_regressor": "glum",
+    "skglm_lbfgs": "skglm",
+    "dask_algorithms": "dask_glm",
+    "h2o_server": "h2o",
+    "torch_optim": "torch",
     "cuml_logistic": "cuml",
-}  # fmt: skip
+}
 REACHED = {  # suboptimality that a peer's own stopping rule or its float32 coefficients allow; others: 1e-6
     "dask-glm-proximal_grad": 1e-2,  # takes steps that lower the loss, whatever the penalty
-    "dask-glm-admm": 1e-5, "snapml-dual": 1e-5, "snapml-primal": 1e-5, "torch-gd": 1e-5,
-}  # fmt: skip
-UNPENALISED = ("dask-glm-newton", "dask-glm-gradient_descent", "dask-ml-newton", "dask-ml-newton-cluster")
+    "dask-glm-admm": 1e-5,
+    "snapml-dual": 1e-5,
+    "snapml-primal": 1e-5,
+    "torch-gd": 1e-5,
+}
+UNPENALISED = (
+    "dask-glm-newton",
+    "dask-glm-gradient_descent",
+    "dask-ml-newton",
+    "dask-ml-newton-cluster",
+)
 
 
 def key(name):
@@ -33,14 +47,18 @@ def key(name):
 
 GROUPS = {
     group: list(names)
-    for group, names in groupby(sorted((n for n, c in CONTESTANTS.items() if not c.ours), key=key), key=key)
+    for group, names in groupby(
+        sorted((n for n, c in CONTESTANTS.items() if not c.ours), key=key), key=key
+    )
 }
 
 
 def run_there(environment, *arguments, seconds=250):
     path = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     command = [environments.interpreter(environment or None), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | path, timeout=seconds)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=os.environ | path, timeout=seconds
+    )
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[1] or group[0])
@@ -48,12 +66,16 @@ def test_peers_solve_our_problem(group):
     module, environment = group
     found = run_there(environment, "-c", f"import {MODULES[module]}")
     if found.returncode:
-        pytest.skip(f"{MODULES[module]} is missing; to install it: {environments.how_to_install(environment)}")
+        pytest.skip(
+            f"{MODULES[module]} is missing; to install it: {environments.how_to_install(environment)}"
+        )
     done = run_there(environment, "-m", "tests.benchmarks.peer_check", *GROUPS[group])
     assert done.returncode == 0, done.stderr[-2000:]
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert {answer["name"] for answer in answers} == set(GROUPS[group])
-    solved = {answer["name"] for answer in answers if "coef" in answer and not answer["fit_intercept"]}
+    solved = {
+        answer["name"] for answer in answers if "coef" in answer and not answer["fit_intercept"]
+    }
     assert solved == set(GROUPS[group])  # each takes problems without intercept
     for answer in answers:
         if "not applicable" in answer:
@@ -68,7 +90,9 @@ def test_peers_solve_our_problem(group):
             assert np.linalg.norm(gradient) < 1e-2 * np.linalg.norm(X.T @ y), answer
             continue
         value = evaluate.objective(X, y, coef, intercept, loss=loss, C=C)
-        assert evaluate.suboptimality(value, best.objective) < REACHED.get(answer["name"], 1e-6), answer
+        assert evaluate.suboptimality(value, best.objective) < REACHED.get(answer["name"], 1e-6), (
+            answer
+        )
 
 
 def test_a_missing_peer_says_how_to_install_it(monkeypatch):
@@ -76,7 +100,9 @@ def test_a_missing_peer_says_how_to_install_it(monkeypatch):
     from benchmarks.suites.definitions import Problem
 
     absent = CONTESTANTS["cuml-qn"]._replace(module="no_such_file")
-    monkeypatch.setattr(one.memory, "limit", lambda processes: None)  # it would last for the tests that follow
+    monkeypatch.setattr(
+        one.memory, "limit", lambda processes: None
+    )  # it would last for the tests that follow
     problem = Problem("breast_cancer", None, 0, None, "logistic", 1.0, False)
     record = one.run(problem, absent, 1e-3, 1, None)
     assert record["status"] == "missing"
@@ -91,7 +117,9 @@ def test_environments_are_those_that_were_finished(tmp_path, monkeypatch):
     (tmp_path / "glum" / ".done").touch()
     assert environments.interpreter("glum") == str(tmp_path / "glum" / "bin" / "python")
     pins = ROOT / "benchmarks" / "peers"
-    assert {c.environment for c in CONTESTANTS.values() if c.environment} == {path.stem for path in pins.glob("*.txt")}
+    assert {c.environment for c in CONTESTANTS.values() if c.environment} == {
+        path.stem for path in pins.glob("*.txt")
+    }
     for path in pins.glob("*.txt"):
         assert all("==" in line for line in path.read_text().split()), path
 
@@ -99,9 +127,16 @@ def test_environments_are_those_that_were_finished(tmp_path, monkeypatch):
 def test_select_knows_names_packages_and_first_parts():
     offered = ("sklearn-lbfgs", "sklearn-sag", "glum-irls", "daskglm-auto")
     assert select(["sklearn"], offered) == ("sklearn-lbfgs", "sklearn-sag")
-    assert select(["scikit-learn", "glum-irls"], offered) == ("sklearn-lbfgs", "sklearn-sag", "glum-irls")
+    assert select(["scikit-learn", "glum-irls"], offered) == (
+        "sklearn-lbfgs",
+        "sklearn-sag",
+        "glum-irls",
+    )
     assert select(["glum-lbfgs", "glum"], offered) == ("glum-lbfgs", "glum-irls")
-    assert select(["snapml"], offered) == ("snapml-dual", "snapml-primal")  # none is offered: all there are
+    assert select(["snapml"], offered) == (
+        "snapml-dual",
+        "snapml-primal",
+    )  # none is offered: all there are
     assert set(select(["all"], offered)) == set(CONTESTANTS)
     with pytest.raises(ValueError, match="lightgbm"):
         select(["lightgbm"], offered)

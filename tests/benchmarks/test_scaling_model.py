@@ -21,7 +21,9 @@ def points(constants, cores, noise=0.0):
     known = model.Fit(latency, per_message, network, cores, 0, 0, 0)
     random = np.random.default_rng(0)
     return [
-        model.Point(n, d, way, known.predict(n, d, way) * math.exp(noise * random.standard_normal()))
+        model.Point(
+            n, d, way, known.predict(n, d, way) * math.exp(noise * random.standard_normal())
+        )
         for n in (1, 2, 4, 8, 16)
         for d in (28, 47_000, 1_000_000)
         for way in ("star", "tree")
@@ -32,7 +34,9 @@ def points(constants, cores, noise=0.0):
 @pytest.mark.parametrize("constants", [(1e-3, 5e-4, 4e8), (5e-3, 1e-5, 1e10)])
 def test_the_fit_finds_the_constants_it_was_made_with(constants, cores):
     fitted = model.fit(points(constants, cores), cores)
-    assert (fitted.latency, fitted.per_message, fitted.network) == pytest.approx(constants, rel=1e-6)
+    assert (fitted.latency, fitted.per_message, fitted.network) == pytest.approx(
+        constants, rel=1e-6
+    )
     assert fitted.max_error < 1e-8
 
 
@@ -61,12 +65,21 @@ def test_more_work_takes_longer(key):
 
 def test_more_bytes_features_and_slower_machines_take_longer():
     base = model.time(COST, CRITEO, MACHINE, 16, "leaders").total
-    assert model.time(COST, replace(CRITEO, nbytes=2 * CRITEO.nbytes), MACHINE, 16, "leaders").total > base
-    assert model.time(COST, replace(CRITEO, features=2 * CRITEO.features), MACHINE, 16, "leaders").total > base
+    assert (
+        model.time(COST, replace(CRITEO, nbytes=2 * CRITEO.nbytes), MACHINE, 16, "leaders").total
+        > base
+    )
+    assert (
+        model.time(
+            COST, replace(CRITEO, features=2 * CRITEO.features), MACHINE, 16, "leaders"
+        ).total
+        > base
+    )
     assert model.time(COST, CRITEO, replace(MACHINE, network=5e8), 16, "leaders").total > base
     assert model.time(replace(COST, rate=1e8), CRITEO, MACHINE, 16, "leaders").total > base
     assert (
-        model.time(COST, CRITEO, MACHINE, 128, "leaders").compute < model.time(COST, CRITEO, MACHINE, 16, "leaders")[0]
+        model.time(COST, CRITEO, MACHINE, 128, "leaders").compute
+        < model.time(COST, CRITEO, MACHINE, 16, "leaders")[0]
     )
 
 
@@ -90,7 +103,9 @@ def test_depth_is_that_of_the_tree_of_daskglm(workers, monkeypatch):
 def test_depth_elsewhere():
     assert model.depth(2048, "binary") == (11, 11)
     assert model.depth(1, "binary") == (0, 0)
-    assert model.depth(16, "tree", cores=2).messages == model.depth(16, "star", cores=2).messages == 16
+    assert (
+        model.depth(16, "tree", cores=2).messages == model.depth(16, "star", cores=2).messages == 16
+    )
     with pytest.raises(ValueError, match="no scheme"):
         model.depth(4, "ring")
 
@@ -124,15 +139,28 @@ def test_rounds_of_sdca_grow_with_workers_and_those_of_others_do_not():
     for shape in model.SHAPES:
         few, many = (model.cost(model.COUNTS, shape, "sdca", n) for n in (32, 2048))
         assert few.passes < many.passes <= 64 * few.passes * (1 + 1e-9)
-        assert model.cost(model.COUNTS, shape, "tron", 32) == model.cost(model.COUNTS, shape, "tron", 2048)
+        assert model.cost(model.COUNTS, shape, "tron", 32) == model.cost(
+            model.COUNTS, shape, "tron", 2048
+        )
 
 
 def test_records_replace_the_counts_kept_for_their_data():
-    record = {"kind": "count", "data": "HIGGS", "solver": "tron", "workers": 1, "passes": 7, "rounds": 8}
+    record = {
+        "kind": "count",
+        "data": "HIGGS",
+        "solver": "tron",
+        "workers": 1,
+        "passes": 7,
+        "rounds": 8,
+    }
     record |= {"vectors_down": 9, "vectors_up": 1, "nbytes": 100, "row_seconds": 2.0, "threads": 2}
     counts = model.counts_of([record, {"kind": "round"}])
-    assert [c for c in counts if c.data == "HIGGS"] == [model.Count("HIGGS", "tron", 1, 7, 8, 10, 175.0)]
-    assert [c for c in counts if c.data != "HIGGS"] == [c for c in model.COUNTS if c.data != "HIGGS"]
+    assert [c for c in counts if c.data == "HIGGS"] == [
+        model.Count("HIGGS", "tron", 1, 7, 8, 10, 175.0)
+    ]
+    assert [c for c in counts if c.data != "HIGGS"] == [
+        c for c in model.COUNTS if c.data != "HIGGS"
+    ]
 
 
 def test_all_data_fit_but_not_in_small_nodes():
@@ -144,6 +172,12 @@ def test_all_data_fit_but_not_in_small_nodes():
 def test_the_page_has_every_part(tmp_path):
     scaling = pytest.importorskip("benchmarks.scaling")
     text = scaling.page(points((1e-3, 5e-4, 4e8), 2), 2, model.COUNTS)
-    for part in ("## The fit", "## What is assumed", "## Predictions: ideal", "## The client's link", "extrapolated"):
+    for part in (
+        "## The fit",
+        "## What is assumed",
+        "## Predictions: ideal",
+        "## The client's link",
+        "extrapolated",
+    ):
         assert part in text
     assert "nan" not in text.replace("nanosecond", "")

@@ -28,7 +28,7 @@ def small(sparse: bool = False):
     return (sp.csr_matrix(np.where(abs(X) < 0.5, 0, X)) if sparse else X), y
 
 
-# ---------------------------------------------------------------------------- data
+# ---- data
 @pytest.mark.parametrize("block_rows", [999, 10_000, 25_001])
 def test_generated_rows_do_not_depend_on_blocks(block_rows):
     X, y = problems.higgs_like(25_001, seed=3)
@@ -85,7 +85,7 @@ def test_absent_sets_are_unavailable_with_a_reason(tmp_path, monkeypatch):
     problems._loader.cache_clear()
 
 
-# ---------------------------------------------------------------------------- the judge
+# ---- the judge
 FORMULAS = {
     "logistic": lambda y, z: np.log(1 + np.exp(-y * z)),
     "squared_hinge": lambda y, z: np.clip(1 - y * z, 0, None) ** 2,
@@ -105,7 +105,9 @@ def test_objective_is_the_formula(loss, sparse, monkeypatch):
 
 def test_objective_survives_large_margins():
     X, y = np.array([[1e3], [1e3]]), np.array([1.0, -1.0])
-    assert evaluate.objective(X, y, np.ones(1), 0.0, loss="logistic", C=1.0) == pytest.approx(1000.5, rel=1e-15)
+    assert evaluate.objective(X, y, np.ones(1), 0.0, loss="logistic", C=1.0) == pytest.approx(
+        1000.5, rel=1e-15
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -113,7 +115,8 @@ def test_objective_survives_large_margins():
 def test_reference_is_a_stationary_point(loss, fit_intercept):
     X, y = small()
     exact, iterative = (
-        evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept, dense=dense) for dense in (1_000, 0)
+        evaluate.reference(X, y, loss=loss, C=2.0, fit_intercept=fit_intercept, dense=dense)
+        for dense in (1_000, 0)
     )
     assert exact.objective == pytest.approx(iterative.objective, rel=1e-13)
     assert exact.decrement <= 1e-13
@@ -137,12 +140,28 @@ def test_gradient_of_the_judge(loss):
     assert error < 1e-4
 
 
-# ---------------------------------------------------------------------------- the runner
+# ---- the runner
 @pytest.mark.slow
 def test_runs_in_fresh_processes_are_recorded(tmp_path):
     out = tmp_path / "runs.jsonl"
-    arguments = ["run", "--quick", "--data", "breast_cancer", "--tol", "1e-3", "--repeats", "2", "--out", str(out)]
-    arguments += ["--peers", "sklearn-lbfgs,sklearn-ridge-auto", "--peers", "daskglm-newton,daskglm-auto-cluster"]
+    arguments = [
+        "run",
+        "--quick",
+        "--data",
+        "breast_cancer",
+        "--tol",
+        "1e-3",
+        "--repeats",
+        "2",
+        "--out",
+        str(out),
+    ]
+    arguments += [
+        "--peers",
+        "sklearn-lbfgs,sklearn-ridge-auto",
+        "--peers",
+        "daskglm-newton,daskglm-auto-cluster",
+    ]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
@@ -164,7 +183,12 @@ def test_runs_in_fresh_processes_are_recorded(tmp_path):
 
 def test_timeouts_and_crashes_are_answers():
     problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
-    request = {"what": "run", "problem": problem.fields(), "contestant": "sklearn-lbfgs", "tol": 1e-3}
+    request = {
+        "what": "run",
+        "problem": problem.fields(),
+        "contestant": "sklearn-lbfgs",
+        "tol": 1e-3,
+    }
     assert runner.child(request, runner.Conditions(1, 0.05, ""))["status"] == "timeout"
     crash = runner.child({"what": "run", "problem": {}}, runner.Conditions(1, 60, ""))
     assert crash["status"] == "failed"
@@ -187,7 +211,9 @@ def answered(monkeypatch, answer):
 
 def run_records(suite, tmp_path):
     out = tmp_path / "runs.jsonl"
-    runner.run_suite("x", suite, suite.problems(), out, runner.Conditions(1, 60, ""), say=lambda text: None)
+    runner.run_suite(
+        "x", suite, suite.problems(), out, runner.Conditions(1, 60, ""), say=lambda text: None
+    )
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -210,24 +236,42 @@ def test_runner_interleaves_and_gives_up(tmp_path, monkeypatch):
 
 def test_runner_leaves_out_what_is_needless_and_says_so(tmp_path, monkeypatch):
     quick, slow = "daskglm-auto", "liblinear-s0"
-    found = {quick: {0.1: 1.1, 1e-2: 1.0, 1e-3: 1.0}, slow: {0.1: 1.1, 1e-2: 1.01, 1e-3: 1.001, 1e-4: 1.0001}}
+    found = {
+        quick: {0.1: 1.1, 1e-2: 1.0, 1e-3: 1.0},
+        slow: {0.1: 1.1, 1e-2: 1.01, 1e-3: 1.001, 1e-4: 1.0001},
+    }
     seconds = {quick: 1.0, slow: 30.0}
     asked = answered(
-        monkeypatch, lambda who, tol: {"status": "ok", "seconds": seconds[who], "objective": found[who][tol]}
+        monkeypatch,
+        lambda who, tol: {"status": "ok", "seconds": seconds[who], "objective": found[who][tol]},
     )
     rules = {"once_above": 20.0, "last_above": 40.0, "enough": 1e-7}
     suite = Suite((Case("breast_cancer"),), (quick, slow), tols=None, repeats=2, **rules)
     monkeypatch.setitem(CONTESTANTS, slow, CONTESTANTS[slow]._replace(tols=(0.1, 1e-2, 1e-3)))
     records = run_records(suite, tmp_path)
-    assert asked == [(0.1, quick), (0.1, slow), (1e-2, quick), (1e-2, slow), (1e-3, slow), (0.1, quick), (1e-2, quick)]
-    reasons = {(r["contestant"], r["repeat"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
+    assert asked == [
+        (0.1, quick),
+        (0.1, slow),
+        (1e-2, quick),
+        (1e-2, slow),
+        (1e-3, slow),
+        (0.1, quick),
+        (1e-2, quick),
+    ]
+    reasons = {
+        (r["contestant"], r["repeat"], r["tol"]): r["reason"]
+        for r in records
+        if r["status"] == "skipped"
+    }
     assert reasons[quick, 0, 1e-3] == "a looser tolerance gave a suboptimality below 1e-07"
     assert reasons[slow, 1, 1e-3] == "one run only, it took more than 20 s"
     asked.clear()
     seconds[slow] = 50.0
     records = run_records(replace(suite, repeats=1), tmp_path / "slower")
     assert [tol for tol, who in asked if who == slow] == [0.1]
-    reasons = {(r["contestant"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"}
+    reasons = {
+        (r["contestant"], r["tol"]): r["reason"] for r in records if r["status"] == "skipped"
+    }
     assert reasons[slow, 1e-2] == "a looser tolerance took more than 40 s"
 
 
@@ -249,7 +293,9 @@ def test_memory_counts_descendants_and_forgets_peaks_that_were_reset():
 
 def test_only_one_process_holds_the_lock(tmp_path):
     with runner.locked(tmp_path / "lock"):
-        code = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        code = (
+            "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        )
         command = [sys.executable, "-c", code, str(tmp_path / "lock")]
         assert "BlockingIOError" in subprocess.run(command, capture_output=True, text=True).stderr
     assert subprocess.run(command, capture_output=True).returncode == 0
@@ -266,10 +312,16 @@ def test_suites_name_what_exists():
     assert goals <= {(problem.data, problem.C) for problem in SUITES["peers"].problems()}
 
 
-# ---------------------------------------------------------------------------- report
+# ---- report
 def record(contestant, tol, seconds, objective, **more):
     problem = Problem("higgs-like", 1_000, 0, None, "logistic", 1.0, False)
-    base = {"kind": "run", "status": "ok", **problem.fields(), "ours": contestant.startswith("daskglm"), "threads": 2}
+    base = {
+        "kind": "run",
+        "status": "ok",
+        **problem.fields(),
+        "ours": contestant.startswith("daskglm"),
+        "threads": 2,
+    }
     base |= {
         "n": 1_000,
         "d": 28,
@@ -284,7 +336,13 @@ def record(contestant, tol, seconds, objective, **more):
         "versions": {"numpy": "2"},
         "date": "2026-01-02T03",
     }
-    return base | {"contestant": contestant, "tol": tol, "seconds": seconds, "objective": objective, **more}
+    return base | {
+        "contestant": contestant,
+        "tol": tol,
+        "seconds": seconds,
+        "objective": objective,
+        **more,
+    }
 
 
 def test_report_takes_the_fastest_setting_that_reaches_the_target(tmp_path):
@@ -324,7 +382,13 @@ def test_only_what_ran_at_several_commits_is_told_apart_by_them():
 
 
 def test_goals_take_the_fastest_peer_and_the_best_of_our_solvers():
-    whole = {"data": "HIGGS", "rows": None, "rss_loaded_mb": 500.0, "peak_is_of_fit": True, "data_mb": 100.0}
+    whole = {
+        "data": "HIGGS",
+        "rows": None,
+        "rss_loaded_mb": 500.0,
+        "peak_is_of_fit": True,
+        "data_mb": 100.0,
+    }
 
     def line(contestant, tol, seconds, objective, peak):
         return record(contestant, tol, seconds, objective) | whole | {"peak_rss_mb": peak}
@@ -337,9 +401,14 @@ def test_goals_take_the_fastest_peer_and_the_best_of_our_solvers():
         line("glum-irls", 1e-4, 7.7, 100.0, 510.0),
         line("sklearn-lbfgs", 1e-4, 9.0, 100.0, 510.0),
     ]
-    parts = goals.page([*lines, lines[0] | {"rows": 2_000, "objective": 1.0}])  # a quick run is of another problem
+    parts = goals.page(
+        [*lines, lines[0] | {"rows": 2_000, "objective": 1.0}]
+    )  # a quick run is of another problem
     rows = parts[2].splitlines()
-    assert "| HIGGS, C = 1 | 1.1 | glum-irls 2.2 | 2.00 | 1 | 1.1 | glum-irls 7.7 | 7.00 | 6 | 1.38 | 12% |" in rows[2]
+    assert (
+        "| HIGGS, C = 1 | 1.1 | glum-irls 2.2 | 2.00 | 1 | 1.1 | glum-irls 7.7 | 7.00 | 6 | 1.38 | 12% |"
+        in rows[2]
+    )
     assert rows[2].endswith("| not auto |")
     assert rows[3].endswith("| not run |")
     assert "| glum-irls | 2.2 / 7.7 |" in parts[3]
@@ -380,7 +449,13 @@ def test_sdca_figures_write_a_table_and_a_picture(figure, tmp_path, monkeypatch)
 def test_loss_on_rows_held_out_is_of_coefficients_from_the_others(tmp_path):
     """Figure 6's processes: train on the first four fifths, judge on the last."""
     problem = Problem("higgs-like", 2_000, 0, None, "logistic", 1.0, False)
-    request = {"what": "run", "problem": problem.fields(), "contestant": "daskglm-newton", "tol": 1e-9, "held_out": 0.2}
+    request = {
+        "what": "run",
+        "problem": problem.fields(),
+        "contestant": "daskglm-newton",
+        "tol": 1e-9,
+        "held_out": 0.2,
+    }
     found = runner.child(request, runner.Conditions(2, 60, str(tmp_path)))
     X, y = problems.load("higgs-like", rows=2_000)
     best = evaluate.reference(X[:1_600], y[:1_600], loss="logistic", C=1.0, fit_intercept=False)

@@ -28,11 +28,19 @@ UNKNOWN = "no cause is known: look at it"
 
 def main() -> int:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.compatibility", description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="*", help=f"of {', '.join(suite.name for suite in SUITES)}; default: all")
-    parser.add_argument("--dask-ml", type=Path, help="dask-ml's test_glm.py, or a checkout of dask-ml")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.compatibility", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "suites", nargs="*", help=f"of {', '.join(suite.name for suite in SUITES)}; default: all"
+    )
+    parser.add_argument(
+        "--dask-ml", type=Path, help="dask-ml's test_glm.py, or a checkout of dask-ml"
+    )
     parser.add_argument("--timeout", type=int, default=60, help="seconds of one test (default: 60)")
-    parser.add_argument("--results", type=Path, help="file to write the outcome of each test to, as JSON")
+    parser.add_argument(
+        "--results", type=Path, help="file to write the outcome of each test to, as JSON"
+    )
     args = parser.parse_args()
     unexpected = False
     outcomes: dict[str, dict[str, tuple[str, str]]] = {}
@@ -45,7 +53,9 @@ def main() -> int:
     return int(unexpected)
 
 
-def _suites(args: argparse.Namespace, temporary: Path) -> Iterator[tuple[str, Path, list[str], list[str]]]:
+def _suites(
+    args: argparse.Namespace, temporary: Path
+) -> Iterator[tuple[str, Path, list[str], list[str]]]:
     for suite in SUITES:
         if not args.suites or suite.name in args.suites:
             yield suite.name, *write_sklearn(suite, temporary), ["-p", "sklearn.conftest"]
@@ -55,20 +65,48 @@ def _suites(args: argparse.Namespace, temporary: Path) -> Iterator[tuple[str, Pa
         yield "test_glm.py", *write_dask_ml(args.dask_ml, folder), []
 
 
-def run(path: Path, functions: list[str], plugins: list[str], timeout: int) -> dict[str, tuple[str, str]]:
+def run(
+    path: Path, functions: list[str], plugins: list[str], timeout: int
+) -> dict[str, tuple[str, str]]:
     """Outcome and message of each test, in a process of their own that gives way to others."""
     report = path.with_suffix(".xml")
-    command = [sys.executable, "-m", "pytest", *plugins, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    command += [f"--timeout={timeout}", f"--rootdir={path.parent}", "-c", os.devnull, "--tb=line", "--no-header"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *plugins,
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+    ]
+    command += [
+        f"--timeout={timeout}",
+        f"--rootdir={path.parent}",
+        "-c",
+        os.devnull,
+        "--tb=line",
+        "--no-header",
+    ]
     command += [f"{path}::{function}" for function in functions]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     }
-    subprocess.run(command, cwd=path.parent, env=environment, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.nice(10))
+    subprocess.run(
+        command,
+        cwd=path.parent,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: os.nice(10),
+    )
     found = {}
     for case in ET.parse(report).getroot().iter("testcase"):
         bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
-        outcome = {"failure": "failed", "error": "failed"}.get(bad[0].tag, bad[0].tag) if bad else "passed"
+        outcome = (
+            {"failure": "failed", "error": "failed"}.get(bad[0].tag, bad[0].tag)
+            if bad
+            else "passed"
+        )
         found[case.get("name", "")] = (outcome, (bad[0].get("message") or "") if bad else "")
     return found
 
@@ -76,7 +114,10 @@ def run(path: Path, functions: list[str], plugins: list[str], timeout: int) -> d
 def cause_of(suite: str, test: str) -> str | None:
     """The committed cause of a failure; the first pattern that fits counts."""
     for entry in json.loads(EXPECTED.read_text()).get(suite, []):
-        if any(fnmatch.fnmatchcase(test.replace("[", "("), pattern.replace("[", "(")) for pattern in entry["tests"]):
+        if any(
+            fnmatch.fnmatchcase(test.replace("[", "("), pattern.replace("[", "("))
+            for pattern in entry["tests"]
+        ):
             return entry["cause"]
     return None
 
@@ -84,7 +125,9 @@ def cause_of(suite: str, test: str) -> str | None:
 def tell(suite: str, outcomes: dict[str, tuple[str, str]]) -> bool:
     """Print counts and causes; true where a failure has none."""
     counts = Counter(outcome for outcome, _ in outcomes.values())
-    print(f"\n{suite}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    print(
+        f"\n{suite}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
+    )
     failed = {test: message for test, (outcome, message) in outcomes.items() if outcome == "failed"}
     causes = {test: cause_of(suite, test) for test in failed}
     for cause, number in Counter(cause or UNKNOWN for cause in causes.values()).most_common():

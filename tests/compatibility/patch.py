@@ -47,7 +47,9 @@ SUITES = (
 
 def patched(source: str, header: str) -> str:
     """The source with `header` after its last import at the top level."""
-    imports = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imports = [
+        node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
     lines = source.splitlines(keepends=True)
     end = imports[-1].end_lineno or len(lines)
     return "".join([*lines[:end], header, *lines[end:]])
@@ -61,7 +63,9 @@ def sklearn_header(source: str) -> str:
             names = {alias.asname or alias.name for alias in node.names}
             used |= names & set(SKLEARN_NAMES)
             modules |= names & {"svm", "linear_model"} if node.module == "sklearn" else set()
-    header = "\nimport daskglm as _daskglm\n" + "".join(f"{name} = _daskglm.{name}\n" for name in sorted(used))
+    header = "\nimport daskglm as _daskglm\n" + "".join(
+        f"{name} = _daskglm.{name}\n" for name in sorted(used)
+    )
     if modules:
         header += MODULES.format(names=SKLEARN_NAMES)
         header += "".join(f"{name} = _with_ours({name})\n" for name in sorted(modules))
@@ -107,7 +111,10 @@ def write_dask_ml(given: Path, folder: Path) -> tuple[Path, list[str]]:
     source = "".join([*lines[: mark.lineno - 1], *lines[mark.end_lineno :]])
     path = folder / "test_glm.py"
     path.write_text(patched(source, "\nimport daskglm as _daskglm\n" + DASK_ML))
-    fixtures = next((parent / "conftest.py" for parent in given.parents if (parent / "conftest.py").exists()), None)
+    fixtures = next(
+        (parent / "conftest.py" for parent in given.parents if (parent / "conftest.py").exists()),
+        None,
+    )
     if fixtures is not None:
         (folder / "conftest.py").write_text(fixtures.read_text())
     return path, functions_about(source, None)

@@ -18,7 +18,14 @@ BAD_ROW = 123
 
 def rows(kind="csr"):
     rng = np.random.default_rng(0)
-    X = sp.random(N, D, 0.2, format="csr", random_state=rng, data_rvs=lambda k: rng.integers(1, 9, k).astype(float))
+    X = sp.random(
+        N,
+        D,
+        0.2,
+        format="csr",
+        random_state=rng,
+        data_rvs=lambda k: rng.integers(1, 9, k).astype(float),
+    )
     return X.asformat(kind)
 
 
@@ -171,7 +178,10 @@ def dask_faces():
 
     def chunked(X, cut):
         parts = [sound, X]
-        whole = [da.from_delayed(dask.delayed(part), (N, D), dtype=float, meta=sp.csr_matrix((0, 0))) for part in parts]
+        whole = [
+            da.from_delayed(dask.delayed(part), (N, D), dtype=float, meta=sp.csr_matrix((0, 0)))
+            for part in parts
+        ]
         if cut:  # each part twice, beside each other
             whole = [da.concatenate([part, part], axis=1) for part in whole]
         return da.concatenate(whole)
@@ -183,13 +193,18 @@ def dask_faces():
         parts = [dask.delayed(part) for part in (sound, X)]
         labels = [dask.delayed(y[:N])] * 2
         yield f"delayed fit, {name}", said(daskglm.fit, parts, labels, out_of_core=True)
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+    ) as client:
         for name, X in damaged():
             yield f"cluster fit, {name}", said(daskglm.fit, X, y[:N], client=client)
         for name in ("index beyond", "indptr falls"):
             X = rows()
             DAMAGE[name](X)
-            yield f"cluster dask fit, {name}", said(daskglm.fit, chunked(X, False), lazy_y, client=client)
+            yield (
+                f"cluster dask fit, {name}",
+                said(daskglm.fit, chunked(X, False), lazy_y, client=client),
+            )
 
 
 def device():
@@ -204,7 +219,10 @@ def device():
             continue  # the stand-in makes a matrix of SciPy to tell what it holds
         host = rows()
         damage(host)
-        X = csr_matrix(tuple(cupy.asarray(part) for part in (host.data, host.indices, host.indptr)), shape=host.shape)
+        X = csr_matrix(
+            tuple(cupy.asarray(part) for part in (host.data, host.indices, host.indptr)),
+            shape=host.shape,
+        )
         yield f"device fit, {name}", said(daskglm.fit, X, y)
         yield f"device predict, {name}", said(model.predict, X)
 

@@ -47,17 +47,32 @@ def sources(parquet):
         "shuffle": frame.shuffle("a", npartitions=3),
         "shuffle of parquet": parquet.shuffle("a", npartitions=3),
         "set_index": parquet.set_index("a", drop=False),
-        "set_index with ties": dd.from_pandas(by_label, npartitions=8).set_index("by", npartitions=2),
+        "set_index with ties": dd.from_pandas(by_label, npartitions=8).set_index(
+            "by", npartitions=2
+        ),
         "merge": parquet.merge(dd.from_pandas(FRAME[["a"]], npartitions=2), on="a"),
     }
 
 
 @pytest.mark.parametrize(
-    "name", ["parquet", "filtered", "shuffle", "shuffle of parquet", "set_index", "set_index with ties", "merge"]
+    "name",
+    [
+        "parquet",
+        "filtered",
+        "shuffle",
+        "shuffle of parquet",
+        "set_index",
+        "set_index with ties",
+        "merge",
+    ],
 )
 def test_columns_of_one_frame(place, parquet, name):
     frame = sources(parquet)[name]
-    for label, mass in ((frame["label"], frame["mass"]), (frame[["label"]], "mass"), ("label", frame["mass"])):
+    for label, mass in (
+        (frame["label"], frame["mass"]),
+        (frame[["label"]], "mass"),
+        ("label", frame["mass"]),
+    ):
         rows = frame[NAMES + [name for name in (label, mass) if isinstance(name, str)]]
         model = daskglm.fit(rows, label, sample_weight=mass, tol=1e-10)
         np.testing.assert_allclose(model.coef_, COEF, rtol=1e-4, atol=1e-5)
@@ -66,14 +81,20 @@ def test_columns_of_one_frame(place, parquet, name):
 def test_all_ways_to_fit_take_columns_of_one_frame(parquet):
     frame = dd.from_pandas(FRAME, npartitions=8).shuffle("a", npartitions=3)
     for source in (frame, parquet):
-        path = daskglm.fit(source[NAMES], source["label"], sample_weight=source["mass"], C=[0.1, 1.0], tol=1e-10)
+        path = daskglm.fit(
+            source[NAMES], source["label"], sample_weight=source["mass"], C=[0.1, 1.0], tol=1e-10
+        )
         np.testing.assert_allclose(path[1].coef_, COEF, rtol=1e-4, atol=1e-5)
-        model = daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=2).fit(source[NAMES], source["label"])
+        model = daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=2).fit(
+            source[NAMES], source["label"]
+        )
         assert model.score(FRAME[NAMES], y) > 0.8
     for source in (parquet, parquet[parquet["a"] > 0.0]):
         model = daskglm.fit(source[NAMES], source["label"], out_of_core=True)
         here = source.compute()
-        np.testing.assert_allclose(model.coef_, daskglm.fit(here[NAMES], here["label"]).coef_, rtol=1e-2, atol=1e-3)
+        np.testing.assert_allclose(
+            model.coef_, daskglm.fit(here[NAMES], here["label"]).coef_, rtol=1e-2, atol=1e-3
+        )
 
 
 def test_arrays_of_one_frame_are_cut_alike(place, parquet):
@@ -81,7 +102,9 @@ def test_arrays_of_one_frame_are_cut_alike(place, parquet):
     assert len({array.npartitions for array in arrays}) > 1
     model = daskglm.fit(arrays[0], arrays[1], sample_weight=arrays[2], tol=1e-10)
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-4, atol=1e-5)
-    mixed = daskglm.fit(arrays[0], parquet["label"], sample_weight=da.from_array(WEIGHT, chunks=77), tol=1e-10)
+    mixed = daskglm.fit(
+        arrays[0], parquet["label"], sample_weight=da.from_array(WEIGHT, chunks=77), tol=1e-10
+    )
     np.testing.assert_allclose(mixed.coef_, COEF, rtol=1e-4, atol=1e-5)
     frame = daskglm.fit(parquet[NAMES], arrays[1], sample_weight=arrays[2], tol=1e-10)
     np.testing.assert_allclose(frame.coef_, COEF, rtol=1e-4, atol=1e-5)
@@ -96,7 +119,10 @@ def test_arrays_of_frames_that_are_shuffled_apart_are_refused(place):
         daskglm.fit(frame[NAMES], arrays[1])
     kept = frame.persist()
     model = daskglm.fit(
-        kept[NAMES].to_dask_array(), kept["label"], sample_weight=kept["mass"].to_dask_array(), tol=1e-10
+        kept[NAMES].to_dask_array(),
+        kept["label"],
+        sample_weight=kept["mass"].to_dask_array(),
+        tol=1e-10,
     )
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-4, atol=1e-5)
 
@@ -115,10 +141,14 @@ def test_a_source_is_read_once_for_x_and_y():
         calls.append(i)
         return np.c_[X, y][100 * i : 100 * i + 100]
 
-    parts = [da.from_delayed(dask.delayed(rows, pure=False)(i), (100, 6), dtype=float) for i in range(8)]
+    parts = [
+        da.from_delayed(dask.delayed(rows, pure=False)(i), (100, 6), dtype=float) for i in range(8)
+    ]
     both = da.concatenate(parts)
     model = daskglm.fit(both[:, :5], both[:, 5], tol=1e-10)
-    np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-10).coef_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        model.coef_, daskglm.fit(X, y, tol=1e-10).coef_, rtol=1e-4, atol=1e-5
+    )
     assert sorted(calls) == list(range(8))
 
 
@@ -138,7 +168,10 @@ def test_partitions_with_other_indexes_are_refused(place, index):
         other = other.map_partitions(lambda part: part[::-1])
     for arguments in ({"y": other["label"]}, {"y": frame["label"], "sample_weight": other["mass"]}):
         name = "sample_weight" if len(arguments) > 1 else "y"
-        with pytest.raises(ValueError, match=rf"the index of {name} is not that of X: partition \d, row 0 is \d+ in X"):
+        with pytest.raises(
+            ValueError,
+            match=rf"the index of {name} is not that of X: partition \d, row 0 is \d+ in X",
+        ):
             daskglm.fit(frame[NAMES], **arguments)
 
 
@@ -163,7 +196,9 @@ def test_rows_that_are_read_again_in_another_order_are_told():
         with pytest.raises(ValueError, match="partition 0 has rows in another order"):
             daskglm.fit(*source, out_of_core=True)
     assert reads
-    half = dd.from_pandas(FRAME, npartitions=2).map_partitions(lambda part: part.sample(frac=0.5), meta=FRAME)
+    half = dd.from_pandas(FRAME, npartitions=2).map_partitions(
+        lambda part: part.sample(frac=0.5), meta=FRAME
+    )
     with pytest.raises(ValueError, match="partition 0 has other rows"):
         daskglm.fit(half[NAMES], half["label"], out_of_core=True)
 
@@ -175,7 +210,9 @@ def test_partitions_that_come_back_with_other_rows_are_told():
     facts = blocks[0].facts
     assert facts.order
     turned = FRAME[::-1].reset_index(drop=True)
-    back = partitions(*(dd.from_pandas(turned, npartitions=1)[name] for name in (NAMES, "label")), classify=True).load()
+    back = partitions(
+        *(dd.from_pandas(turned, npartitions=1)[name] for name in (NAMES, "label")), classify=True
+    ).load()
     _same_rows(facts, back[0].facts, ordered=False)
     with pytest.raises(DataLost, match="another order"):
         _same_rows(facts, back[0].facts, ordered=True)

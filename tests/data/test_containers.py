@@ -77,9 +77,14 @@ KINDS = {
     "xarray": lambda: xarray(False),
     "xarray of dask": lambda: xarray(True),
     **{f"sparse {kind}": lambda kind=kind: sparse(kind, False) for kind in ("COO", "GCXS", "DOK")},
-    **{f"dask array of {kind}": lambda kind=kind: sparse(kind, True) for kind in ("COO", "GCXS", "DOK")},
+    **{
+        f"dask array of {kind}": lambda kind=kind: sparse(kind, True)
+        for kind in ("COO", "GCXS", "DOK")
+    },
     "delayed": lambda: tuple([dask.delayed(part[cut]) for cut in CUTS] for part in (X, y)),
-    "delayed frames": lambda: tuple([dask.delayed(part[cut]) for cut in CUTS] for part in (FRAME, pd.Series(y))),
+    "delayed frames": lambda: tuple(
+        [dask.delayed(part[cut]) for cut in CUTS] for part in (FRAME, pd.Series(y))
+    ),
     **{f"{dtype} columns": lambda dtype=dtype: (columns(dtype), y) for dtype in COLUMNS},
     **{
         f"dask frame of {dtype} columns": lambda dtype=dtype: (
@@ -109,7 +114,9 @@ def test_every_container_is_fitted_predicted_and_scored(kind):
     assert model.score(rows, labels) == pytest.approx(plain.score(X, y))
     rows = rows if not isinstance(labels, str) else rows.drop(labels)
     np.testing.assert_array_equal(together(model.predict(rows)), plain.predict(X))
-    np.testing.assert_allclose(together(model.predict_proba(rows)), plain.predict_proba(X), rtol=1e-4)
+    np.testing.assert_allclose(
+        together(model.predict_proba(rows)), plain.predict_proba(X), rtol=1e-4
+    )
     np.testing.assert_allclose(
         together(model.predict_log_proba(rows)), plain.predict_log_proba(X), rtol=1e-4, atol=1e-6
     )
@@ -119,13 +126,19 @@ def test_every_container_is_fitted_predicted_and_scored(kind):
 def test_ridge_takes_them_too(kind):
     rows, targets = KINDS[kind]()
     model = daskglm.Ridge(tol=1e-12).fit(rows, targets)
-    np.testing.assert_allclose(model.coef_, daskglm.Ridge(tol=1e-12).fit(X, y).coef_, rtol=1e-5, atol=1e-7)
-    assert model.score(rows, targets) == pytest.approx(daskglm.Ridge(tol=1e-12).fit(X, y).score(X, y))
+    np.testing.assert_allclose(
+        model.coef_, daskglm.Ridge(tol=1e-12).fit(X, y).coef_, rtol=1e-5, atol=1e-7
+    )
+    assert model.score(rows, targets) == pytest.approx(
+        daskglm.Ridge(tol=1e-12).fit(X, y).score(X, y)
+    )
 
 
 def test_a_pipeline_in_polars_keeps_the_names():
     rows, labels = polars()
-    pipe = make_pipeline(StandardScaler(), daskglm.LogisticRegression()).set_output(transform="polars")
+    pipe = make_pipeline(StandardScaler(), daskglm.LogisticRegression()).set_output(
+        transform="polars"
+    )
     pipe.fit(rows, labels)
     assert list(pipe[-1].feature_names_in_) == NAMES
     assert pipe.predict(rows).shape == (300,)
@@ -134,12 +147,16 @@ def test_a_pipeline_in_polars_keeps_the_names():
 
 
 def test_futures_are_fitted_and_predicted(client):
-    rows, labels = ([client.submit(lambda part: part, part[cut]) for cut in CUTS] for part in (X, y))
+    rows, labels = (
+        [client.submit(lambda part: part, part[cut]) for cut in CUTS] for part in (X, y)
+    )
     model = daskglm.LogisticRegression(tol=1e-10).fit(rows, labels)
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(together(model.predict(rows)), model.predict(X))
     assert model.score(rows, labels) == pytest.approx(model.score(X, y))
-    with pytest.raises(ValueError, match="partition 0, X has 3 features, but the model is expecting 4"):
+    with pytest.raises(
+        ValueError, match="partition 0, X has 3 features, but the model is expecting 4"
+    ):
         dask.compute(*model.predict([dask.delayed(X[:, :3])]))
 
 
@@ -147,12 +164,21 @@ def test_futures_are_fitted_and_predicted(client):
 def test_what_is_no_number_is_named_with_its_row_and_column(value):
     spoilt = FRAME.astype({"c": object})
     spoilt["c"] = [value if i == 21 else each for i, each in enumerate(spoilt["c"])]
-    word = "X contains NaN" if value is None or value is pd.NA else "X has values that are not numbers"
+    word = (
+        "X contains NaN" if value is None or value is pd.NA else "X has values that are not numbers"
+    )
     for rows, labels, place in (
         (spoilt, y, "row 21"),
-        (dd.from_pandas(spoilt, npartitions=1), dd.from_pandas(pd.Series(y), npartitions=1), "partition 0, row 21"),
+        (
+            dd.from_pandas(spoilt, npartitions=1),
+            dd.from_pandas(pd.Series(y), npartitions=1),
+            "partition 0, row 21",
+        ),
     ):
-        with dask.config.set({"dataframe.convert-string": False}), pytest.raises((ValueError, TypeError)) as caught:
+        with (
+            dask.config.set({"dataframe.convert-string": False}),
+            pytest.raises((ValueError, TypeError)) as caught,
+        ):
             daskglm.fit(rows, labels)
         message = str(caught.value)
         assert message.startswith(word)

@@ -47,16 +47,28 @@ KINDS = {
     "dask array, y numpy": lambda: (lazy(), y),
     "dask array, y a column": lambda: (lazy(), da.from_array(y[:, None], chunks=77)),
     "dask array cut in columns": lambda: (da.from_array(X, chunks=(100, 4)), y),
-    "dask array, other row chunks": lambda: (da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=77)),
+    "dask array, other row chunks": lambda: (
+        da.from_array(X, chunks=(100, 6)),
+        da.from_array(y, chunks=77),
+    ),
     "dask array, unknown lengths": lambda: (lazy(unknown=True), da.from_array(y, chunks=(UNEVEN,))),
-    "dask array, unknown lengths, other chunks": lambda: (lazy(unknown=True), da.from_array(y[:, None], chunks=50)),
+    "dask array, unknown lengths, other chunks": lambda: (
+        lazy(unknown=True),
+        da.from_array(y[:, None], chunks=50),
+    ),
     "dask array of CSR": lambda: (lazy().map_blocks(sp.csr_matrix, dtype=float), y),
-    "dask frame": lambda: (dd.from_pandas(FRAME, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4)),
-    "dask frame, y a column": lambda: (dd.from_pandas(FRAME.assign(label=y), npartitions=4), "label"),
+    "dask frame": lambda: (
+        dd.from_pandas(FRAME, npartitions=4),
+        dd.from_pandas(pd.Series(y), npartitions=4),
+    ),
+    "dask frame, y a column": lambda: (
+        dd.from_pandas(FRAME.assign(label=y), npartitions=4),
+        "label",
+    ),
     "dask frame, filtered": lambda: (
-        dd.from_pandas(pd.concat([FRAME.assign(label=y), FRAME.assign(label=y) - 1e3]), npartitions=4).query(
-            "a > -500"
-        ),
+        dd.from_pandas(
+            pd.concat([FRAME.assign(label=y), FRAME.assign(label=y) - 1e3]), npartitions=4
+        ).query("a > -500"),
         "label",
     ),
     "delayed": lambda: (parts(X), parts(y)),
@@ -71,7 +83,9 @@ def test_every_kind_of_input_gives_the_same_fit(kind):
     assert model.report_.n_rows == 500
 
 
-@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), ("no", "yes"), (3, 7), (1.0, 2.0), (10, 50)])
+@pytest.mark.parametrize(
+    "labels", [(0, 1), (-1, 1), (False, True), ("no", "yes"), (3, 7), (1.0, 2.0), (10, 50)]
+)
 def test_labels_of_any_two_values(labels):
     named = np.where(y > 0, labels[1], labels[0])
     for values in (named, da.from_array(named, chunks=100)):
@@ -84,7 +98,9 @@ def test_labels_of_any_two_values(labels):
 
 def test_labels_that_are_sorted_or_missing_on_some_partitions():
     order = np.argsort(y, kind="stable")
-    model = daskglm.fit(da.from_array(X[order], chunks=(50, 6)), da.from_array(y[order], chunks=50), tol=1e-12)
+    model = daskglm.fit(
+        da.from_array(X[order], chunks=(50, 6)), da.from_array(y[order], chunks=50), tol=1e-12
+    )
     np.testing.assert_allclose(model.coef_, COEF, rtol=1e-8)
 
 
@@ -92,7 +108,9 @@ def test_three_classes_on_partitions_that_lack_some():
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     order = np.argsort(labels)
     whole = daskglm.fit(X, labels, tol=1e-10)
-    cut = daskglm.fit(da.from_array(X[order], chunks=(60, 6)), da.from_array(labels[order], chunks=60), tol=1e-10)
+    cut = daskglm.fit(
+        da.from_array(X[order], chunks=(60, 6)), da.from_array(labels[order], chunks=60), tol=1e-10
+    )
     np.testing.assert_allclose(whole.coef_, cut.coef_, rtol=1e-6, atol=1e-8)
     assert whole.score(X, labels) > 0.8
 
@@ -101,7 +119,9 @@ def test_sample_and_class_weights_scale_the_rows():
     weight = np.where(np.arange(500) % 3 == 0, 0.0, 2.0)
     kept = weight > 0
     whole = daskglm.fit(X, y, sample_weight=weight, tol=1e-12)
-    np.testing.assert_allclose(whole.coef_, daskglm.fit(X[kept], y[kept], C=2.0, tol=1e-12).coef_, rtol=1e-8)
+    np.testing.assert_allclose(
+        whole.coef_, daskglm.fit(X[kept], y[kept], C=2.0, tol=1e-12).coef_, rtol=1e-8
+    )
     frame = FRAME.assign(label=y, mass=weight)
     for rows in (frame, dd.from_pandas(frame, npartitions=3)):
         model = daskglm.fit(rows, "label", sample_weight="mass", tol=1e-12)
@@ -109,20 +129,31 @@ def test_sample_and_class_weights_scale_the_rows():
         assert list(model.feature_names_in_) == list("abcdef")
     by_class = daskglm.fit(X, y, class_weight={1.0: 3.0}, tol=1e-12)
     np.testing.assert_allclose(
-        by_class.coef_, daskglm.fit(X, y, sample_weight=np.where(y > 0, 3.0, 1.0), tol=1e-12).coef_, rtol=1e-8
+        by_class.coef_,
+        daskglm.fit(X, y, sample_weight=np.where(y > 0, 3.0, 1.0), tol=1e-12).coef_,
+        rtol=1e-8,
     )
     from sklearn.linear_model import LogisticRegression
 
-    theirs = LogisticRegression(class_weight="balanced", tol=1e-10, solver="newton-cholesky").fit(X, y)
-    np.testing.assert_allclose(daskglm.fit(X, y, class_weight="balanced", tol=1e-12).coef_, theirs.coef_, rtol=1e-6)
+    theirs = LogisticRegression(class_weight="balanced", tol=1e-10, solver="newton-cholesky").fit(
+        X, y
+    )
+    np.testing.assert_allclose(
+        daskglm.fit(X, y, class_weight="balanced", tol=1e-12).coef_, theirs.coef_, rtol=1e-6
+    )
 
 
 def test_float32_stays_float32_and_integers_become_floats():
     from daskglm.data.blocks import Place, to_block
 
     assert to_block(X.astype(np.float32), y, place=Place(), classify=True).X.dtype == np.float32
-    assert to_block(np.ones((2, 2), np.int64), [0, 1], place=Place(), classify=True).X.dtype == np.float64
-    assert to_block(np.ones((2, 2), bool), [0, 1], place=Place(), classify=True).X.dtype == np.float32
+    assert (
+        to_block(np.ones((2, 2), np.int64), [0, 1], place=Place(), classify=True).X.dtype
+        == np.float64
+    )
+    assert (
+        to_block(np.ones((2, 2), bool), [0, 1], place=Place(), classify=True).X.dtype == np.float32
+    )
     same = np.ascontiguousarray(X)
     assert to_block(same, y, place=Place(), classify=True).X is same
     huge = to_block(np.full((2, 2), 1e18, np.float32), [0, 1], place=Place(), classify=True)
@@ -136,7 +167,7 @@ def test_users_arrays_are_not_changed():
     np.testing.assert_array_equal(messy.indices, before)
 
 
-# ---------------------------------------------------------------------------- errors
+# ---- errors
 def spoilt(i, j, value, kind=np.asarray):
     bad = X.copy()
     bad[i, j] = value
@@ -181,8 +212,12 @@ def test_one_class_is_named():
     with pytest.raises(ValueError, match="one class, 1.0"):
         daskglm.fit(X, np.ones(500))
     with pytest.raises(ValueError, match="one class, 'spam'"):
-        daskglm.fit(da.from_array(X, chunks=(100, 6)), da.from_array(np.full(500, "spam"), chunks=100))
-    alone = daskglm.fit(X, y, sample_weight=(y > 0).astype(float))  # a class without weight is fitted, as elsewhere
+        daskglm.fit(
+            da.from_array(X, chunks=(100, 6)), da.from_array(np.full(500, "spam"), chunks=100)
+        )
+    alone = daskglm.fit(
+        X, y, sample_weight=(y > 0).astype(float)
+    )  # a class without weight is fitted, as elsewhere
     assert (alone.predict(X) == 1.0).all()
 
 
@@ -205,7 +240,10 @@ MISFITS = {
         "inconsistent numbers of samples: X 500, y 499",
     ),
     "frame against numpy": (lambda: (dd.from_pandas(FRAME, npartitions=4), y), "name of a column"),
-    "no such column": (lambda: (dd.from_pandas(FRAME, npartitions=4), "label"), "no column 'label'"),
+    "no such column": (
+        lambda: (dd.from_pandas(FRAME, npartitions=4), "label"),
+        "no column 'label'",
+    ),
     "no such pandas column": (lambda: (FRAME, "label"), "no column 'label'"),
     "text column": (lambda: (FRAME.assign(a="x"), y), "row 0, column 'a' is 'x'"),
     "dask text column": (
@@ -215,7 +253,10 @@ MISFITS = {
     "one dimension": (lambda: (da.from_array(X[:, 0]), y), "1 dimension"),
     "delayed against array": (lambda: (parts(X), y), "list of delayed"),
     "delayed counts": (lambda: (parts(X), parts(y)[:-1]), "4 delayed blocks but y has 3"),
-    "delayed rows": (lambda: (parts(X), parts(y, (0, 3, 4, 250, 500))), r"partition \d, X has \d+ rows but y has \d+"),
+    "delayed rows": (
+        lambda: (parts(X), parts(y, (0, 3, 4, 250, 500))),
+        r"partition \d, X has \d+ rows but y has \d+",
+    ),
     "no rows": (lambda: (X[:0], y[:0]), "no rows"),
     "no columns": (lambda: (X[:, :0], y), "0 feature"),
     "continuous labels": (lambda: (X, X[:, 0]), "Unknown label type"),
@@ -249,7 +290,10 @@ def test_misfits_are_refused(case):
         ({"class_weight": {1: -1.0}}, "not a finite number >= 0"),
         ({"class_weight": {1: 1.0}, "loss": "squared"}, "class_weight has no meaning"),
         ({"solver": "newton", "solver_options": {"step": 1}}, "does not take step"),
-        ({"warm_start": (np.ones(3), 0.0)}, r"warm_start has coefficients of shape \(3,\).*X has 6"),
+        (
+            {"warm_start": (np.ones(3), 0.0)},
+            r"warm_start has coefficients of shape \(3,\).*X has 6",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):

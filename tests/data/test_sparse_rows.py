@@ -40,7 +40,11 @@ PLACES = {
 def answers(face):
     root = Path(__file__).resolve().parents[2]
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.data.damaged_sparse", face], cwd=root, capture_output=True, text=True, timeout=250
+        [sys.executable, "-m", "tests.data.damaged_sparse", face],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=250,
     )
     assert ended.returncode == 0, f"ended with {ended.returncode}: {ended.stderr[-2000:]}"
     return json.loads(ended.stdout.splitlines()[-1])
@@ -54,10 +58,18 @@ def test_damaged_indices_are_named_and_end_no_process(face):
         pytest.skip("no C++ compiler for the stand-in for CuPy")
     said = answers(face)
     assert len(said) > 10
-    wrong = {case: text for case, text in said.items() if not re.search(PLACES[case.split(", ")[1]], text)}
+    wrong = {
+        case: text
+        for case, text in said.items()
+        if not re.search(PLACES[case.split(", ")[1]], text)
+    }
     assert not wrong, json.dumps(wrong, indent=1)
     lazily = {case: text for case, text in said.items() if "dask" in case or "delayed" in case}
-    assert all("partition 1" in text for case, text in lazily.items() if "cut" not in case and "lies" not in case)
+    assert all(
+        "partition 1" in text
+        for case, text in lazily.items()
+        if "cut" not in case and "lies" not in case
+    )
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

@@ -103,7 +103,11 @@ def test_dtype(path):
 
 @pytest.mark.parametrize(
     ("lines", "zero_based", "columns"),
-    [("1 0:1 2:5\n-1 1:1\n", "auto", 3), ("1 1:1 2:5\n-1 1:1\n", "auto", 2), ("1 1:1 2:5\n-1\n", True, 3)],
+    [
+        ("1 0:1 2:5\n-1 1:1\n", "auto", 3),
+        ("1 1:1 2:5\n-1 1:1\n", "auto", 2),
+        ("1 1:1 2:5\n-1\n", True, 3),
+    ],
 )
 def test_zero_based(tmp_path, lines, zero_based, columns):
     path = tmp_path / "a.svm"
@@ -194,25 +198,38 @@ def test_missing_and_empty_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"dtype": "int32"}, {"zero_based": "yes"}, {"n_features": 0}, {"n_features": 1.5}, {"blocksize": 0}]
+    "wrong",
+    [
+        {"dtype": "int32"},
+        {"zero_based": "yes"},
+        {"n_features": 0},
+        {"n_features": 1.5},
+        {"blocksize": 0},
+    ],
 )
 def test_arguments_are_checked(path, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         read_svmlight(path, **wrong)
 
 
-@pytest.mark.parametrize("known", [{}, {"n_features": 9, "zero_based": False}], ids=["pass", "known"])
+@pytest.mark.parametrize(
+    "known", [{}, {"n_features": 9, "zero_based": False}], ids=["pass", "known"]
+)
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_what_works_on_sparse_chunks(path, data, known, scheduler):
     w = np.arange(9.0)
     with dask.config.set(scheduler=scheduler):
-        X, y = pickle.loads(pickle.dumps(read_svmlight(path, blocksize=30, **known)))  # empty ranges among them
+        X, y = pickle.loads(
+            pickle.dumps(read_svmlight(path, blocksize=30, **known))
+        )  # empty ranges among them
         assert X.npartitions > len(data[1])
         for whole in (X.compute(), X.persist().compute(), (2 * X).compute() / 2, X.T.compute().T):
             assert sp.issparse(whole)
             np.testing.assert_array_equal(whole.toarray(), data[0].toarray())
         np.testing.assert_array_equal(y.compute(), data[1])
-        product = X.map_blocks(lambda block: block @ w, dtype=X.dtype, drop_axis=1, meta=np.empty(0))
+        product = X.map_blocks(
+            lambda block: block @ w, dtype=X.dtype, drop_axis=1, meta=np.empty(0)
+        )
         np.testing.assert_allclose(product.compute(), data[0] @ w)
         if not known:
             np.testing.assert_array_equal(X[5:20].compute().toarray(), data[0][5:20].toarray())

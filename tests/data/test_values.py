@@ -32,8 +32,12 @@ def test_masked_values_are_refused(lazy):
         daskglm.fit(give(rows), give(y))
     with pytest.raises(ValueError, match=rf"y has 1 masked values, the first at {place}"):
         daskglm.fit(give(X), give(column))
-    with pytest.raises(ValueError, match=rf"sample_weight has 1 masked values, the first at {place}"):
-        daskglm.fit(give(X), give(y), sample_weight=give(np.ma.masked_array(np.ones(300), MASK[:, 2])))
+    with pytest.raises(
+        ValueError, match=rf"sample_weight has 1 masked values, the first at {place}"
+    ):
+        daskglm.fit(
+            give(X), give(y), sample_weight=give(np.ma.masked_array(np.ones(300), MASK[:, 2]))
+        )
     with pytest.raises(ValueError, match=rf"X has 1 masked values, the first at {place}"):
         np.asarray(MODEL.predict(give(rows)))
     with pytest.raises(ValueError, match="y has 1 masked values"):
@@ -99,13 +103,19 @@ def test_halves_extended_precision_and_large_integers_are_rounded_to_floats(lazy
         model = daskglm.fit(give(rows), give(y), tol=1e-10)
         np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-4, atol=1e-6)
         scores = np.asarray(exact.decision_function(give(rows)))
-        np.testing.assert_allclose(scores, exact.decision_function(rows.astype(np.float64)), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            scores, exact.decision_function(rows.astype(np.float64)), rtol=1e-6, atol=1e-6
+        )
     large = np.full((300, 1), 2**60 + 1, np.uint64)
     large[::2] = 2**53 + 1
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # next to such values an optimum near zero cannot be proved
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # next to such values an optimum near zero cannot be proved
         model = daskglm.fit(give(large), give(large[:, 0]), loss="squared", fit_intercept=False)
-    np.testing.assert_allclose(np.asarray(model.predict(give(large))), large[:, 0].astype(float), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(model.predict(give(large))), large[:, 0].astype(float), rtol=1e-6
+    )
 
 
 def test_extended_precision_beyond_float64_is_refused():

@@ -38,7 +38,9 @@ def rows(chunk=300):
 
 
 def small_cluster(workers=3):
-    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    )
 
 
 def tasks(client):
@@ -93,13 +95,18 @@ def test_data_in_memory_go_to_a_client_that_is_named(client):
     assert_same_fit(model)
     assert model.report_.workers == 2
     with pytest.raises(ValueError, match=r"NaN: row 1,999, column 7"):
-        daskglm.fit(np.where(np.arange(16000).reshape(2000, 8) == 15999, np.nan, X), y, client=client)
+        daskglm.fit(
+            np.where(np.arange(16000).reshape(2000, 8) == 15999, np.nan, X), y, client=client
+        )
 
 
 def test_persisted_data_stay_where_they_are(client):
     lazy = [value.persist() for value in rows()]
     wait(lazy)
-    before, labels = client.who_has(lazy[0]), {key[1]: at for key, at in client.who_has(lazy[1]).items()}
+    before, labels = (
+        client.who_has(lazy[0]),
+        {key[1]: at for key, at in client.who_has(lazy[1]).items()},
+    )
     engine = Cluster(client, Kept(client, partitions(*lazy, classify=True).lazy, pin=False))
     holders = {a for a, keys in engine._keys.items() if keys}
     assert holders == {a for at in before.values() for a in at}
@@ -118,7 +125,9 @@ def test_twenty_fits_leave_nothing_behind(client):
     for i in range(20):
         if i % 5 == 0:
             with pytest.raises(RuntimeError, match="stop"):
-                daskglm.fit(*rows(), callback=lambda record: (_ for _ in ()).throw(RuntimeError("stop")))
+                daskglm.fit(
+                    *rows(), callback=lambda record: (_ for _ in ()).throw(RuntimeError("stop"))
+                )
         else:
             daskglm.fit(*rows(), solver="lbfgs")
     assert settle(client) == 0
@@ -141,7 +150,10 @@ def test_errors_of_workers_come_through(client):
     with pytest.raises(ValueError, match="partition 0 has 8 columns but partition 1 has 5"):
         daskglm.fit(widths, [dask.delayed(y[:1000]), dask.delayed(y[1000:])])
     with pytest.raises(ValueError, match="partition 1, X has 1000 rows but y has 999"):
-        daskglm.fit([dask.delayed(X[:1000]), dask.delayed(X[1000:])], [dask.delayed(y[:1000]), dask.delayed(y[1001:])])
+        daskglm.fit(
+            [dask.delayed(X[:1000]), dask.delayed(X[1000:])],
+            [dask.delayed(y[:1000]), dask.delayed(y[1001:])],
+        )
     with pytest.raises(ValueError, match="one class"):
         daskglm.fit(rows()[0], da.ones(2000, chunks=300))
 
@@ -163,7 +175,7 @@ def test_frames_of_unknown_lengths(client):
     )
 
 
-# ---------------------------------------------------------------------------- faults
+# ---- faults
 def at_round(number, action):
     """A callback that acts once, after so many iterations."""
     count = iter(range(10_000))
@@ -171,13 +183,21 @@ def at_round(number, action):
 
 
 @pytest.mark.parametrize(
-    "solver", ["newton", pytest.param("tron", marks=pytest.mark.slow), pytest.param("lbfgs", marks=pytest.mark.slow)]
+    "solver",
+    [
+        "newton",
+        pytest.param("tron", marks=pytest.mark.slow),
+        pytest.param("lbfgs", marks=pytest.mark.slow),
+    ],
 )
 def test_a_worker_killed_amid_a_fit_changes_nothing(solver):
     with small_cluster() as cluster, Client(cluster) as client:
         victim = sorted(client.run(os.getpid).values())[0]
         model = daskglm.fit(
-            *rows(), solver=solver, tol=1e-12, callback=at_round(2, lambda: os.kill(victim, signal.SIGKILL))
+            *rows(),
+            solver=solver,
+            tol=1e-12,
+            callback=at_round(2, lambda: os.kill(victim, signal.SIGKILL)),
         )
         assert_same_fit(model, 1e-5)
         assert model.report_.repairs >= 1
@@ -193,7 +213,9 @@ def test_a_worker_retired_amid_a_fit_changes_nothing():
             *rows(),
             solver="lbfgs",
             tol=1e-12,
-            callback=at_round(2, lambda: client.retire_workers([address], close_workers=True) and None),
+            callback=at_round(
+                2, lambda: client.retire_workers([address], close_workers=True) and None
+            ),
         )
         assert_same_fit(model, 1e-5)
 
@@ -210,7 +232,12 @@ def test_rows_that_cannot_be_loaded_again_are_an_error():
         victim = sorted(client.run(os.getpid).values())[0]
         with pytest.raises(DataLost, match="lost"):
             daskglm.fit(
-                X, y, client=client, solver="lbfgs", tol=1e-12, callback=at_round(2, lambda: os.kill(victim, 9))
+                X,
+                y,
+                client=client,
+                solver="lbfgs",
+                tol=1e-12,
+                callback=at_round(2, lambda: os.kill(victim, 9)),
             )
 
 
@@ -229,14 +256,17 @@ def test_a_worker_killed_while_loading():
         killer.join()
 
 
-# ---------------------------------------------------------------------------- ways to call
+# ---- ways to call
 def test_two_fits_at_once(client):
     found = {}
 
     def work(name, solver):
         found[name] = daskglm.fit(*rows(), solver=solver, tol=1e-12, client=client)
 
-    threads = [threading.Thread(target=work, args=(i, s)) for i, s in enumerate(["tron", "lbfgs", "newton"])]
+    threads = [
+        threading.Thread(target=work, args=(i, s))
+        for i, s in enumerate(["tron", "lbfgs", "newton"])
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -261,7 +291,9 @@ def test_an_asynchronous_client(_cluster):
         async with Client(_cluster.scheduler_address, asynchronous=True) as client:
             one = await daskglm.fit(*rows(), tol=1e-12, client=client)
             two = await daskglm.LogisticRegression(tol=1e-12).fit(*rows())
-            both = await asyncio.gather(*(daskglm.fit(*rows(), tol=1e-12, client=client) for _ in range(2)))
+            both = await asyncio.gather(
+                *(daskglm.fit(*rows(), tol=1e-12, client=client) for _ in range(2))
+            )
             return [one, two, *both]
 
     for model in asyncio.run(main()):
@@ -270,7 +302,9 @@ def test_an_asynchronous_client(_cluster):
 
 
 def test_an_in_process_cluster_of_threads():
-    with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
         with Client(cluster):
             model = daskglm.fit(*rows(), tol=1e-12)
     assert_same_fit(model)
@@ -321,7 +355,9 @@ def test_many_workers_answer_through_leaders(monkeypatch):
         engine.close()
         assert totals["rows"] == 2000
         victim = sorted(client.run(os.getpid).values())[-1]
-        model = daskglm.fit(*rows(), solver="lbfgs", tol=1e-12, callback=at_round(2, lambda: os.kill(victim, 9)))
+        model = daskglm.fit(
+            *rows(), solver="lbfgs", tol=1e-12, callback=at_round(2, lambda: os.kill(victim, 9))
+        )
         assert_same_fit(model, 1e-5)
         assert model.report_.repairs >= 1
         np.testing.assert_allclose(model.coef_, star.coef_, rtol=1e-5)

@@ -80,7 +80,7 @@ def ended():
     return True
 
 
-# ---------------------------------------------------------------------------- ranks as threads
+# ---- ranks as threads
 def test_sums_in_and_out_of_graphs_have_the_same_bits_on_all_ranks(cupy, ranks_of):
     a, b, c = joined(ranks_of(3))
     rng = np.random.default_rng(0)
@@ -112,7 +112,10 @@ def test_only_float64_is_added_up(cupy, ranks_of):
 
 def shards_of(X, y, count, where=Where("cuda")):  # noqa: B008
     cuts = np.array_split(np.arange(len(y)), count)
-    shards = [Shard([to_block(X[cut], y[cut], place=Place(), classify=True)], 1, where=where) for cut in cuts]
+    shards = [
+        Shard([to_block(X[cut], y[cut], place=Place(), classify=True)], 1, where=where)
+        for cut in cuts
+    ]
     return shards
 
 
@@ -131,7 +134,9 @@ def questions(X, radius):
 
 def together(shards, problem, request):
     """The reply of several shards, as a cluster adds them up."""
-    replies = at_once(*(lambda shard=shard: shard.answer_host(problem, request) for shard in shards))
+    replies = at_once(
+        *(lambda shard=shard: shard.answer_host(problem, request) for shard in shards)
+    )
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply
@@ -152,7 +157,9 @@ def test_ranks_solve_the_system_of_all_rows(cupy, ranks_of, radius):
     for turn in range(3):  # the first captures, others use what it captured
         found = together(parts, problem, in_ball)
         for key in ("step", "residual"):
-            np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-12 * abs(wanted[key]).max())
+            np.testing.assert_allclose(
+                found[key], wanted[key], rtol=0, atol=1e-12 * abs(wanted[key]).max()
+            )
         assert (found["on_border"], found["rows"]) == (wanted["on_border"], wanted["rows"])
         if turn == 1:
             parts[1].ball = None  # one alone has to capture anew, and the other goes along
@@ -169,7 +176,9 @@ def test_only_the_first_rank_sends_vectors(cupy, ranks_of):
     for shard, ranks in zip(parts, joined(ranks_of(2)), strict=True):
         shard.ranks = ranks
         shard.answer_host(problem, evaluate)
-    first, second = at_once(*(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts))
+    first, second = at_once(
+        *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+    )
     assert set(first) == {"step", "residual", "on_border", "length", "slope", "left", "rows"}
     assert set(second) == {"rows"}
     for shard in parts:
@@ -189,7 +198,9 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
 
     monkeypatch.setattr(parts[1], "_bring_curvature", fail)
     began = time.monotonic()
-    first, second = at_once(*(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts))
+    first, second = at_once(
+        *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+    )
     assert isinstance(first, CollectiveLost)
     assert "another GPU could not go on" in str(first)
     assert isinstance(second, MemoryError)
@@ -200,7 +211,9 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
 
 
 @pytest.mark.parametrize("amid", [False, True])
-def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_patience(cupy, ranks_of, monkeypatch, amid):
+def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_patience(
+    cupy, ranks_of, monkeypatch, amid
+):
     X, y = make_problem(300, 5)
     problem, evaluate, in_ball = questions(X, 10.0)
     parts = shards_of(X, y, 2)
@@ -209,13 +222,19 @@ def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_patience(cup
         shard.answer_host(problem, evaluate)
     together(parts, problem, in_ball)
     if amid:
-        monkeypatch.setattr(parts[1].ball, "solve", lambda *args: (_ for _ in ()).throw(OSError("gone")))
-        first, _ = at_once(*(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts))
+        monkeypatch.setattr(
+            parts[1].ball, "solve", lambda *args: (_ for _ in ()).throw(OSError("gone"))
+        )
+        first, _ = at_once(
+            *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+        )
     else:
         (first,) = at_once(lambda: parts[0].answer_host(problem, in_ball))
     assert isinstance(first, CollectiveLost)
     assert "did not come to a sum within 2 s" in str(first)
-    assert isinstance(at_once(lambda: parts[0].answer_host(problem, in_ball))[0], CollectiveLost)  # at once, for good
+    assert isinstance(
+        at_once(lambda: parts[0].answer_host(problem, in_ball))[0], CollectiveLost
+    )  # at once, for good
     for shard in parts:
         shard.retire()
     assert ended()
@@ -251,13 +270,15 @@ def test_ranks_that_differ_in_what_they_call_are_found_out(cupy, ranks_of):
     assert all("ranks call different things" in str(error) for error in errors)
 
 
-# ---------------------------------------------------------------------------- who may take part
+# ---- who may take part
 def test_workers_that_cannot_be_ranks_are_named():
     one, two = ("m", "0000:01:00.0", "H100, NCCL 22707"), ("m", "0000:02:00.0", "H100, NCCL 22707")
     assert unfit({"a": one, "b": two}) == ""
     assert unfit({"a": one, "b": ("n", *one[1:])}) == ""
     assert "workers a and b share the GPU 0000:01:00.0 of m" in unfit({"a": one, "b": one})
-    assert "different GPUs or libraries (a: H100" in unfit({"a": one, "b": (*two[:2], "A100, NCCL 22707")})
+    assert "different GPUs or libraries (a: H100" in unfit(
+        {"a": one, "b": (*two[:2], "A100, NCCL 22707")}
+    )
     assert "worker b cannot add up with others: no library" in unfit({"a": one, "b": "no library"})
 
 
@@ -271,7 +292,7 @@ def test_a_setting_that_does_not_exist_is_an_error(value):
         daskglm.fit(X, y)
 
 
-# ---------------------------------------------------------------------------- ranks as workers of a cluster
+# ---- ranks as workers of a cluster
 @pytest.fixture(scope="module")
 def two_gpus():
     from distributed import LocalCluster
@@ -323,7 +344,9 @@ def test_a_fit_asks_once_for_each_system(gpus, monkeypatch):
     assert counts["Evaluate"] == before["Evaluate"]
     products, systems = before["HessianVector"], counts["InBall"]
     assert 0 < systems < products
-    assert model.report_.rounds == usual.report_.rounds - products + systems  # one a system, whatever its products
+    assert (
+        model.report_.rounds == usual.report_.rounds - products + systems
+    )  # one a system, whatever its products
     assert_optimal(model, X, y, 1e-8)
 
 
@@ -343,7 +366,9 @@ def test_rows_beyond_the_memory_allowed_go_by_rounds(gpus, monkeypatch, caplog):
     X, y = make_problem(4000, 20)
     counts = counted(monkeypatch)
     with caplog.at_level(logging.WARNING, "daskglm"):
-        model = collective_fit(X, y, chunks=2, tol=1e-8, device_memory_limit=2000 * 24 + X.nbytes // 4)
+        model = collective_fit(
+            X, y, chunks=2, tol=1e-8, device_memory_limit=2000 * 24 + X.nbytes // 4
+        )
     assert "not wholly in its GPU's memory" in caplog.text
     assert counts["InBall"] == 1  # tried once
     assert counts["HessianVector"]
@@ -395,7 +420,9 @@ def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, ho
     assert counts["HessianVector"]
     assert model.report_.converged
     assert (model.report_.repairs > 0) == (how == "killed")
-    assert time.monotonic() - began < 50.0  # the other was told, and has not waited for its own patience
+    assert (
+        time.monotonic() - began < 50.0
+    )  # the other was told, and has not waited for its own patience
     assert_optimal(model, X, y, 1e-8)
 
 
@@ -446,7 +473,10 @@ def test_what_ranks_need_is_asked_for_before_anything_is_loaded(gpus, spoiled, s
     y = da.from_delayed(dask.delayed(untouchable)(), shape=(100,), dtype=float)
     gpus.run(spoil, **spoiled)
     try:
-        with dask.config.set({"daskglm.engines.collective": "nccl"}), pytest.raises(RuntimeError, match=says):
+        with (
+            dask.config.set({"daskglm.engines.collective": "nccl"}),
+            pytest.raises(RuntimeError, match=says),
+        ):
             daskglm.fit(X, y, solver="tron", device="cuda")
     finally:
         gpus.run(spoil)

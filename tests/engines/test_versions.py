@@ -23,7 +23,9 @@ def test_a_worker_without_the_package_is_named():
     from distributed import Client, LocalCluster
 
     here = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=2, threads_per_worker=1, silence_logs=logging.CRITICAL, **here) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, silence_logs=logging.CRITICAL, **here
+    ) as cluster:
         with Client(cluster) as client:
             bare, whole = sorted(client.nthreads())
             client.run(_forget, workers=[bare])

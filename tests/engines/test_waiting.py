@@ -57,7 +57,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr("daskglm.engines.placement.STUCK_SECONDS", 0.2)
 
 
-# ---------------------------------------------------------------------------- paused workers
+# ---- paused workers
 @pytest.mark.parametrize("kind", ["made", "sent"])
 def test_a_fit_ends_where_all_workers_are_paused(client, impatient, caplog, kind):
     data, options = (rows(), {}) if kind == "made" else ((X, y), {"client": client})
@@ -118,7 +118,8 @@ def test_blocks_lost_amid_a_fit_while_the_others_are_paused(tmp_path, impatient)
     with Processes(tmp_path) as running, Client(running.address, timeout=20) as client:
         client.wait_for_workers(2)
         names = {
-            str(about["name"]): address for address, about in client.scheduler_info(n_workers=-1)["workers"].items()
+            str(about["name"]): address
+            for address, about in client.scheduler_info(n_workers=-1)["workers"].items()
         }
 
         def strike(record):
@@ -143,8 +144,13 @@ def test_all_workers_gone_amid_a_fit(tmp_path, impatient, monkeypatch, caplog, o
                 for worker in running.workers:
                     running.kill(worker)
 
-        with caplog.at_level(logging.WARNING, "daskglm"), pytest.raises(DataLost, match="not all came back|no workers"):
-            daskglm.fit(*rows(), solver="lbfgs", tol=1e-12, callback=strike, out_of_core=out_of_core)
+        with (
+            caplog.at_level(logging.WARNING, "daskglm"),
+            pytest.raises(DataLost, match="not all came back|no workers"),
+        ):
+            daskglm.fit(
+                *rows(), solver="lbfgs", tol=1e-12, callback=strike, out_of_core=out_of_core
+            )
     assert any("the cluster has no workers" in record.message for record in caplog.records)
 
 
@@ -158,7 +164,9 @@ def test_rows_beyond_what_the_imports_leave_of_small_workers(monkeypatch):
 
     parts = [da.from_delayed(dask.delayed(block)(k), (20_000, 50), float) for k in range(40)]
     big = da.concatenate(parts)
-    with LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="450MB", dashboard_address=None) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit="450MB", dashboard_address=None
+    ) as cluster:
         with Client(cluster):
             with pytest.raises(MemoryError, match=r"in use|Dask has paused"):
                 daskglm.fit(big, da.ones(big.shape[0], chunks=20_000), loss="squared")
@@ -166,7 +174,9 @@ def test_rows_beyond_what_the_imports_leave_of_small_workers(monkeypatch):
 
 def test_room_is_what_is_left():
     check_room(100, 211, "", taken=100)
-    with pytest.raises(MemoryError, match="the 2 workers have together 2 GiB, of which 1.5 GiB are in use"):
+    with pytest.raises(
+        MemoryError, match="the 2 workers have together 2 GiB, of which 1.5 GiB are in use"
+    ):
         check_room(2**29, 2**31, "the 2 workers have together", taken=3 * 2**29)
 
 
@@ -183,24 +193,35 @@ def test_what_is_persisted_is_not_counted_twice(client, monkeypatch):
     assert worker._replace(own=1000).beside(settled=True) == 0
     assert worker._replace(address="inproc://here").beside(settled=False) == 0
     kept = []
-    monkeypatch.setattr("daskglm.engines.cluster.Cluster", lambda client, whereabouts, where: kept.append(whereabouts))
+    monkeypatch.setattr(
+        "daskglm.engines.cluster.Cluster",
+        lambda client, whereabouts, where: kept.append(whereabouts),
+    )
     make_engine(partitions(*lazy, classify=True), client, WHERE_THEY_ARE)
     assert set(kept[0].persisted) == set(keys)
 
 
-# ---------------------------------------------------------------------------- workers without the package
+# ---- workers without the package
 @pytest.mark.parametrize("kind", ["missing", "other version"])
 def test_a_worker_without_the_package_is_named(kind):
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster:
         with Client(cluster) as client:
             victim = min(client.nthreads())
             if kind == "missing":
                 client.run(lambda: sys.modules.__setitem__("daskglm", None), workers=[victim])
                 message = rf"worker {victim} cannot import daskglm \(ModuleNotFoundError.*: install daskglm "
             else:
-                client.run(lambda: setattr(__import__("daskglm"), "__version__", "0.0.1"), workers=[victim])
+                client.run(
+                    lambda: setattr(__import__("daskglm"), "__version__", "0.0.1"), workers=[victim]
+                )
                 message = rf"this process has daskglm .*, but worker {victim} has daskglm 0.0.1: install daskglm "
-            for data, options in ((rows(), {}), ((X, y), {"client": client}), (rows(), {"out_of_core": True})):
+            for data, options in (
+                (rows(), {}),
+                ((X, y), {"client": client}),
+                (rows(), {"out_of_core": True}),
+            ):
                 with pytest.raises(RuntimeError, match=message) as caught:
                     daskglm.fit(*data, **options)
                 assert str(max(client.nthreads())) not in str(caught.value)
@@ -217,7 +238,9 @@ def test_each_worker_is_asked_for_its_version_once(client, monkeypatch):
 
 
 def test_a_scheduler_without_the_package_is_named():
-    with pytest.raises(RuntimeError, match=r"the scheduler tcp://u cannot import daskglm \(ModuleNotFoundError"):
+    with pytest.raises(
+        RuntimeError, match=r"the scheduler tcp://u cannot import daskglm \(ModuleNotFoundError"
+    ):
         check_replies({"the scheduler tcp://u": ModuleNotFoundError("No module named 'daskglm'")})
     replies = {f"worker {k}": "0.0.1" for k in range(20)}
     with pytest.raises(RuntimeError, match="and 12 others: install"):

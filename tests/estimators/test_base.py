@@ -16,7 +16,12 @@ pytestmark = pytest.mark.filterwarnings("default::sklearn.exceptions.Convergence
 
 
 @parametrize_with_checks(
-    [daskglm.LogisticRegression(), daskglm.LinearSVC(), daskglm.Ridge(), daskglm.LogisticRegressionCV(Cs=2, cv=3)]
+    [
+        daskglm.LogisticRegression(),
+        daskglm.LinearSVC(),
+        daskglm.Ridge(),
+        daskglm.LogisticRegressionCV(Cs=2, cv=3),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

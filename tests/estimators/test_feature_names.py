@@ -25,13 +25,19 @@ ours = pytest.mark.parametrize("estimator", [pair[0] for pair in PAIRS])
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
-def test_every_parameter_of_scikit_learn_is_there_and_positional_ones_are_in_its_order(ours, theirs):
+def test_every_parameter_of_scikit_learn_is_there_and_positional_ones_are_in_its_order(
+    ours, theirs
+):
     def parameters(cls):
         return dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
 
     assert set(parameters(theirs)) <= set(parameters(ours))
-    positional = [name for name, each in parameters(theirs).items() if each.kind is each.POSITIONAL_OR_KEYWORD]
-    found = [name for name, each in parameters(ours).items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    positional = [
+        name for name, each in parameters(theirs).items() if each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    found = [
+        name for name, each in parameters(ours).items() if each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
     assert found == positional
 
 
@@ -65,10 +71,15 @@ def test_other_packages_solvers_run_and_the_report_says_what_ran(name):
 def test_solvers_of_the_dual_without_a_penalty_and_for_the_hinge():
     X, y = make_problem(n=150, d=3)
     assert daskglm.LogisticRegression(C=math.inf, solver="saga").fit(X, y).report_.solver == "lbfgs"
-    assert daskglm.LogisticRegression(penalty=None, solver="sag").fit(X, y).report_.solver == "lbfgs"
+    assert (
+        daskglm.LogisticRegression(penalty=None, solver="sag").fit(X, y).report_.solver == "lbfgs"
+    )
     assert settings_of({"solver": "liblinear"}, "hinge").solver == "sdca"
     assert daskglm.LinearSVC(dual=True).fit(X, y).report_.solver.startswith("sdca")
-    assert daskglm.LogisticRegression(dual=True, solver="liblinear").fit(X, y).report_.why == "dual=True"
+    assert (
+        daskglm.LogisticRegression(dual=True, solver="liblinear").fit(X, y).report_.why
+        == "dual=True"
+    )
 
 
 def test_ridge_takes_alpha_or_C():
@@ -78,17 +89,23 @@ def test_ridge_takes_alpha_or_C():
         for model in (daskglm.Ridge(alpha, tol=1e-12), daskglm.Ridge(C=1 / alpha, tol=1e-12)):
             np.testing.assert_allclose(model.fit(X, y).coef_, theirs.coef_, rtol=1e-8)
     np.testing.assert_allclose(
-        daskglm.Ridge(tol=1e-12).fit(X, y).coef_, sklearn.linear_model.Ridge().fit(X, y).coef_, rtol=1e-8
+        daskglm.Ridge(tol=1e-12).fit(X, y).coef_,
+        sklearn.linear_model.Ridge().fit(X, y).coef_,
+        rtol=1e-8,
     )
     least_squares = sklearn.linear_model.LinearRegression().fit(X, y)
-    np.testing.assert_allclose(daskglm.Ridge(alpha=0, tol=1e-12).fit(X, y).coef_, least_squares.coef_, rtol=1e-6)
+    np.testing.assert_allclose(
+        daskglm.Ridge(alpha=0, tol=1e-12).fit(X, y).coef_, least_squares.coef_, rtol=1e-6
+    )
     assert daskglm.Ridge(solver="svd").fit(X, y).solver_ == "newton"
 
 
 def test_no_penalty_by_name():
     X, y = make_problem(n=300, d=3)
     named = daskglm.LogisticRegression(penalty=None, tol=1e-10).fit(X, y)
-    np.testing.assert_allclose(named.coef_, daskglm.LogisticRegression(C=math.inf, tol=1e-10).fit(X, y).coef_)
+    np.testing.assert_allclose(
+        named.coef_, daskglm.LogisticRegression(C=math.inf, tol=1e-10).fit(X, y).coef_
+    )
     with pytest.warns(UserWarning, match="penalty=None: C=3.0 has no effect"):
         daskglm.LogisticRegression(penalty=None, C=3.0).fit(X, y)
 
@@ -97,14 +114,29 @@ def test_no_penalty_by_name():
     ("model", "message"),
     [
         (daskglm.LogisticRegression("l1"), "penalty='l1' is not implemented"),
-        (daskglm.LogisticRegression(penalty="elasticnet", l1_ratio=0.5), "l1_ratio=0.5: the L1 penalty"),
+        (
+            daskglm.LogisticRegression(penalty="elasticnet", l1_ratio=0.5),
+            "l1_ratio=0.5: the L1 penalty",
+        ),
         (daskglm.LogisticRegression(l1_ratio="a"), "l1_ratio='a'"),
-        (daskglm.LogisticRegression(10.0), "penalty=10.0 must be 'l2' or None; C, alpha and loss are arguments"),
+        (
+            daskglm.LogisticRegression(10.0),
+            "penalty=10.0 must be 'l2' or None; C, alpha and loss are arguments",
+        ),
         (daskglm.LinearSVC("hinge"), "penalty='hinge' must be"),
         (daskglm.LogisticRegression(intercept_scaling=10), "intercept_scaling=10 must be 1"),
-        (daskglm.LinearSVC(multi_class="crammer_singer"), "multi_class='crammer_singer' is not implemented"),
-        (daskglm.LinearSVC(loss="hinge", dual=False), "dual=False: loss='hinge' has a dual solver only"),
-        (daskglm.LogisticRegression(dual=True, solver="lbfgs"), "dual=True wants a solver of the dual problem"),
+        (
+            daskglm.LinearSVC(multi_class="crammer_singer"),
+            "multi_class='crammer_singer' is not implemented",
+        ),
+        (
+            daskglm.LinearSVC(loss="hinge", dual=False),
+            "dual=False: loss='hinge' has a dual solver only",
+        ),
+        (
+            daskglm.LogisticRegression(dual=True, solver="lbfgs"),
+            "dual=True wants a solver of the dual problem",
+        ),
         (daskglm.LogisticRegression(dual="yes"), "dual='yes' must be"),
         (daskglm.LogisticRegression(n_jobs=0), "n_jobs=0 must be"),
         (daskglm.LogisticRegression(n_jobs=1.5), "n_jobs=1.5 must be"),
@@ -165,7 +197,13 @@ def test_no_iteration_is_the_first_point(solver):
 def test_coefficients_are_those_of_scikit_learn():
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    theirs = sklearn.linear_model.LogisticRegression(solver="newton-cholesky", C=0.5, tol=1e-10).fit(X, y)
+    theirs = sklearn.linear_model.LogisticRegression(
+        solver="newton-cholesky", C=0.5, tol=1e-10
+    ).fit(X, y)
     model = daskglm.LogisticRegression(solver="newton-cholesky", C=0.5, tol=1e-12).fit(X, y)
     np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-5, atol=1e-7)
-    assert model.coef_.dtype == daskglm.LogisticRegression().fit(X.astype(np.float32), y).coef_.dtype == np.float64
+    assert (
+        model.coef_.dtype
+        == daskglm.LogisticRegression().fit(X.astype(np.float32), y).coef_.dtype
+        == np.float64
+    )

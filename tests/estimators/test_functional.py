@@ -32,7 +32,16 @@ def test_report_has_what_users_ask_for_and_prints_as_a_table():
     assert report.rounds >= report.passes
     assert report.seconds > 0
     frame = pd.DataFrame(report.history)
-    assert {"objective", "gradient_norm", "step", "passes", "rounds", "bytes", "seconds", "relative_gap"} <= {*frame}
+    assert {
+        "objective",
+        "gradient_norm",
+        "step",
+        "passes",
+        "rounds",
+        "bytes",
+        "seconds",
+        "relative_gap",
+    } <= {*frame}
     assert (np.diff(frame["objective"]) <= 0).all()
     assert (np.diff(frame["passes"]) > 0).all()
     text = repr(report)
@@ -53,7 +62,9 @@ def test_running_out_of_iterations_warns_with_the_precision_reached():
 def test_callback_sees_every_iteration_and_may_stop_or_raise():
     seen = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        daskglm.fit(X, y, callback=lambda record: seen.append(record["objective"]) or len(seen) == 3)
+        daskglm.fit(
+            X, y, callback=lambda record: seen.append(record["objective"]) or len(seen) == 3
+        )
     assert len(seen) == 3
 
     def fail(record):
@@ -91,21 +102,35 @@ def test_auto_picks_by_expected_passes_and_says_why():
     assert "too many features for a Hessian" in report.why
     tried = daskglm.fit(long, labels, C=1.0).report_
     assert "lbfgs by a trial of" in tried.why
-    assert tried.passes > daskglm.fit(long, labels, C=1.0, solver="lbfgs").report_.passes, "the trial counts"
-    assert daskglm.fit(wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1).report_.solver.startswith("sdca")
+    assert tried.passes > daskglm.fit(long, labels, C=1.0, solver="lbfgs").report_.passes, (
+        "the trial counts"
+    )
+    assert daskglm.fit(
+        wide[:, :30], np.arange(200) % 2, loss="hinge", C=0.1
+    ).report_.solver.startswith("sdca")
     blocks = da.from_array(long[:, :120], chunks=(1000, -1)), da.from_array(labels, chunks=1000)
-    assert daskglm.fit(*blocks, out_of_core=True).report_.solver == "newton", "each pass reads the rows anew"
+    assert daskglm.fit(*blocks, out_of_core=True).report_.solver == "newton", (
+        "each pass reads the rows anew"
+    )
 
 
-# ---------------------------------------------------------------------------- predictions in kind
+# ---- predictions in kind
 KINDS = {
     "numpy": (X, np.ndarray, np.ndarray),
     "float32": (X.astype(np.float32), np.ndarray, np.ndarray),
     "csr": (sp.csr_matrix(X), np.ndarray, np.ndarray),
     "pandas": (pd.DataFrame(X), np.ndarray, np.ndarray),
     "dask array": (da.from_array(X, chunks=(90, 3)), da.Array, da.Array),
-    "dask array of csr": (da.from_array(X, chunks=(90, 5)).map_blocks(sp.csr_matrix), da.Array, da.Array),
-    "dask frame": (dd.from_pandas(pd.DataFrame(X, index=np.arange(400) * 2), npartitions=3), dd.Series, dd.DataFrame),
+    "dask array of csr": (
+        da.from_array(X, chunks=(90, 5)).map_blocks(sp.csr_matrix),
+        da.Array,
+        da.Array,
+    ),
+    "dask frame": (
+        dd.from_pandas(pd.DataFrame(X, index=np.arange(400) * 2), npartitions=3),
+        dd.Series,
+        dd.DataFrame,
+    ),
 }
 
 
@@ -115,11 +140,17 @@ def test_predictions_come_in_the_kind_of_x(kind, classes):
     rows, vector, matrix = KINDS[kind]
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])]
     model = daskglm.LogisticRegression().fit(X, labels)
-    decision, labels_back, proba = model.decision_function(rows), model.predict(rows), model.predict_proba(rows)
+    decision, labels_back, proba = (
+        model.decision_function(rows),
+        model.predict(rows),
+        model.predict_proba(rows),
+    )
     assert isinstance(labels_back, vector)
     assert isinstance(proba, matrix)
     rtol = 1e-5 if kind == "float32" else 1e-9
-    np.testing.assert_allclose(np.asarray(decision), model.decision_function(X), rtol=rtol, atol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(decision), model.decision_function(X), rtol=rtol, atol=1e-5
+    )
     np.testing.assert_array_equal(np.asarray(labels_back), model.predict(X))
     np.testing.assert_allclose(np.asarray(proba), model.predict_proba(X), rtol=rtol, atol=1e-6)
     if vector is da.Array:
@@ -133,14 +164,24 @@ def test_predictions_come_in_the_kind_of_x(kind, classes):
 
 
 def test_scores_of_lazy_data_are_numbers():
-    rows, labels, weight = da.from_array(X, chunks=(90, 5)), da.from_array(y, chunks=90), np.arange(400.0)
+    rows, labels, weight = (
+        da.from_array(X, chunks=(90, 5)),
+        da.from_array(y, chunks=90),
+        np.arange(400.0),
+    )
     assert MODEL.score(rows, labels) == pytest.approx(MODEL.score(X, y))
-    assert MODEL.score(rows, labels, da.from_array(weight, chunks=90)) == pytest.approx(MODEL.score(X, y, weight))
+    assert MODEL.score(rows, labels, da.from_array(weight, chunks=90)) == pytest.approx(
+        MODEL.score(X, y, weight)
+    )
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
-    assert MODEL.score(frame, dd.from_pandas(pd.Series(y), npartitions=3)) == pytest.approx(MODEL.score(X, y))
+    assert MODEL.score(frame, dd.from_pandas(pd.Series(y), npartitions=3)) == pytest.approx(
+        MODEL.score(X, y)
+    )
     target = X @ np.ones(5) + np.sin(np.arange(400))
     ridge = daskglm.Ridge().fit(X, target)
-    assert ridge.score(rows, da.from_array(target, chunks=90)) == pytest.approx(ridge.score(X, target))
+    assert ridge.score(rows, da.from_array(target, chunks=90)) == pytest.approx(
+        ridge.score(X, target)
+    )
 
 
 def test_lazy_predictions_refuse_what_they_cannot_mean():
@@ -178,14 +219,19 @@ def test_data_in_memory_start_no_scheduler_and_import_no_distributed():
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.lists(st.integers(0, 400), max_size=9), st.sampled_from(["logistic", "squared_hinge", "squared"]), st.booleans()
+    st.lists(st.integers(0, 400), max_size=9),
+    st.sampled_from(["logistic", "squared_hinge", "squared"]),
+    st.booleans(),
 )
 def test_results_do_not_depend_on_the_chunks(cuts, loss, sparse):
     rows, target = make_problem(400, 5, loss=loss, sparse=sparse)
     chunks = tuple(int(c) for c in np.diff([0, *sorted(cuts), 400]))
     lazy = da.from_array(np.asarray(rows.todense()) if sparse else rows, chunks=(chunks, 5))
     lazy = lazy.map_blocks(sp.csr_matrix) if sparse else lazy
-    whole, cut = daskglm.fit(rows, target, loss=loss, tol=1e-12), daskglm.fit(lazy, target, loss=loss, tol=1e-12)
+    whole, cut = (
+        daskglm.fit(rows, target, loss=loss, tol=1e-12),
+        daskglm.fit(lazy, target, loss=loss, tol=1e-12),
+    )
     np.testing.assert_allclose(cut.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
     assert cut.report_.objective == pytest.approx(whole.report_.objective, rel=1e-12)
 

@@ -27,7 +27,9 @@ def test_every_target_is_fitted_as_by_scikit_learn(alpha):
     assert model.score(X, Y, weight) == pytest.approx(theirs.score(X, Y, weight))
     assert model.n_iter_.shape == (3,)
     assert len(model.report_.parts) == 3
-    frame = daskglm.Ridge(alpha=np.array(alpha), tol=1e-13).fit(pd.DataFrame(X), pd.DataFrame(Y), weight)
+    frame = daskglm.Ridge(alpha=np.array(alpha), tol=1e-13).fit(
+        pd.DataFrame(X), pd.DataFrame(Y), weight
+    )
     np.testing.assert_allclose(frame.coef_, model.coef_)
 
 
@@ -64,6 +66,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(ValueError, match="take no checkpoint"):
         daskglm.fit(X, Y, loss="squared", checkpoint=tmp_path)
     with pytest.raises(ValueError, match="y has 3 targets"):
-        daskglm.Ridge().fit(dd.from_pandas(pd.DataFrame(X), npartitions=2), dd.from_pandas(pd.DataFrame(Y), 2))
+        daskglm.Ridge().fit(
+            dd.from_pandas(pd.DataFrame(X), npartitions=2), dd.from_pandas(pd.DataFrame(Y), 2)
+        )
     with pytest.raises(ValueError, match="cannot save a Ridge of 3 targets"):
         daskglm.save(daskglm.Ridge().fit(X, Y), tmp_path / "model.json")

@@ -51,7 +51,11 @@ def containers(y):
         "dask array": (rows, column, mass),
         "dask array, others in memory": (rows, frame["y"], WEIGHT),
         "dask array of unknown lengths": (unknown, lazy["y"], mass[:, 0].rechunk(100)),
-        "dask array of CSR": (da.from_array(X, chunks=(100, 4)).map_blocks(sp.csr_matrix, dtype=float), y, WEIGHT),
+        "dask array of CSR": (
+            da.from_array(X, chunks=(100, 4)).map_blocks(sp.csr_matrix, dtype=float),
+            y,
+            WEIGHT,
+        ),
         "dask frame": (lazy[NAMES], lazy["y"], lazy["w"]),
         "dask frame, names of columns": (lazy, "y", "w"),
         "dask frame, frames of one column": (lazy[NAMES], lazy[["y"]], lazy[["w"]]),
@@ -71,10 +75,15 @@ def test_every_container_scores_alike(place, name):
     named.fit(pd.DataFrame(X, columns=NAMES), y)
     given = containers(y)
     if place == "cluster":  # what differs there is how partitions come together
-        given = {kind: given[kind] for kind in ("arrays", "dask array", "dask frame", "delayed", "shuffled")}
+        given = {
+            kind: given[kind]
+            for kind in ("arrays", "dask array", "dask frame", "delayed", "shuffled")
+        }
     for kind, (rows, values, weight) in given.items():
         judge = named if "frame" in kind or "names" in kind or kind == "shuffled" else model
-        assert judge.score(rows, values, sample_weight=weight) == pytest.approx(wanted, rel=1e-9), kind
+        assert judge.score(rows, values, sample_weight=weight) == pytest.approx(wanted, rel=1e-9), (
+            kind
+        )
         rows = rows.drop(columns="w") if isinstance(weight, str) else rows
         assert judge.score(rows, values) == pytest.approx(plain, rel=1e-9), kind
 
@@ -88,14 +97,23 @@ def spoilt(values, value):
 BAD = {
     "NaN targets": (lambda y: {"y": spoilt(y, np.nan)}, "y contains NaN"),
     "infinite targets": (lambda y: {"y": spoilt(y, np.inf)}, "y contains infinity"),
-    "NaN weights": (lambda y: {"sample_weight": spoilt(WEIGHT, np.nan)}, "sample_weight contains NaN"),
-    "negative weights": (lambda y: {"sample_weight": spoilt(WEIGHT, -1.0)}, "sample_weight is negative"),
+    "NaN weights": (
+        lambda y: {"sample_weight": spoilt(WEIGHT, np.nan)},
+        "sample_weight contains NaN",
+    ),
+    "negative weights": (
+        lambda y: {"sample_weight": spoilt(WEIGHT, -1.0)},
+        "sample_weight is negative",
+    ),
     "no weight": (
         lambda y: {"sample_weight": np.zeros(400)},
         "all sample weights are zero|must contain at least one non-zero",
     ),
     "lengths": (lambda y: {"y": y[:-1]}, "inconsistent numbers of samples"),
-    "lengths of weights": (lambda y: {"sample_weight": WEIGHT[:-1]}, "inconsistent numbers|sample_weight.shape"),
+    "lengths of weights": (
+        lambda y: {"sample_weight": WEIGHT[:-1]},
+        "inconsistent numbers|sample_weight.shape",
+    ),
     "two columns": (lambda y: {"y": np.c_[y, y]}, "1d array"),
     "a name without columns": (lambda y: {"y": "label"}, "y='label' would name a column"),
     "no targets": (lambda y: {"y": None}, "requires y to be passed"),
@@ -113,7 +131,9 @@ def test_what_fit_refuses_is_refused(name, case):
     change, message = BAD[case]
     given = {"X": X, "y": y, **change(y)}
     lazy = {
-        key: da.from_array(value, chunks=(100, *value.shape[1:])) if isinstance(value, np.ndarray) else value
+        key: da.from_array(value, chunks=(100, *value.shape[1:]))
+        if isinstance(value, np.ndarray)
+        else value
         for key, value in given.items()
     }
     for data in (given, lazy):
@@ -127,12 +147,17 @@ def test_what_fit_refuses_is_refused(name, case):
 def test_strings_against_numbers_are_refused_and_new_labels_are_wrong():
     model = daskglm.LogisticRegression().fit(X, LABELS)
     words = np.where(LABELS > 0, "1.0", "-1.0")
-    for rows, y in ((X, words), (da.from_array(X, chunks=(100, 4)), da.from_array(words, chunks=100))):
+    for rows, y in (
+        (X, words),
+        (da.from_array(X, chunks=(100, 4)), da.from_array(words, chunks=100)),
+    ):
         with pytest.raises(ValueError, match=r"label '-?1.0'.*labels such as -1.0"):
             model.score(rows, y)
     other = np.where(np.arange(400) < 100, 7.0, LABELS)
     assert model.score(X, other) == accuracy_score(other, model.predict(X))
-    assert model.score(X[:3], LABELS[:3].astype(int)) == accuracy_score(LABELS[:3], model.predict(X[:3]))
+    assert model.score(X[:3], LABELS[:3].astype(int)) == accuracy_score(
+        LABELS[:3], model.predict(X[:3])
+    )
 
 
 def test_names_of_features_are_checked():
@@ -154,7 +179,9 @@ def test_constant_targets_single_rows_and_several_targets():
     several = daskglm.Ridge().fit(X, Y)
     wanted = r2_score(Y, several.predict(X))
     assert several.score(X, Y) == pytest.approx(wanted)
-    assert several.score(da.from_array(X, chunks=(100, 4)), da.from_array(Y, chunks=(100, 2))) == pytest.approx(wanted)
+    assert several.score(
+        da.from_array(X, chunks=(100, 4)), da.from_array(Y, chunks=(100, 2))
+    ) == pytest.approx(wanted)
     with pytest.raises(ValueError, match="fitted to 3 targets"):
         several.score(X, NUMBERS)
 
@@ -166,7 +193,9 @@ def test_partitions_are_scored_where_they_are_and_asynchronous_clients_get_an_aw
 
     async def score():
         async with Client(_cluster.scheduler_address, asynchronous=True):
-            return await model.score(da.from_array(X, chunks=(100, 4)), da.from_array(LABELS, chunks=100))
+            return await model.score(
+                da.from_array(X, chunks=(100, 4)), da.from_array(LABELS, chunks=100)
+            )
 
     assert asyncio.run(score()) == model.score(X, LABELS)
 

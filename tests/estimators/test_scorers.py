@@ -33,7 +33,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 CLASSIFY = [  # scikit-learn's scorers of classifiers
     name
     for name in get_scorer_names()
-    if not any(word in name for word in ("error", "deviance", "variance", "r2", "d2_absolute", "likelihood", "samples"))
+    if not any(
+        word in name
+        for word in ("error", "deviance", "variance", "r2", "d2_absolute", "likelihood", "samples")
+    )
 ]
 WITHOUT_WEIGHTS = {name for name in CLASSIFY if not get_scorer(name)._accept_sample_weight()}
 
@@ -75,18 +78,24 @@ def test_every_scorer_of_classifiers_is_taken(scoring, weighted):
     np.testing.assert_array_equal(model.C_, [CS[scores.sum(axis=0).argmax()]])
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "neg_brier_score", "matthews_corrcoef"])
+@pytest.mark.parametrize(
+    "scoring", ["roc_auc", "average_precision", "neg_brier_score", "matthews_corrcoef"]
+)
 def test_scores_and_choice_are_those_of_scikit_learn(scoring):
     X, y = make_problem(n=150, seed=5)
     weight = np.random.default_rng(1).random(len(y)) + 0.1
-    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring=scoring, tol=1e-10).fit(X, y, sample_weight=weight)
+    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring=scoring, tol=1e-10).fit(
+        X, y, sample_weight=weight
+    )
     other = theirs(y, Cs=CS, cv=3, scoring=scoring).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(ours.scores_[1.0], other.scores_[1.0], atol=2e-5)
     np.testing.assert_array_equal(ours.C_, other.C_)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize("scoring", [name for name in CLASSIFY if name not in ("average_precision", "top_k_accuracy")])
+@pytest.mark.parametrize(
+    "scoring", [name for name in CLASSIFY if name not in ("average_precision", "top_k_accuracy")]
+)
 def test_classes_are_scored_together(scoring):
     X, y = three_classes(n=150)
     folds = list(StratifiedKFold(3).split(X, y))
@@ -115,7 +124,9 @@ def kinds(X, y):
 
 
 @pytest.mark.parametrize("kind", ["float32", "sparse", "frame", "column"])
-@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc_ovr", "f1_macro", lambda model, X, y: model.score(X, y)])
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "roc_auc_ovr", "f1_macro", lambda model, X, y: model.score(X, y)]
+)
 def test_rows_of_all_kinds_are_scored_alike(kind, scoring):
     X, y = three_classes(n=150)
     first = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring=scoring).fit(X, y)
@@ -129,7 +140,8 @@ def test_a_column_of_labels_is_taken_with_a_warning():
     with pytest.warns(sklearn.exceptions.DataConversionWarning):
         model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring="roc_auc").fit(X, y[:, None])
     np.testing.assert_array_equal(
-        model.scores_[1.0], daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring="roc_auc").fit(X, y).scores_[1.0]
+        model.scores_[1.0],
+        daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring="roc_auc").fit(X, y).scores_[1.0],
     )
 
 
@@ -144,12 +156,16 @@ def test_functions_are_called_with_the_rows_of_each_fold():
         assert model.predict_proba(X_test).shape == (len(y_test), 2)
         return -log_loss(y_test, model.predict_proba(X_test))
 
-    model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring=scorer).fit(frame, y, sample_weight=np.ones(120))
+    model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring=scorer).fit(
+        frame, y, sample_weight=np.ones(120)
+    )
     assert seen == [(C, 40, 40) for _ in range(3) for C in CS]
     other = daskglm.LogisticRegressionCV(Cs=CS, cv=3, scoring="neg_log_loss").fit(X, y)
     np.testing.assert_allclose(model.scores_[1.0], other.scores_[1.0])
     with pytest.raises(ValueError, match="takes no sample_weight"):
-        daskglm.LogisticRegressionCV(Cs=CS, scoring=lambda model, X, y: 1.0).fit(X, y, sample_weight=np.ones(120))
+        daskglm.LogisticRegressionCV(Cs=CS, scoring=lambda model, X, y: 1.0).fit(
+            X, y, sample_weight=np.ones(120)
+        )
     with pytest.raises(ValueError, match="which is not a number"):
         daskglm.LogisticRegressionCV(Cs=CS, scoring=lambda model, X, y: "good").fit(X, y)
 
@@ -167,18 +183,24 @@ def test_dask_collections_are_scored_where_they_are(client, scoring, weighted, m
     there = model.fit(X_, y_, lazily).scores_["mid"]
     assert model.report_.workers == 2
     with monkeypatch.context() as patch:
-        patch.setattr("daskglm.fitting.setup.client_for", lambda data, client: contextlib.nullcontext())
+        patch.setattr(
+            "daskglm.fitting.setup.client_for", lambda data, client: contextlib.nullcontext()
+        )
         here = model.fit(X_, y_, lazily).scores_["mid"]
     np.testing.assert_allclose(there, here, rtol=1e-4)
     sent = daskglm.LogisticRegressionCV(Cs=CS, cv=KFold(3), scoring=scoring)
-    inside = expected(sent.fit(X, y, weight), X, y, list(KFold(3).split(X)), get_scorer(scoring), weight)
+    inside = expected(
+        sent.fit(X, y, weight), X, y, list(KFold(3).split(X)), get_scorer(scoring), weight
+    )
     np.testing.assert_allclose(sent.scores_["mid"], inside, atol=1e-12)
 
 
 def test_decision_values_come_in_several_requests_where_they_are_many(monkeypatch):
     X, y = three_classes(n=150)
     model = daskglm.LogisticRegressionCV(
-        Cs=CS, cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), scoring="roc_auc_ovo"
+        Cs=CS,
+        cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
+        scoring="roc_auc_ovo",
     )
     whole = model.fit(X, y).scores_["mid"]
     rounds = model.report_.rounds
@@ -188,17 +210,21 @@ def test_decision_values_come_in_several_requests_where_they_are_many(monkeypatc
     assert model.report_.rounds == rounds + len(CS) - 1
 
 
-# ---------------------------------------------------------------------------- folds
+# ---- folds
 @pytest.mark.parametrize("cv", [GroupKFold(4), LeaveOneGroupOut(), StratifiedGroupKFold(3)])
 def test_groups_stay_together(cv):
     X, y = make_problem(n=200, seed=3)
     groups = np.random.default_rng(0).integers(0, 6, len(y))
-    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring="neg_log_loss", tol=1e-10).fit(X, y, groups=groups)
+    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring="neg_log_loss", tol=1e-10).fit(
+        X, y, groups=groups
+    )
     other = theirs(y, Cs=CS, cv=list(cv.split(X, y, groups)), scoring="neg_log_loss").fit(X, y)
     np.testing.assert_allclose(ours.scores_[1.0], other.scores_[1.0], atol=1e-5)
     with sklearn.config_context(enable_metadata_routing=True):
         routed = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring="neg_log_loss", tol=1e-10)
-        np.testing.assert_array_equal(routed.fit(X, y, groups=groups).scores_[1.0], ours.scores_[1.0])
+        np.testing.assert_array_equal(
+            routed.fit(X, y, groups=groups).scores_[1.0], ours.scores_[1.0]
+        )
     with pytest.raises(ValueError, match="cv=.* cannot split the 200 rows"):
         daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y)
     with pytest.raises(ValueError, match=r"groups has shape \(3,\), but X has 200 rows"):
@@ -211,7 +237,9 @@ def test_groups_that_nobody_asks_for():
         daskglm.LogisticRegressionCV(Cs=CS, cv=3).fit(X, y, groups=np.arange(100))
     with pytest.raises(ValueError, match="groups: rows of dask collections"):
         daskglm.LogisticRegressionCV(Cs=CS, cv=3).fit(*lazy(X, y), groups=np.arange(100))
-    with pytest.raises(ValueError, match=r"\[speed\].* only supported if enable_metadata_routing=True"):
+    with pytest.raises(
+        ValueError, match=r"\[speed\].* only supported if enable_metadata_routing=True"
+    ):
         daskglm.LogisticRegressionCV(Cs=CS).fit(X, y, speed=1)
 
 
@@ -220,13 +248,17 @@ def test_routing_inside_a_search():
     groups = np.random.default_rng(0).integers(0, 6, len(y))
     with sklearn.config_context(enable_metadata_routing=True):
         inner = daskglm.LogisticRegressionCV(Cs=2, cv=GroupKFold(3), scoring="neg_log_loss")
-        search = GridSearchCV(inner, {"fit_intercept": [True, False]}, cv=GroupKFold(2)).fit(X, y, groups=groups)
+        search = GridSearchCV(inner, {"fit_intercept": [True, False]}, cv=GroupKFold(2)).fit(
+            X, y, groups=groups
+        )
     assert search.best_score_ < 0.0
 
 
 def test_many_folds_of_one_row():
     X, y = make_problem(n=40)
-    model = daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=LeaveOneOut(), use_legacy_attributes=False).fit(X, y)
+    model = daskglm.LogisticRegressionCV(
+        Cs=[0.1, 1.0], cv=LeaveOneOut(), use_legacy_attributes=False
+    ).fit(X, y)
     assert model.scores_.shape == (40, 1, 2)
 
 
@@ -235,7 +267,10 @@ def test_masks_and_negative_indices_are_indices():
     folds = list(KFold(3).split(X))
     masks = [tuple(np.isin(np.arange(90), part) for part in fold) for fold in folds]
     negative = [(train - 90, test) for train, test in folds]
-    scores = [daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y).scores_[1.0] for cv in (folds, masks, negative)]
+    scores = [
+        daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y).scores_[1.0]
+        for cv in (folds, masks, negative)
+    ]
     np.testing.assert_array_equal(scores[1], scores[0])
     np.testing.assert_array_equal(scores[2], scores[0])
 
@@ -254,7 +289,10 @@ BAD_CV = [
     (101, "cv=101: no class has so many rows"),
     (KFold(101), "cv=KFold.* cannot split the 100 rows"),
     ([(ROWS[:50], ROWS[50:]), 3], "cv: fold 1 is 3, not a pair"),
-    ([(ROWS[:50], ROWS[40:])], "cv: fold 0 has rows both to train on and to hold out: 10 of them, such as row 40"),
+    (
+        [(ROWS[:50], ROWS[40:])],
+        "cv: fold 0 has rows both to train on and to hold out: 10 of them, such as row 40",
+    ),
     (
         [(ROWS[:50], ROWS[50:]), (ROWS[50:], [100])],
         "test indices of fold 1 have 100, which is out of range for the 100",
@@ -262,11 +300,20 @@ BAD_CV = [
     ([(ROWS[:50] - 101, ROWS[50:])], "train indices of fold 0 have -101, which is out of range"),
     ([(ROWS[:50], [])], "test indices of fold 0 are empty"),
     ([([], ROWS)], "train indices of fold 0 are empty"),
-    ([(ROWS[:50], ROWS[50:] / 2)], "test indices of fold 0 have dtype float64; indices must be integers"),
-    ([(ROWS[:50].astype(str), ROWS[50:])], "train indices of fold 0 have dtype .*; indices must be integers"),
+    (
+        [(ROWS[:50], ROWS[50:] / 2)],
+        "test indices of fold 0 have dtype float64; indices must be integers",
+    ),
+    (
+        [(ROWS[:50].astype(str), ROWS[50:])],
+        "train indices of fold 0 have dtype .*; indices must be integers",
+    ),
     ([(ROWS[:50, None], ROWS[50:])], r"train indices of fold 0 have shape \(50, 1\)"),
     ([([[1, 2], [3]], ROWS[50:])], "train indices of fold 0 are not a sequence of integers"),
-    ([(np.ones(99, bool), ROWS[99:])], "train indices of fold 0 are a mask of 99 values, but X has 100 rows"),
+    (
+        [(np.ones(99, bool), ROWS[99:])],
+        "train indices of fold 0 are a mask of 99 values, but X has 100 rows",
+    ),
     ([(np.zeros(100, bool), ROWS[99:])], "train indices of fold 0 are a mask that selects no row"),
     ([([1, 1, 2, 3], ROWS[50:])], "train indices of fold 0 have row 1 more than once"),
     ([(ROWS[:50], [60, -40])], "test indices of fold 0 have row 60 more than once"),
@@ -276,7 +323,9 @@ BAD_CV = [
 @pytest.mark.parametrize(("cv", "message"), BAD_CV, ids=[message[:40] for _, message in BAD_CV])
 def test_folds_that_cannot_be_used_are_refused_before_work(cv, message, monkeypatch):
     X, y = make_problem(n=100)
-    monkeypatch.setattr("daskglm.fitting.problem_grid.loaded", lambda *args: pytest.fail("work began"))
+    monkeypatch.setattr(
+        "daskglm.fitting.problem_grid.loaded", lambda *args: pytest.fail("work began")
+    )
     with pytest.raises(ValueError, match=message):
         daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y)
 
@@ -294,7 +343,10 @@ BAD = [
     ({"Cs": [1.0, float("nan")]}, "Cs=.*; nan is none"),
     ({"Cs": ["1", "2"]}, "Cs=.*; '1' is none"),
     ({"Cs": [True, 2.0]}, "Cs=.*; True is none"),
-    ({"Cs": np.ones((2, 2))}, r"must be a sequence of positive numbers; array\(\[1., 1.\]\) is none"),
+    (
+        {"Cs": np.ones((2, 2))},
+        r"must be a sequence of positive numbers; array\(\[1., 1.\]\) is none",
+    ),
     ({"Cs": [1 + 2j]}, "Cs=.* must be a sequence of positive numbers"),
     ({"Cs": np.ones(20_000)}, "Cs has 20,000 values, more than the 10,000"),
     ({"Cs": [10**400]}, "Cs=.*too large"),
@@ -316,8 +368,13 @@ BAD = [
 @pytest.mark.parametrize("dask", [False, True])
 def test_bad_arguments_are_refused_before_work(given, message, dask, monkeypatch):
     X, y = make_problem(n=100)
-    monkeypatch.setattr("daskglm.fitting.problem_grid.opened", lambda *args, **more: pytest.fail("work began"))
-    monkeypatch.setattr("daskglm.estimators.cross_validation.opened", lambda *args, **more: pytest.fail("work began"))
+    monkeypatch.setattr(
+        "daskglm.fitting.problem_grid.opened", lambda *args, **more: pytest.fail("work began")
+    )
+    monkeypatch.setattr(
+        "daskglm.estimators.cross_validation.opened",
+        lambda *args, **more: pytest.fail("work began"),
+    )
     with pytest.raises(ValueError, match=message):
         daskglm.LogisticRegressionCV(**given).fit(*(lazy(X, y) if dask else (X, y)))
 
@@ -325,12 +382,13 @@ def test_bad_arguments_are_refused_before_work(given, message, dask, monkeypatch
 def test_functions_of_rows_are_refused_for_dask_collections():
     X, y = make_problem(n=100)
     with pytest.raises(
-        ValueError, match="function of rows, which stay with the workers: .*get_scorer_names.*make_scorer"
+        ValueError,
+        match="function of rows, which stay with the workers: .*get_scorer_names.*make_scorer",
     ):
         daskglm.LogisticRegressionCV(scoring=lambda model, X, y: 1.0).fit(*lazy(X, y))
 
 
-# ---------------------------------------------------------------------------- classes that folds lack
+# ---- classes that folds lack
 @pytest.mark.parametrize("solver", ["auto", "lbfgs", "tron", "sdca"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_folds_may_lack_a_class(solver, fit_intercept):
@@ -366,7 +424,9 @@ def test_two_classes_of_which_a_fold_lacks_one(scoring, refit):
 def test_the_probabilities_of_a_fold_that_lacks_a_class_are_those_of_the_others():
     X, y = three_classes(n=150)
     train, test = np.flatnonzero(y != "mid"), np.flatnonzero(y == "mid")
-    model = daskglm.LogisticRegressionCV(Cs=[1.0], cv=[(train, test)], scoring="neg_brier_score", tol=1e-10).fit(X, y)
+    model = daskglm.LogisticRegressionCV(
+        Cs=[1.0], cv=[(train, test)], scoring="neg_brier_score", tol=1e-10
+    ).fit(X, y)
     two = daskglm.LogisticRegression(tol=1e-10).fit(X[train], y[train])
     np.testing.assert_allclose(model.coefs_paths_["top"][0, 0, :-1], two.coef_[0], atol=1e-4)
     np.testing.assert_allclose(model.coefs_paths_["low"][0, 0, :-1], -two.coef_[0], atol=1e-4)
@@ -386,14 +446,18 @@ def test_scores_that_are_not_defined_do_not_choose():
     cv = [*StratifiedKFold(3).split(X, y), (np.setdiff1d(np.arange(120), one), one)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        with pytest.warns(UserWarning, match=r"scoring='roc_auc' is not defined \(nan\) in 1 of 4 folds"):
+        with pytest.warns(
+            UserWarning, match=r"scoring='roc_auc' is not defined \(nan\) in 1 of 4 folds"
+        ):
             model = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring="roc_auc").fit(X, y)
         assert model.C_[0] == CS[model.scores_[1.0][:3].sum(axis=0).argmax()]
-        with pytest.raises(ValueError, match=r"scoring='roc_auc' is not defined \(nan\) in any fold"):
+        with pytest.raises(
+            ValueError, match=r"scoring='roc_auc' is not defined \(nan\) in any fold"
+        ):
             daskglm.LogisticRegressionCV(Cs=CS, cv=cv[3:], scoring="roc_auc").fit(X, y)
 
 
-# ---------------------------------------------------------------------------- attributes
+# ---- attributes
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("legacy", [True, False, "warn"])
@@ -401,10 +465,26 @@ def test_scores_that_are_not_defined_do_not_choose():
 def test_attributes_are_laid_out_as_in_scikit_learn(n_classes, refit, legacy, l1_ratios):
     X, y = load_iris(return_X_y=True)
     X, y = (X[50:], y[50:]) if n_classes == 2 else (X, y)
-    given = {"Cs": CS, "cv": 4, "refit": refit, "use_legacy_attributes": legacy, "l1_ratios": l1_ratios}
+    given = {
+        "Cs": CS,
+        "cv": 4,
+        "refit": refit,
+        "use_legacy_attributes": legacy,
+        "l1_ratios": l1_ratios,
+    }
     ours = daskglm.LogisticRegressionCV(**given).fit(X, y)
     other = TheirCV(**given, scoring="accuracy", max_iter=5000).fit(X, y)
-    for name in ("C_", "Cs_", "l1_ratio_", "l1_ratios_", "scores_", "coefs_paths_", "n_iter_", "coef_", "intercept_"):
+    for name in (
+        "C_",
+        "Cs_",
+        "l1_ratio_",
+        "l1_ratios_",
+        "scores_",
+        "coefs_paths_",
+        "n_iter_",
+        "coef_",
+        "intercept_",
+    ):
         mine, their = getattr(ours, name), getattr(other, name)
         assert isinstance(mine, type(their)), name
         if isinstance(mine, dict):

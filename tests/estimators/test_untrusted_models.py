@@ -56,7 +56,7 @@ def changed(content, **changes):
     return json.dumps({**json.loads(content), **changes})
 
 
-# ---------------------------------------------------------------------------- bombs
+# ---- bombs
 def test_a_declared_width_of_labels_is_not_made(content, tmp_path):
     text = changed(content, classes={"dtype": "<U100000000", "values": ["a", "b"]})
     (tmp_path / "m.json").write_text(text)
@@ -110,7 +110,10 @@ def member(shape, compression=zipfile.ZIP_DEFLATED, declared=None, names=("coef"
         (lambda: member((1000,), zipfile.ZIP_STORED, (10**12,)), "declares"),
         (lambda: member((1000,), zipfile.ZIP_STORED, (-1, 10**3)), "declares"),
         (lambda: member((10,), zipfile.ZIP_STORED, names=("coef",)), "coef of shape (10,)"),
-        (lambda: member((1,), zipfile.ZIP_STORED, names=[f"a{k}" for k in range(100)]), "100 arrays"),
+        (
+            lambda: member((1,), zipfile.ZIP_STORED, names=[f"a{k}" for k in range(100)]),
+            "100 arrays",
+        ),
         (lambda: b"PK\x05\x06" + bytes(18), "holds nothing"),
         (lambda: b"", "no whole .npz"),
     ],
@@ -148,19 +151,24 @@ def test_an_array_that_is_stored_once_and_listed_often(wide, tmp_path):
 
 def test_json_is_no_larger_than_what_it_declares(content, tmp_path):
     text = content + " " * (schema.MOST_BYTES + 4 * schema.BYTES_A_FEATURE)
-    assert refused(tmp_path / "m.json", text, "more than the 4,198,400 bytes") < 3 * schema.MOST_BYTES
+    assert (
+        refused(tmp_path / "m.json", text, "more than the 4,198,400 bytes") < 3 * schema.MOST_BYTES
+    )
     text = changed(content, n_features=10**12)  # that much could be read, and is not there
     assert refused(tmp_path / "m.json", text, "coef") < LITTLE
     deep = "[" * 100_000
     assert refused(tmp_path / "m.json", deep, "is not a daskglm model") < LITTLE
-    assert refused(tmp_path / "m.json", '{"format": "daskglm-model", "version": 1' + "0" * 5000 + "}") < LITTLE
+    assert (
+        refused(tmp_path / "m.json", '{"format": "daskglm-model", "version": 1' + "0" * 5000 + "}")
+        < LITTLE
+    )
     with open(tmp_path / "m.json", "wb") as file:  # with a hole: takes no room on the disk
         file.truncate(1 << 40)
     with pytest.raises(ValueError, match="more than the"):
         load(tmp_path / "m.json")
 
 
-# ---------------------------------------------------------------------------- pipes, devices, folders
+# ---- pipes, devices, folders
 def test_what_is_no_file_is_refused_and_nothing_hangs(content, wide, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
@@ -177,7 +185,7 @@ def test_what_is_no_file_is_refused_and_nothing_hangs(content, wide, tmp_path):
     refused(tmp_path / "m.json", wide[0], "m.json.npz", "a folder, a pipe or a device")
 
 
-# ---------------------------------------------------------------------------- fields
+# ---- fields
 def params(**values):
     return lambda content: {"params": {**content["params"], **values}}
 
@@ -263,12 +271,26 @@ ESC = "\x1b]0;owned\x07"
         (lambda content: {"coef": [[1.0, 2.0, 3.0, 10**400]]}, "coef"),
         (lambda content: {"coef": [[[1.0], 2.0, 3.0, 4.0]]}, "coef"),
         (lambda content: {"intercept": [False]}, "intercept"),
-        (lambda content: {"arrays": {"file": "x\x1b.npz", "sha256": "0" * 64}, "coef": None, "intercept": None}, "name of"),
-        (lambda content: {"arrays": {"file": "x.npz", "sha256": 3}, "coef": None, "intercept": None}, "digest"),
+        (
+            lambda content: {
+                "arrays": {"file": "x\x1b.npz", "sha256": "0" * 64},
+                "coef": None,
+                "intercept": None,
+            },
+            "name of",
+        ),
+        (
+            lambda content: {
+                "arrays": {"file": "x.npz", "sha256": 3},
+                "coef": None,
+                "intercept": None,
+            },
+            "digest",
+        ),
         (lambda content: {"arrays": [], "coef": None, "intercept": None}, "beside it"),
         (lambda content: {"evil\x1b": 1}, "evil"),
     ],
-)  # fmt: skip
+)
 def test_every_field_is_checked(change, word, content, tmp_path):
     changes = change(json.loads(content))
     text = changed(content, **changes).replace("Infinity", "1e999")
@@ -278,7 +300,11 @@ def test_every_field_is_checked(change, word, content, tmp_path):
 
 
 def test_a_key_that_is_there_twice(content, tmp_path):
-    refused(tmp_path / "m.json", content.replace('"n_features": 4', '"n_features": 4, "n_features": 4'), "twice")
+    refused(
+        tmp_path / "m.json",
+        content.replace('"n_features": 4', '"n_features": 4, "n_features": 4'),
+        "twice",
+    )
 
 
 def test_what_load_would_refuse_is_not_saved(tmp_path):
@@ -305,7 +331,11 @@ def test_parameters_by_scikit_learns_names_come_back(tmp_path):
 
 
 def test_arrays_keep_shape_order_and_dtype():
-    arrays = {"a": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.array(3), "c": np.zeros((0, 4), np.float32)}
+    arrays = {
+        "a": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "b": np.array(3),
+        "c": np.zeros((0, 4), np.float32),
+    }
     again = npz.read(npz.write(arrays))
     for name, array in arrays.items():
         np.testing.assert_array_equal(again[name], array)

@@ -51,7 +51,9 @@ def test_a_killed_fit_goes_on_to_the_same_optimum_with_less_work(solver, tmp_pat
     assert rest.report_.resumed == FAR[solver]
     assert rest.report_.passes < whole.report_.passes
     # the path is the same, so that together they make the iterations of the whole, up to one at the joint
-    assert abs(rest.report_.n_iter + FAR[solver] - whole.report_.n_iter) <= (1 if solver != "sdca" else 12)
+    assert abs(rest.report_.n_iter + FAR[solver] - whole.report_.n_iter) <= (
+        1 if solver != "sdca" else 12
+    )
 
 
 @pytest.mark.parametrize("solver", ["tron", "lbfgs", "gd", "newton"])
@@ -61,7 +63,9 @@ def test_the_path_goes_on_bit_by_bit(solver, tmp_path):
     killed(tmp_path / "c", X, y, at=2, **options)
     rest = daskglm.fit(X, y, resume=tmp_path / "c", **options).report_.history
     wanted = [record["objective"] for record in whole[2:6]]
-    np.testing.assert_allclose([record["objective"] for record in rest[: len(wanted)]], wanted, rtol=1e-13)
+    np.testing.assert_allclose(
+        [record["objective"] for record in rest[: len(wanted)]], wanted, rtol=1e-13
+    )
 
 
 def test_a_preconditioner_from_a_sample_comes_back(tmp_path):
@@ -75,13 +79,21 @@ def test_a_preconditioner_from_a_sample_comes_back(tmp_path):
     rest = daskglm.fit(X, y, resume=tmp_path / "c", **options).report_.history
     wanted = [record["objective"] for record in whole[5:]]
     assert len(wanted) > 2
-    np.testing.assert_allclose([record["objective"] for record in rest[: len(wanted)]], wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        [record["objective"] for record in rest[: len(wanted)]], wanted, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared"])
 def test_dual_variables_come_back(loss, tmp_path):
     y = make_problem(900, 6, loss=loss)[1]
-    options = {"loss": loss, "solver": "sdca", "tol": 1e-6, "random_state": 1, "solver_options": {"polish": False}}
+    options = {
+        "loss": loss,
+        "solver": "sdca",
+        "tol": 1e-6,
+        "random_state": 1,
+        "solver_options": {"polish": False},
+    }
     history = daskglm.fit(X, y, **options).report_.history
     killed(tmp_path / "c", X, y, at=3, **options)
     rest = daskglm.fit(X, y, resume=tmp_path / "c", **options).report_
@@ -97,11 +109,15 @@ def test_on_other_numbers_of_workers(tmp_path, client):
     rest = daskglm.fit(*ROWS, resume=tmp_path / "a", **options)
     assert rest.report_.workers == 2
     killed(tmp_path / "b", X, y, at=3, client=client, **options)
-    there = daskglm.fit(X, y, resume=tmp_path / "b", **options)  # rows in memory, cut into two, now in one piece
+    there = daskglm.fit(
+        X, y, resume=tmp_path / "b", **options
+    )  # rows in memory, cut into two, now in one piece
     assert there.report_.workers == 1
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, processes=False) as cluster:
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, processes=False
+    ) as cluster:
         with Client(cluster):
             other = daskglm.fit(*ROWS, resume=tmp_path / "a", **options)
     assert other.report_.workers == 3
@@ -113,7 +129,9 @@ def test_on_other_numbers_of_workers(tmp_path, client):
 def test_another_solver_or_problem_or_data_is_refused(tmp_path):
     killed(tmp_path / "c", X, y, at=2, solver="lbfgs")
     fit = {"resume": tmp_path / "c"}
-    with pytest.raises(ValueError, match=r"is of solver='lbfgs', this fit asks for 'tron'.*warm_start"):
+    with pytest.raises(
+        ValueError, match=r"is of solver='lbfgs', this fit asks for 'tron'.*warm_start"
+    ):
         daskglm.fit(X, y, solver="tron", **fit)
     with pytest.raises(ValueError, match=r"C=1.0, this one has C=2.0"):
         daskglm.fit(X, y, C=2.0, **fit)
@@ -122,20 +140,29 @@ def test_another_solver_or_problem_or_data_is_refused(tmp_path):
     with pytest.raises(ValueError, match="other data: rows was 900, now it is 899"):
         daskglm.fit(X[1:], y[1:], **fit)
     swapped = y.copy()
-    swapped[[np.argmax(y > 0), np.argmax(y < 0)]] = -1.0, 1.0  # the same rows and counts, other labels
+    swapped[[np.argmax(y > 0), np.argmax(y < 0)]] = (
+        -1.0,
+        1.0,
+    )  # the same rows and counts, other labels
     with pytest.raises(ValueError, match="other data of the same shape"):
         daskglm.fit(X, swapped, **fit)
     with pytest.raises(ValueError, match="give one of them"):
         daskglm.fit(X, y, warm_start=(np.zeros(6), 0.0), **fit)
-    assert daskglm.fit(X, y, **fit).report_.solver == "lbfgs", "auto takes the solver of the checkpoint"
-    assert daskglm.fit(X[::-1].copy(), y[::-1].copy(), **fit).report_.converged, "the order of rows is no matter here"
+    assert daskglm.fit(X, y, **fit).report_.solver == "lbfgs", (
+        "auto takes the solver of the checkpoint"
+    )
+    assert daskglm.fit(X[::-1].copy(), y[::-1].copy(), **fit).report_.converged, (
+        "the order of rows is no matter here"
+    )
 
 
 def test_dual_variables_of_other_partitions_are_refused(tmp_path):
     options = {"solver": "sdca", "tol": 1e-9, "solver_options": {"polish": False}}
     killed(tmp_path / "c", *ROWS, at=2, **options)
     cut = (da.from_array(X, chunks=(90, 6)), da.from_array(y, chunks=90))
-    with pytest.raises(FileNotFoundError, match="partition 0 with 90 rows.*cut into other partitions"):
+    with pytest.raises(
+        FileNotFoundError, match="partition 0 with 90 rows.*cut into other partitions"
+    ):
         daskglm.fit(*cut, resume=tmp_path / "c", **options)
 
 
@@ -147,7 +174,9 @@ def test_no_checkpoint_a_damaged_one_and_wrong_arguments(tmp_path):
     content = state.read_bytes()
     for bad in (content[: len(content) // 2], b"", b"not a zip"):
         state.write_bytes(bad)
-        with pytest.raises(ValueError, match="is not a checkpoint of this version of daskglm, or damaged"):
+        with pytest.raises(
+            ValueError, match="is not a checkpoint of this version of daskglm, or damaged"
+        ):
             daskglm.fit(X, y, resume=tmp_path / "c")
     for wrong in (0, -1, True, "soon", "0s", 1.5, "7"):
         with pytest.raises(ValueError, match="checkpoint_every"):
@@ -175,7 +204,9 @@ def test_the_folder_holds_one_whole_state_and_nothing_pickled(tmp_path):
 
 
 def test_seconds_between_states_and_urls(tmp_path):
-    daskglm.fit(X, y, solver="gd", tol=1e-6, checkpoint=f"file://{tmp_path}/c", checkpoint_every="1h")
+    daskglm.fit(
+        X, y, solver="gd", tol=1e-6, checkpoint=f"file://{tmp_path}/c", checkpoint_every="1h"
+    )
     assert load(tmp_path / "c").iteration > 2, "the last point is written whatever the time"
     daskglm.fit(X, y, solver="sdca", tol=1e-4, checkpoint="memory://kept/c", checkpoint_every=2)
     assert daskglm.fit(X, y, tol=1e-4, resume="memory://kept/c").report_.converged
@@ -192,7 +223,15 @@ def test_many_classes_go_on_at_the_class_they_were_at(tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        daskglm.fit(X, labels, solver="lbfgs", tol=1e-10, checkpoint=tmp_path / "c", checkpoint_every=1, callback=kill)
+        daskglm.fit(
+            X,
+            labels,
+            solver="lbfgs",
+            tol=1e-10,
+            checkpoint=tmp_path / "c",
+            checkpoint_every=1,
+            callback=kill,
+        )
     saved = load(tmp_path / "c")
     assert (saved.problem, len(saved.finished)) == (1, 1)
     rest = daskglm.fit(X, labels, solver="lbfgs", tol=1e-10, resume=tmp_path / "c")
@@ -214,9 +253,16 @@ def test_second_stage_of_sdca_goes_on_in_it(tmp_path):
 @pytest.mark.parametrize("stage", ["lbfgs", "tron"])
 def test_auto_goes_on_in_either_stage(stage, tmp_path):
     rng = np.random.default_rng(5)
-    levels = [np.minimum((m * rng.random(20_000) ** 3).astype(int), m - 1) for m in (2_000, 500, 30)]
+    levels = [
+        np.minimum((m * rng.random(20_000) ** 3).astype(int), m - 1) for m in (2_000, 500, 30)
+    ]
     S = sp.hstack([sp.csr_matrix((np.ones(20_000), (np.arange(20_000), k))) for k in levels], "csr")
-    t = np.where(rng.random(20_000) < 1 / (1 + np.exp(-sum(rng.standard_normal(k.max() + 1)[k] for k in levels))), 1, 0)
+    t = np.where(
+        rng.random(20_000)
+        < 1 / (1 + np.exp(-sum(rng.standard_normal(k.max() + 1)[k] for k in levels))),
+        1,
+        0,
+    )
     options = {"C": 100.0, "tol": 1e-8}
     whole = daskglm.fit(S, t, **options).report_
     assert whole.solver == "lbfgs+tron"
@@ -227,7 +273,9 @@ def test_auto_goes_on_in_either_stage(stage, tmp_path):
     assert rest.converged
     assert rest.passes < whole.passes if stage == "tron" else rest.passes < whole.passes + 60
     assert rest.history[0]["solver"] == ("tron" if stage == "tron" else "")
-    np.testing.assert_allclose(rest.history[0]["objective"], whole.history[at]["objective"], rtol=1e-12)
+    np.testing.assert_allclose(
+        rest.history[0]["objective"], whole.history[at]["objective"], rtol=1e-12
+    )
 
 
 def test_sparse_rows_and_a_hinge_with_proximal_points(tmp_path):
@@ -244,6 +292,8 @@ def test_sparse_rows_and_a_hinge_with_proximal_points(tmp_path):
 def test_chunks_of_rows_in_memory_may_be_cut_anew(tmp_path):
     values = np.arange(10.0)
     chunks.write(str(tmp_path / "c"), [(-1, 0, 4), (-1, 4, 6)], values)
-    np.testing.assert_array_equal(chunks.read(str(tmp_path / "c"), [(-1, 0, 3), (-1, 3, 5), (-1, 8, 2)]), values)
+    np.testing.assert_array_equal(
+        chunks.read(str(tmp_path / "c"), [(-1, 0, 3), (-1, 3, 5), (-1, 8, 2)]), values
+    )
     with pytest.raises(FileNotFoundError, match="rows 8 to 12"):
         chunks.read(str(tmp_path / "c"), [(-1, 8, 5)])

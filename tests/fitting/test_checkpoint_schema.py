@@ -87,18 +87,38 @@ NAN = np.full(7, np.nan)
         ("newton", {}, {"state": {"evil": 1}}, "'evil'"),
         ("gd", {}, {"state": {"state": {"t": float("inf"), "odd": True, "before": []}}}, "'t'"),
         ("gd", {}, {"state": {"state": {"t": 1.0, "odd": 1, "before": []}}}, "'odd'"),
-        ("gd", {}, {"state": {"state": {"t": 1.0, "odd": True, "before": [float("nan")]}}}, "'before'"),
+        (
+            "gd",
+            {},
+            {"state": {"state": {"t": 1.0, "odd": True, "before": [float("nan")]}}},
+            "'before'",
+        ),
         ("gd", {}, {"state": {"state": {"t": 1.0}}}, "lacks 'before'"),
         ("sdca", {}, {"rows": "../outside"}, "rows '../outside' is not the name of a folder in it"),
         ("sdca", {}, {"rows": "/etc"}, "is not the name of a folder"),
         ("sdca", {}, {"rows": 3}, "is not the name of a folder"),
         ("sdca", {}, {"rows": ""}, "dual variables without a folder"),
         ("sdca", {}, {"state": {"state": {}}}, "a folder without dual variables"),
-        ("sdca", {}, {"state": {"state": {"rounds": 1, "offset": float("nan"), "sigma": None}}}, "'offset'"),
-        ("sdca", {}, {"state": {"state": {"rounds": 1, "offset": 0.0, "sigma": {"outer": 1.0}}}}, "lacks"),
-        ("sdca", {}, {"state": {"state": {"rounds": 1, "offset": 0.0, "sigma": 3}}}, "no dictionary"),
+        (
+            "sdca",
+            {},
+            {"state": {"state": {"rounds": 1, "offset": float("nan"), "sigma": None}}},
+            "'offset'",
+        ),
+        (
+            "sdca",
+            {},
+            {"state": {"state": {"rounds": 1, "offset": 0.0, "sigma": {"outer": 1.0}}}},
+            "lacks",
+        ),
+        (
+            "sdca",
+            {},
+            {"state": {"state": {"rounds": 1, "offset": 0.0, "sigma": 3}}},
+            "no dictionary",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_checkpoint_is_told(solver, arrays, changes, word, folders, tmp_path):
     folder = edited(folders[solver], tmp_path, arrays, **changes)
     with pytest.raises(ValueError, match=word) as caught:
@@ -123,7 +143,9 @@ def test_a_problem_that_the_data_do_not_have(folders, tmp_path):
 def test_a_description_that_is_none_and_a_bomb(folders, tmp_path):
     for text in (b"[]", b"{}", b"\xff", b"[" * 10_000, b"3"):
         folder = edited(folders["newton"], tmp_path, {"about": np.frombuffer(text, np.uint8)})
-        with pytest.raises(ValueError, match="is not a checkpoint of this version of daskglm, or damaged"):
+        with pytest.raises(
+            ValueError, match="is not a checkpoint of this version of daskglm, or damaged"
+        ):
             load(folder)
     np.savez_compressed(tmp_path / "c" / "state.npz", w=np.zeros(10**7), about=np.zeros(3))
     tracemalloc.start()
@@ -139,7 +161,12 @@ def test_dual_variables_that_are_damaged(folders, tmp_path):
     killed(folder, X, y, at=2, **SDCA)
     (file,) = folder.glob("rows-*/*.npy")
     whole, values = file.read_bytes(), np.load(file)
-    for bad in (values * np.nan, values[:-1], values.astype(np.float32), np.zeros((len(values), 2))):
+    for bad in (
+        values * np.nan,
+        values[:-1],
+        values.astype(np.float32),
+        np.zeros((len(values), 2)),
+    ):
         np.save(file, bad)
         with pytest.raises(ValueError, match=f"{file.name} of the checkpoint is damaged"):
             daskglm.fit(X, y, resume=folder, **SDCA)
@@ -148,15 +175,19 @@ def test_dual_variables_that_are_damaged(folders, tmp_path):
         daskglm.fit(X, y, resume=folder, **SDCA)
 
 
-# ---------------------------------------------------------------------------- folders
+# ---- folders
 def test_what_is_no_file_in_the_place_of_the_state(tmp_path):
     (tmp_path / "a" / "state.npz").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     os.mkfifo(tmp_path / "b" / "state.npz")
     for name in "ab":
-        with pytest.raises(ValueError, match="checkpoint=.*state.npz in it is a folder, a pipe or a device"):
+        with pytest.raises(
+            ValueError, match="checkpoint=.*state.npz in it is a folder, a pipe or a device"
+        ):
             daskglm.fit(X, y, checkpoint=tmp_path / name)
-        with pytest.raises(ValueError, match="resume=.*state.npz in it is a folder, a pipe or a device"):
+        with pytest.raises(
+            ValueError, match="resume=.*state.npz in it is a folder, a pipe or a device"
+        ):
             daskglm.fit(X, y, resume=tmp_path / name)
     assert not list((tmp_path / "a" / "state.npz").iterdir())
     assert (tmp_path / "b" / "state.npz").is_fifo()
@@ -170,7 +201,9 @@ def test_dual_variables_do_not_pile_up(tmp_path):
     (folder / (".state.npz-" + "0" * 32)).write_bytes(b"left by a killed fit")
     daskglm.fit(*ROWS, checkpoint=folder, checkpoint_every=1, **options)
     for tol in (1e-5, 1e-6):
-        daskglm.fit(*ROWS, checkpoint=folder, resume=folder, checkpoint_every=1, **{**options, "tol": tol})
+        daskglm.fit(
+            *ROWS, checkpoint=folder, resume=folder, checkpoint_every=1, **{**options, "tol": tol}
+        )
         assert len(list(folder.glob("rows-*"))) == 2, "one set, and a folder of another name"
     daskglm.fit(*ROWS, checkpoint=folder, checkpoint_every=1, solver="newton")
     assert sorted(path.name for path in folder.iterdir()) == ["rows-of-mine", "state.npz"]
@@ -178,7 +211,12 @@ def test_dual_variables_do_not_pile_up(tmp_path):
 
 def test_dual_variables_of_a_later_problem_stay_until_it_has_read_them(tmp_path):
     labels = np.digitize(X @ np.arange(6.0), [-1.0, 1.0])
-    options = {"solver": "sdca", "tol": 1e-6, "random_state": 0, "solver_options": {"polish": False}}
+    options = {
+        "solver": "sdca",
+        "tol": 1e-6,
+        "random_state": 0,
+        "solver_options": {"polish": False},
+    }
     count = iter(range(10**6))
     first = daskglm.fit(X, labels, **options).report_.parts[0].n_iter
 
@@ -190,9 +228,13 @@ def test_dual_variables_of_a_later_problem_stay_until_it_has_read_them(tmp_path)
             raise Stop
 
     with pytest.raises(Stop):
-        daskglm.fit(X, labels, checkpoint=tmp_path / "c", checkpoint_every=1, callback=stop, **options)
+        daskglm.fit(
+            X, labels, checkpoint=tmp_path / "c", checkpoint_every=1, callback=stop, **options
+        )
     assert load(tmp_path / "c").problem == 1
-    rest = daskglm.fit(X, labels, checkpoint=tmp_path / "c", resume=tmp_path / "c", checkpoint_every=1, **options)
+    rest = daskglm.fit(
+        X, labels, checkpoint=tmp_path / "c", resume=tmp_path / "c", checkpoint_every=1, **options
+    )
     assert rest.report_.converged
     assert rest.report_.parts[1].resumed > 0
     assert len(list((tmp_path / "c").glob("rows-*"))) == 1
@@ -202,5 +244,7 @@ def test_dual_variables_of_a_later_problem_stay_until_it_has_read_them(tmp_path)
 def test_a_solve_that_diverges_leaves_the_last_finite_state(tmp_path):
     folder = tmp_path / "c"
     with pytest.warns(ConvergenceWarning, match="not finite"):
-        daskglm.fit(X, y, solver="gd", solver_options={"step": 1e100}, checkpoint=folder, checkpoint_every=1)
+        daskglm.fit(
+            X, y, solver="gd", solver_options={"step": 1e100}, checkpoint=folder, checkpoint_every=1
+        )
     assert np.isfinite(load(folder).w).all()

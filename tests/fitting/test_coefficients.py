@@ -30,7 +30,11 @@ def slopes(loss, y, z):
 def reference(X, y, C, loss, start, weight):
     """Coefficients and intercept to 1e-15 of their size: Newton's method with gradients in long double."""
     A = np.column_stack([X, np.ones(len(X))]).astype(np.longdouble)
-    w, y, weight = start.astype(np.longdouble), y.astype(np.longdouble), weight.astype(np.longdouble)
+    w, y, weight = (
+        start.astype(np.longdouble),
+        y.astype(np.longdouble),
+        weight.astype(np.longdouble),
+    )
     penalty = np.append(np.ones(X.shape[1]), 0.0)
     best, least = w, math.inf
     for _ in range(200):
@@ -42,7 +46,10 @@ def reference(X, y, C, loss, start, weight):
             best, least = w, error
         H = C * (A.T @ ((weight * curvature)[:, None] * A)).astype(float) + np.diag(penalty)
         root = np.sqrt(np.maximum(np.diag(H), 1e-300))
-        step = np.linalg.lstsq(H / root[:, None] / root, -(g.astype(float) / root), rcond=None)[0] / root
+        step = (
+            np.linalg.lstsq(H / root[:, None] / root, -(g.astype(float) / root), rcond=None)[0]
+            / root
+        )
         w = w + step.astype(np.longdouble)
     return best[:-1], least
 
@@ -64,8 +71,19 @@ def test_the_true_error_never_exceeds_the_bound(loss, solver, kind):
     for seed, tol in enumerate((1e-2, 1e-4, 1e-6, 1e-8)):
         rng = np.random.default_rng(seed + 100)
         X, y = make_problem(n=60 + 40 * seed, d=4, loss=loss, seed=seed)
-        X, weight, C = hard(kind, rng, X), rng.random(len(y)) + 0.1, float(10.0 ** rng.uniform(-2, 1.5))
-        how = {"loss": loss, "C": C, "solver": solver, "sample_weight": weight, "random_state": seed, "max_iter": 300}
+        X, weight, C = (
+            hard(kind, rng, X),
+            rng.random(len(y)) + 0.1,
+            float(10.0 ** rng.uniform(-2, 1.5)),
+        )
+        how = {
+            "loss": loss,
+            "C": C,
+            "solver": solver,
+            "sample_weight": weight,
+            "random_state": seed,
+            "max_iter": 300,
+        }
         model = daskglm.fit(X, y, tol=tol, stop="coefficients", **how)
         w = np.ravel(model.coef_)
         exact, left = reference(X, y, C, loss, np.append(w, np.ravel(model.intercept_)), weight)

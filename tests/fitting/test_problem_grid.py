@@ -53,7 +53,9 @@ def test_a_path_is_the_separate_fits(loss, sparse, fit_intercept):
     weight = np.random.default_rng(1).random(len(y)) + 0.1
     path = daskglm.fit(X, y, loss=loss, C=CS, sample_weight=weight, fit_intercept=fit_intercept)
     for C, model in zip(CS, path, strict=True):
-        alone = daskglm.fit(X, y, loss=loss, C=C, sample_weight=weight, fit_intercept=fit_intercept, tol=1e-12)
+        alone = daskglm.fit(
+            X, y, loss=loss, C=C, sample_weight=weight, fit_intercept=fit_intercept, tol=1e-12
+        )
         best = objective(X, y, alone.coef_, alone.intercept_, C, loss, weight)
         assert objective(X, y, model.coef_, model.intercept_, C, loss, weight) <= best * (1 + 1e-6)
         assert model.report_.converged
@@ -61,28 +63,41 @@ def test_a_path_is_the_separate_fits(loss, sparse, fit_intercept):
         assert model.get_params()["C"] == C
 
 
-@pytest.mark.parametrize("data", [three_classes(), three_classes(sparse=True), wide()], ids=["dense", "csr", "wide"])
+@pytest.mark.parametrize(
+    "data", [three_classes(), three_classes(sparse=True), wide()], ids=["dense", "csr", "wide"]
+)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_every_fold_class_and_C_is_the_separate_fit(data, fit_intercept, class_weight):
     X, y = data
     folds = list(StratifiedKFold(3).split(X, y))
-    model = daskglm.LogisticRegressionCV(Cs=CS, cv=folds, fit_intercept=fit_intercept, class_weight=class_weight).fit(
-        X, y
-    )
+    model = daskglm.LogisticRegressionCV(
+        Cs=CS, cv=folds, fit_intercept=fit_intercept, class_weight=class_weight
+    ).fit(X, y)
     labels = list(model.classes_)
     whole = {label: len(y) / (len(labels) * np.sum(y == label)) for label in labels}
     factors = np.array([whole[label] if class_weight else 1.0 for label in y])
     d = X.shape[1]
-    for label, (v, (train, _)), (k, C) in itertools.product(model.coefs_paths_, enumerate(folds), enumerate(CS)):
+    for label, (v, (train, _)), (k, C) in itertools.product(
+        model.coefs_paths_, enumerate(folds), enumerate(CS)
+    ):
         found = model.coefs_paths_[label][v, k]
         signs = np.where(y == label, 1.0, -1.0)
         alone = daskglm.fit(
-            X[train], signs[train], C=C, sample_weight=factors[train], fit_intercept=fit_intercept, tol=1e-10
+            X[train],
+            signs[train],
+            C=C,
+            sample_weight=factors[train],
+            fit_intercept=fit_intercept,
+            tol=1e-10,
         )
-        best = objective(X[train], signs[train], alone.coef_, alone.intercept_, C, "logistic", factors[train])
+        best = objective(
+            X[train], signs[train], alone.coef_, alone.intercept_, C, "logistic", factors[train]
+        )
         b = found[d] if fit_intercept else 0.0
-        assert objective(X[train], signs[train], found[:d], b, C, "logistic", factors[train]) <= best * (1 + 1e-6)
+        assert objective(
+            X[train], signs[train], found[:d], b, C, "logistic", factors[train]
+        ) <= best * (1 + 1e-6)
     assert model.report_.converged
 
 
@@ -104,19 +119,29 @@ def test_stratified_folds_are_those_of_scikit_learn():
                 with pytest.raises(ValueError, match=f"cv={k}"):
                     stratified(codes, len(names), k)
                 continue
-        with pytest.warns(UserWarning, match="least populated") if rare else contextlib.nullcontext():
+        with (
+            pytest.warns(UserWarning, match="least populated") if rare else contextlib.nullcontext()
+        ):
             np.testing.assert_array_equal(stratified(codes, len(names), k), theirs)
     assert refused
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "f1", "precision", "recall"])
-@pytest.mark.parametrize("cv", [None, KFold(4, shuffle=True, random_state=0), ShuffleSplit(4, random_state=0)])
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "f1", "precision", "recall"]
+)
+@pytest.mark.parametrize(
+    "cv", [None, KFold(4, shuffle=True, random_state=0), ShuffleSplit(4, random_state=0)]
+)
 def test_scores_are_those_of_scikit_learn(scoring, cv):
     X, y = make_problem(seed=5)
     weight = np.random.default_rng(1).random(len(y)) + 0.1
-    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring=scoring, tol=1e-10).fit(X, y, sample_weight=weight)
-    theirs = TheirCV(Cs=CS, cv=cv, scoring=scoring, tol=1e-10, max_iter=5000, use_legacy_attributes=True)
+    ours = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring=scoring, tol=1e-10).fit(
+        X, y, sample_weight=weight
+    )
+    theirs = TheirCV(
+        Cs=CS, cv=cv, scoring=scoring, tol=1e-10, max_iter=5000, use_legacy_attributes=True
+    )
     theirs.fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(ours.scores_[1.0], theirs.scores_[1.0], atol=2e-5)
     assert ours.C_ == theirs.C_
@@ -129,7 +154,9 @@ def test_scores_are_those_of_scikit_learn(scoring, cv):
 def test_without_refit_coefficients_are_means_as_in_scikit_learn():
     X, y = make_problem(seed=6)
     ours = daskglm.LogisticRegressionCV(Cs=CS, refit=False, tol=1e-10).fit(X, y)
-    theirs = TheirCV(Cs=CS, refit=False, tol=1e-10, scoring="accuracy", max_iter=5000, use_legacy_attributes=True)
+    theirs = TheirCV(
+        Cs=CS, refit=False, tol=1e-10, scoring="accuracy", max_iter=5000, use_legacy_attributes=True
+    )
     theirs.fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
     np.testing.assert_allclose(ours.C_, theirs.C_)
@@ -143,8 +170,12 @@ def test_rows_held_out_do_not_influence_their_fold(data):
     changed = y.copy()
     changed[folds[1][1]] *= -1.0
     after = daskglm.LogisticRegressionCV(Cs=CS, cv=folds).fit(X, changed)
-    rtol = 1e-3 if sp.issparse(X) else 1e-2  # they start from samples or common points, which all rows shape
-    for C, one, other in zip(CS, before.coefs_paths_[1.0][1], after.coefs_paths_[1.0][1], strict=True):
+    rtol = (
+        1e-3 if sp.issparse(X) else 1e-2
+    )  # they start from samples or common points, which all rows shape
+    for C, one, other in zip(
+        CS, before.coefs_paths_[1.0][1], after.coefs_paths_[1.0][1], strict=True
+    ):
         train = folds[1][0]
         values = [objective(X[train], y[train], w[:-1], w[-1], C, "logistic") for w in (one, other)]
         assert values[0] == pytest.approx(values[1], rel=1e-6)
@@ -159,7 +190,11 @@ def test_joint_passes_do_not_grow_with_the_number_of_problems():
     y = X @ rng.standard_normal(8) + rng.logistic(size=len(X)) > 0
     passes = {}
     for Cs, cv in ((1, 2), (10, 5)):
-        report = daskglm.LogisticRegressionCV(Cs=np.logspace(-4, 4, Cs), cv=cv, refit=False).fit(X, y).report_
+        report = (
+            daskglm.LogisticRegressionCV(Cs=np.logspace(-4, 4, Cs), cv=cv, refit=False)
+            .fit(X, y)
+            .report_
+        )
         assert report.converged
         passes[Cs, cv] = report.passes
     assert passes[10, 5] <= 6.0
@@ -182,7 +217,9 @@ def test_the_excess_that_is_told_is_not_less_than_the_truth():
         at = w + far * rng.standard_normal((1, 8))
         frame = joint.frame(at[0], joint.evaluate(one, at, np.array([0])).hessians[0])
         found = joint.evaluate(one, w, np.empty(0, int), frames=[frame])
-        error = joint.rounding.gradient(w[0], float(found.values[0]), scale=1.0, weight=float(len(y)))
+        error = joint.rounding.gradient(
+            w[0], float(found.values[0]), scale=1.0, weight=float(len(y))
+        )
         excess = joint.excess(found.gradients[0], frame, float(found.moved[0]), error)
         assert excess >= float(found.values[0]) - best - 1e-10
         assert found.moved[0] >= np.abs(np.c_[X, np.ones(len(X))] @ (at - w)[0]).max() - 1e-12
@@ -196,7 +233,9 @@ def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
     X, y = make_problem(20_000, 5, loss=loss, seed=2)
     rows = partitions(X, y, classify=LOSSES[loss].classifies).load()
     classes, labels = ((1.0,), (-1.0, 1.0)) if LOSSES[loss].classifies else ((), ())
-    joint = Joint(Local(rows), Problem(LOSSES[loss].code), LOSSES[loss], classes, labels, fit_intercept=True)
+    joint = Joint(
+        Local(rows), Problem(LOSSES[loss].code), LOSSES[loss], classes, labels, fit_intercept=True
+    )
     model = daskglm.fit(X, y, loss=loss, tol=1e-12)
     one, best = Columns(np.zeros(1, int), np.array([-1]), np.ones(1)), model.report_.objective
     rng, told = np.random.default_rng(0), []
@@ -224,18 +263,31 @@ def test_steps_that_are_certain_cost_no_pass():
     models = daskglm.fit(X, y, C=Cs, loss="squared")
     assert models[0].report_.passes < 4.0
     for C, model in zip(Cs, models, strict=True):
-        assert model.report_.objective == pytest.approx(objective(X, y, model.coef_, model.intercept_, C, "squared"))
-        np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, C=C, loss="squared", tol=1e-12).coef_, atol=1e-7)
+        assert model.report_.objective == pytest.approx(
+            objective(X, y, model.coef_, model.intercept_, C, "squared")
+        )
+        np.testing.assert_allclose(
+            model.coef_, daskglm.fit(X, y, C=C, loss="squared", tol=1e-12).coef_, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scores_are_those_of_a_whole_evaluation(sparse, weighted):
     X, y = make_problem(700, sparse=sparse, seed=4)
-    folds = Folds("two", ((1, 0), (0, 1), (2, 0)), groups=np.random.default_rng(0).integers(0, 3, len(y)))
+    folds = Folds(
+        "two", ((1, 0), (0, 1), (2, 0)), groups=np.random.default_rng(0).integers(0, 3, len(y))
+    )
     weight = np.random.default_rng(1).random(len(y)) if weighted else None
     engine = Local(partitions(X, y, weight, classify=True).load())
-    joint = Joint(engine, Problem(0, folds=folds), LOSSES["logistic"], (1.0, -1.0), (-1.0, 1.0), fit_intercept=True)
+    joint = Joint(
+        engine,
+        Problem(0, folds=folds),
+        LOSSES["logistic"],
+        (1.0, -1.0),
+        (-1.0, 1.0),
+        fit_intercept=True,
+    )
     columns = Columns(np.array([0, 1, 0]), np.array([0, 1, -1]), np.ones(3))
     W = np.random.default_rng(2).standard_normal((3, 8))
     found = joint.evaluate(columns, W, np.empty(0, int))
@@ -259,9 +311,13 @@ def test_sums_by_group_are_those_of_the_folds():
     by = engine.total(problem, EvaluateMany(w, zero, zero - 1, (1.0,), (0,), by_group=True))
     z = X @ w[0, :7] + w[0, 7]
     for g in range(3):
-        assert by["values"][g, 0] == pytest.approx(np.sum((weight * np.logaddexp(0, -y * z))[groups == g]))
+        assert by["values"][g, 0] == pytest.approx(
+            np.sum((weight * np.logaddexp(0, -y * z))[groups == g])
+        )
         one = engine.total(problem, EvaluateMany(w, zero, zero + g, (1.0,), (0,)))
-        np.testing.assert_allclose(one["gradients"][0, 0], by["gradients"][:, 0].sum(0) - by["gradients"][g, 0])
+        np.testing.assert_allclose(
+            one["gradients"][0, 0], by["gradients"][:, 0].sum(0) - by["gradients"][g, 0]
+        )
         np.testing.assert_allclose(one["grams"][0, 0], by["grams"][:, 0].sum(0) - by["grams"][g, 0])
         right = weight * ((z > 0) == (y > 0)) * (groups == g)
         expected = [right @ (y > 0), (weight * (groups == g)) @ (y > 0), right @ (y < 0)]
@@ -280,27 +336,42 @@ def test_one_sweep_of_many_tiles_is_numpys(d, kind):
     groups = rng.choice(3, len(y), p=[0.7, 0.297, 0.003])  # the last is missing from some tiles
     folds = Folds("three", ((1, 0), (0, 1), (0, 2)), groups=groups)
     engine = Local(partitions(X, y, None, classify=True).load())
-    W, anchors = rng.standard_normal((3, d + 1)) / np.sqrt(d), rng.standard_normal((1, d + 1)) / np.sqrt(d)
+    W, anchors = (
+        rng.standard_normal((3, d + 1)) / np.sqrt(d),
+        rng.standard_normal((1, d + 1)) / np.sqrt(d),
+    )
     of, fold = np.zeros(3, int), np.array([-1, 0, 1])
-    request = EvaluateMany(W, of, fold, (1.0,), (0, 2), anchors=anchors, anchor=np.array([0, -1, 0]))
+    request = EvaluateMany(
+        W, of, fold, (1.0,), (0, 2), anchors=anchors, anchor=np.array([0, -1, 0])
+    )
     got = engine.total(Problem(0, folds=folds), request)
-    by = engine.total(Problem(0, folds=folds), EvaluateMany(W, of, fold * 0 - 1, (1.0,), (0, 1, 2), by_group=True))
+    by = engine.total(
+        Problem(0, folds=folds), EvaluateMany(W, of, fold * 0 - 1, (1.0,), (0, 1, 2), by_group=True)
+    )
     basis = np.c_[X.toarray() if sp.issparse(X) else X, np.ones(len(y))].astype(np.float64)
     rounding = 1e-6 if kind == "float32" else 1e-12
     for p in range(3):
         z = basis @ W[p]
         loss, slope, curvature = np.logaddexp(0, -y * z), -y * expit(-y * z), expit(z) * expit(-z)
-        trained = np.array([True] * 3 if fold[p] < 0 else [role[fold[p]] == 0 for role in folds.roles])[groups]
-        np.testing.assert_allclose(got["gradients"][0, p], basis.T @ (slope * trained), atol=1e-10 * len(y))
+        trained = np.array(
+            [True] * 3 if fold[p] < 0 else [role[fold[p]] == 0 for role in folds.roles]
+        )[groups]
+        np.testing.assert_allclose(
+            got["gradients"][0, p], basis.T @ (slope * trained), atol=1e-10 * len(y)
+        )
         for g in range(3):
             here = groups == g
             np.testing.assert_allclose(by["values"][g, p], loss @ here, rtol=1e-12)
-            np.testing.assert_allclose(by["gradients"][g, p], basis.T @ (slope * here), atol=1e-10 * len(y))
+            np.testing.assert_allclose(
+                by["gradients"][g, p], basis.T @ (slope * here), atol=1e-10 * len(y)
+            )
             gram = basis.T @ ((curvature * here)[:, None] * basis)
             np.testing.assert_allclose(by["grams"][g, p], gram, atol=rounding * np.abs(gram).max())
         if p != 1:
             gram = basis.T @ ((curvature * trained)[:, None] * basis)
-            np.testing.assert_allclose(got["grams"][0, p // 2], gram, atol=rounding * np.abs(gram).max())
+            np.testing.assert_allclose(
+                got["grams"][0, p // 2], gram, atol=rounding * np.abs(gram).max()
+            )
             moment = ((z - basis @ anchors[0]) ** many.MOMENT).sum()
             np.testing.assert_allclose(got["moments"][p], moment, rtol=1e-9)
     engine.close()
@@ -338,7 +409,10 @@ def test_infinite_C_and_losses_without_curvature_are_solved_alone(loss):
 
 def test_what_did_not_converge_is_told():
     X, y = make_problem()
-    with pytest.warns(ConvergenceWarning, match=r"of 9 problems stopped before tol=1e-06; the worst: .*reached: rel"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"of 9 problems stopped before tol=1e-06; the worst: .*reached: rel",
+    ):
         model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, max_iter=1, refit=False).fit(X, y)
     assert not model.report_.converged
     assert len(model.report_.parts) == 9
@@ -352,14 +426,18 @@ def test_bad_arguments_are_refused_before_work():
         daskglm.LogisticRegressionCV(Cs=[1.0, -1.0]).fit(X, y)
     with pytest.raises(ValueError, match="must be a sequence of positive"):
         daskglm.fit(X, y, C=[0.0, 1.0])
-    with pytest.raises(ValueError, match="daskglm.fit takes a sequence, LogisticRegressionCV chooses"):
+    with pytest.raises(
+        ValueError, match="daskglm.fit takes a sequence, LogisticRegressionCV chooses"
+    ):
         daskglm.LogisticRegression(C=[0.1, 1.0]).fit(X, y)
     with pytest.raises(ValueError, match="takes no warm_start"):
         daskglm.fit(X, y, C=[0.1, 1.0], warm_start=(np.zeros((1, 7)), 0.0))
     with pytest.raises(ValueError, match="both to train on and to hold out"):
         daskglm.LogisticRegressionCV(cv=[(np.arange(500), np.arange(400, 600))]).fit(X, y)
     with pytest.raises(ValueError, match="dask collections take a number of folds"):
-        daskglm.LogisticRegressionCV(cv=KFold(3)).fit(da.from_array(X, chunks=(100, 7)), da.from_array(y, chunks=100))
+        daskglm.LogisticRegressionCV(cv=KFold(3)).fit(
+            da.from_array(X, chunks=(100, 7)), da.from_array(y, chunks=100)
+        )
 
 
 def test_pandas_and_multiclass():
@@ -383,7 +461,8 @@ def lazy(X, y, chunk=150):
 def test_dask_rows_are_dealt_to_folds_by_seed():
     X, y = make_problem(seed=7)
     first, second, other = (
-        daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=seed).fit(*lazy(X, y)) for seed in (0, 0, 1)
+        daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=seed).fit(*lazy(X, y))
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first.scores_[1.0], second.scores_[1.0])
     assert (first.scores_[1.0] != other.scores_[1.0]).any()
@@ -393,30 +472,42 @@ def test_dask_rows_are_dealt_to_folds_by_seed():
     assert set(held) == {len(y)}
 
 
-@pytest.mark.parametrize("data", [make_problem(seed=7), three_classes(), wide()], ids=["dense", "classes", "wide"])
+@pytest.mark.parametrize(
+    "data", [make_problem(seed=7), three_classes(), wide()], ids=["dense", "classes", "wide"]
+)
 def test_on_a_cluster_as_in_process(client, data, monkeypatch):
     X, y = data
     if sp.issparse(X):
-        X = da.concatenate([da.from_array(X[i : i + 100], chunks=(100, X.shape[1])) for i in range(0, 300, 100)])
+        X = da.concatenate(
+            [da.from_array(X[i : i + 100], chunks=(100, X.shape[1])) for i in range(0, 300, 100)]
+        )
         y = da.from_array(y, chunks=100)
     else:
         X, y = lazy(X, y)
     there = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0).fit(X, y)
     assert there.report_.workers == 2
-    monkeypatch.setattr("daskglm.fitting.setup.client_for", lambda data, client: contextlib.nullcontext())
+    monkeypatch.setattr(
+        "daskglm.fitting.setup.client_for", lambda data, client: contextlib.nullcontext()
+    )
     here = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0).fit(X, y)
     for label in here.scores_:
         np.testing.assert_allclose(there.scores_[label], here.scores_[label], atol=0.011)
-        np.testing.assert_allclose(there.coefs_paths_[label], here.coefs_paths_[label], rtol=0.05, atol=0.005)
+        np.testing.assert_allclose(
+            there.coefs_paths_[label], here.coefs_paths_[label], rtol=0.05, atol=0.005
+        )
 
 
 def test_splitters_of_rows_sent_to_a_cluster(client):
     X, y = make_problem(seed=8)
     here = daskglm.LogisticRegressionCV(Cs=CS, cv=KFold(3, shuffle=True, random_state=1)).fit(X, y)
     settings = here._settings()
-    with families.opened(X, y, settings, client=client, cv=KFold(3, shuffle=True, random_state=1)) as family:
+    with families.opened(
+        X, y, settings, client=client, cv=KFold(3, shuffle=True, random_state=1)
+    ) as family:
         solutions = family.solve(family.columns(np.array(CS)))
-        np.testing.assert_allclose(solutions.W.reshape(3, 3, -1), here.coefs_paths_[1.0], rtol=0.05, atol=1e-4)
+        np.testing.assert_allclose(
+            solutions.W.reshape(3, 3, -1), here.coefs_paths_[1.0], rtol=0.05, atol=1e-4
+        )
         assert family.engine.workers == 2
 
 
@@ -436,7 +527,9 @@ def test_a_lost_worker_costs_its_rows_only(client):
 
         engine.total = total
         solutions = family.solve(family.columns(np.array(CS)))
-    accuracy = (solutions.counts[:, 0] + solutions.counts[:, 2]) / (solutions.counts[:, 1] + solutions.counts[:, 3])
+    accuracy = (solutions.counts[:, 0] + solutions.counts[:, 2]) / (
+        solutions.counts[:, 1] + solutions.counts[:, 3]
+    )
     np.testing.assert_allclose(accuracy.reshape(3, 3), expected, atol=0.002)
 
 
@@ -462,7 +555,9 @@ def test_no_warning_where_all_is_well():
         daskglm.fit(pd.DataFrame(make_problem()[0]), make_problem()[1], C=CS)
 
 
-@pytest.mark.parametrize(("scale", "solver"), [([1.0, 2.0, 3.0], "newton"), ([1.0, 50.0, 1000.0], "sdca|newton")])
+@pytest.mark.parametrize(
+    ("scale", "solver"), [([1.0, 2.0, 3.0], "newton"), ([1.0, 50.0, 1000.0], "sdca|newton")]
+)
 def test_steps_are_shortened_where_newton_overshoots(scale, solver):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 3)) * scale

@@ -25,11 +25,17 @@ def separable(n=80, d=3):
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 def test_separable_classes_have_no_optimum_and_that_is_told(solver, tol):
     X, y = separable()
-    with pytest.warns(ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"):
-        model = daskglm.LogisticRegression(C=math.inf, solver=solver, tol=tol, max_iter=3000).fit(X, y)
+    with pytest.warns(
+        ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"
+    ):
+        model = daskglm.LogisticRegression(C=math.inf, solver=solver, tol=tol, max_iter=3000).fit(
+            X, y
+        )
     assert not model.report_.converged
     assert model.score(X, y) == 1.0
-    with pytest.warns(ConvergenceWarning, match="linearly separable: the coefficients .* are some of many"):
+    with pytest.warns(
+        ConvergenceWarning, match="linearly separable: the coefficients .* are some of many"
+    ):
         svm = daskglm.LinearSVC(C=math.inf, solver=solver, tol=tol).fit(X, y)
     assert svm.score(X, y) == 1.0
 
@@ -70,7 +76,9 @@ def dependent(kind, rng):
 
 @every_solver
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kind", ["full rank", "wide", "constant column", "copies", "scaled copies"])
+@pytest.mark.parametrize(
+    "kind", ["full rank", "wide", "constant column", "copies", "scaled copies"]
+)
 @pytest.mark.filterwarnings("ignore:gd stopped")
 def test_least_squares_are_the_shortest(kind, fit_intercept, solver):
     rng = np.random.default_rng(3)
@@ -81,12 +89,18 @@ def test_least_squares_are_the_shortest(kind, fit_intercept, solver):
     if solver == "gd" and kind in ("full rank", "scaled copies"):
         return  # it takes too long there, and says so
     for rows in (X, sp.csr_matrix(X)):
-        model = daskglm.Ridge(alpha=0, fit_intercept=fit_intercept, solver=solver, tol=1e-9).fit(rows, y)
+        model = daskglm.Ridge(alpha=0, fit_intercept=fit_intercept, solver=solver, tol=1e-9).fit(
+            rows, y
+        )
         scale = np.maximum(X.std(axis=0), 1e-3)
-        np.testing.assert_allclose(model.coef_ * scale, exact * scale, atol=1e-5 * np.abs(exact * scale).max())
+        np.testing.assert_allclose(
+            model.coef_ * scale, exact * scale, atol=1e-5 * np.abs(exact * scale).max()
+        )
         assert model.intercept_ == pytest.approx(shift - centre @ exact, abs=1e-3)
     if kind == "wide":
-        np.testing.assert_allclose(exact, LinearRegression(fit_intercept=fit_intercept).fit(X, y).coef_, atol=1e-10)
+        np.testing.assert_allclose(
+            exact, LinearRegression(fit_intercept=fit_intercept).fit(X, y).coef_, atol=1e-10
+        )
 
 
 def test_weights_and_float32_rows_count():
@@ -103,7 +117,9 @@ def test_weights_and_float32_rows_count():
 def test_a_classifiers_coefficients_that_are_not_unique_are_told():
     X, y = make_problem(n=200, d=3)
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
-    with pytest.warns(ConvergenceWarning, match="columns of X are linearly dependent: the coefficients"):
+    with pytest.warns(
+        ConvergenceWarning, match="columns of X are linearly dependent: the coefficients"
+    ):
         model = daskglm.fit(X, y, C=math.inf)
     assert model.report_.converged
     daskglm.fit(X[:, :3], y, C=math.inf)
@@ -114,15 +130,21 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     near = X[:, 0] + 1e-4 * np.random.default_rng(0).standard_normal(400)
     for rows in (np.column_stack([X, np.zeros(400)]), np.column_stack([X, near])):
         assert daskglm.fit(rows, y, C=math.inf, tol=1e-4).report_.converged
-    daskglm.fit(np.column_stack([X, near]).astype(np.float32), y, C=math.inf, tol=1e-2, solver="lbfgs")
+    daskglm.fit(
+        np.column_stack([X, near]).astype(np.float32), y, C=math.inf, tol=1e-2, solver="lbfgs"
+    )
 
 
 def test_a_cluster_finds_the_same(client):
     X, y = separable()
     lazy = da.from_array(X, chunks=(20, -1)), da.from_array(y, chunks=20)
-    with pytest.warns(ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"):
+    with pytest.warns(
+        ConvergenceWarning, match="linearly separable: without a penalty there is no optimum"
+    ):
         assert not daskglm.fit(*lazy, C=math.inf).report_.converged
     rng = np.random.default_rng(3)
     wide, target = rng.standard_normal((12, 24)) + 1, rng.standard_normal(12)
-    model = daskglm.Ridge(alpha=0).fit(da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6))
+    model = daskglm.Ridge(alpha=0).fit(
+        da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6)
+    )
     np.testing.assert_allclose(model.coef_, LinearRegression().fit(wide, target).coef_, atol=1e-8)

@@ -21,16 +21,23 @@ def three_classes(n=150):
 def test_labels_that_y_lacks_are_ignored():
     X, y = make_problem(n=200, d=3)
     model = daskglm.LogisticRegression(class_weight={-1: 2.0, 1: 1.0, 7: 3.0}).fit(X, y)
-    np.testing.assert_array_equal(model.coef_, daskglm.fit(X, y, class_weight={-1: 2.0, 1: 1.0}).coef_)
-    with pytest.raises(ValueError, match=r"class_weight names \[7\], which y does not have, but not all labels"):
-        daskglm.LogisticRegression(class_weight={-1: 2.0, 7: 3.0}).fit(X, y)  # scikit-learn refuses it too
+    np.testing.assert_array_equal(
+        model.coef_, daskglm.fit(X, y, class_weight={-1: 2.0, 1: 1.0}).coef_
+    )
+    with pytest.raises(
+        ValueError, match=r"class_weight names \[7\], which y does not have, but not all labels"
+    ):
+        daskglm.LogisticRegression(class_weight={-1: 2.0, 7: 3.0}).fit(
+            X, y
+        )  # scikit-learn refuses it too
     with pytest.raises(ValueError, match="leaves no row of y with weight"):
         daskglm.LogisticRegression(class_weight={-1: 0.0, 1: 0.0}).fit(X, y)
 
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "tron", "lbfgs", "sdca"])
 @pytest.mark.parametrize(
-    "model", [daskglm.LogisticRegression(), daskglm.LinearSVC(), daskglm.LinearSVC(loss="smoothed_hinge")]
+    "model",
+    [daskglm.LogisticRegression(), daskglm.LinearSVC(), daskglm.LinearSVC(loss="smoothed_hinge")],
 )
 @pytest.mark.parametrize("weightless", [-1, 1])
 def test_two_classes_one_of_them_without_weight_give_a_constant(model, solver, weightless):
@@ -51,7 +58,9 @@ def test_two_classes_one_of_them_without_weight_give_a_constant(model, solver, w
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "sdca"])
 def test_without_an_intercept_one_side_is_a_problem_like_others(solver):
     X, y = make_problem(n=80, d=3)
-    model = daskglm.LogisticRegression(fit_intercept=False, class_weight={-1: 0.0}, solver=solver).fit(X, y)
+    model = daskglm.LogisticRegression(
+        fit_intercept=False, class_weight={-1: 0.0}, solver=solver
+    ).fit(X, y)
     theirs = sklearn.linear_model.LogisticRegression(fit_intercept=False, tol=1e-10)
     theirs.fit(X, y, np.where(y == -1, 0.0, 1.0))
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=2e-3)
@@ -77,9 +86,13 @@ def test_bagging_of_a_rare_class_and_grids_over_folds_that_lack_one():
     X, y = three_classes()
     y[y == 1] = 0
     y[0] = 1
-    bagged = BaggingClassifier(daskglm.LogisticRegression(), n_estimators=6, random_state=0).fit(X, y)
+    bagged = BaggingClassifier(daskglm.LogisticRegression(), n_estimators=6, random_state=0).fit(
+        X, y
+    )
     assert np.isfinite(bagged.predict_proba(X)).all()
-    grid = GridSearchCV(daskglm.LogisticRegression(class_weight={0: 1, 1: 2, 2: 1}), {"C": [0.1, 1.0]}, cv=3)
+    grid = GridSearchCV(
+        daskglm.LogisticRegression(class_weight={0: 1, 1: 2, 2: 1}), {"C": [0.1, 1.0]}, cv=3
+    )
     with pytest.warns(UserWarning, match="least populated class"):
         grid.fit(X, y)
     assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
@@ -89,7 +102,9 @@ def test_a_cluster_gives_the_same_constant(client):
     import dask.array as da
 
     X, y = make_problem(n=80, d=3)
-    model = daskglm.fit(da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=40), class_weight={1: 0.0})
+    model = daskglm.fit(
+        da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=40), class_weight={1: 0.0}
+    )
     np.testing.assert_array_equal(model.predict(X), -1)
     assert model.intercept_[0] == pytest.approx(math.log(np.finfo(float).eps))
 

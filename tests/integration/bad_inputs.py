@@ -19,13 +19,33 @@ import daskglm
 
 N, D, CHUNK = 300, 4, 100
 
-FIT = ("fit", "array", "frame", "cluster")  # daskglm.fit: in memory, on dask collections, on a client
+FIT = (
+    "fit",
+    "array",
+    "frame",
+    "cluster",
+)  # daskglm.fit: in memory, on dask collections, on a client
 PARAMETERS = (*FIT, "estimator")
 EVERY = (*PARAMETERS, "cv", "path")
-ROWS = ("fit", "estimator", "cv", "path", "array", "client", "cluster", "score", "score lazy")  # rows as arrays
+ROWS = (
+    "fit",
+    "estimator",
+    "cv",
+    "path",
+    "array",
+    "client",
+    "cluster",
+    "score",
+    "score lazy",
+)  # rows as arrays
 MEMORY = ("fit", "estimator", "cv", "path", "client", "score")
 FITTING = (*(face for face in ROWS if not face.startswith("score")), "frame")
-LOSSES = ("squared_hinge", "hinge", "smoothed_hinge", "squared")  # besides "logistic", which all other rows have
+LOSSES = (
+    "squared_hinge",
+    "hinge",
+    "smoothed_hinge",
+    "squared",
+)  # besides "logistic", which all other rows have
 PREDICT = ("predict", "predict lazy")
 
 
@@ -44,7 +64,9 @@ def value(name, values, faces, says, error=ValueError):
     """Rows for bad values of one argument; `{}` in `says` stands for the value."""
     for given in values:
         shown = re.escape(repr(given)[:20])
-        yield Bad(f"{name}={repr(given)[:30]}", {name: given}, faces, error, says.replace("{}", shown))
+        yield Bad(
+            f"{name}={repr(given)[:30]}", {name: given}, faces, error, says.replace("{}", shown)
+        )
 
 
 def options(solver, name, values):
@@ -66,28 +88,58 @@ UNFITTED = daskglm.LogisticRegression(C=3.0)
 NAN, INF = np.nan, np.inf
 
 ARGUMENTS = [
-    *value("C", ["a", None, NAN, 0, -1.0, True, 1j, {"C": 1}, b"1"], PARAMETERS, "C={} must be a positive number"),
+    *value(
+        "C",
+        ["a", None, NAN, 0, -1.0, True, 1j, {"C": 1}, b"1"],
+        PARAMETERS,
+        "C={} must be a positive number",
+    ),
     *value(
         "C",
         [[], [1, "a"], [1.0, -1.0], (NAN,), [[1.0]]],
         FIT,
         "C={}.* must be a sequence|C={}.* is not a sequence",
     ),
-    *value("tol", ["a", None, NAN, -1e-3, INF, True, [1e-3], 1j], EVERY, "tol={} must be a finite number"),
-    *value("max_iter", [-1, 2.5, "a", True, NAN, [10]], EVERY, "max_iter={} must be"),
-    *value("fit_intercept", ["no", 1, None, [True], 0.0], EVERY, "fit_intercept={} must be True or False"),
     *value(
-        "loss", ["poisson", ["logistic"], 3, None, {"logistic"}], (*FIT, "path"), "loss={} is not one of 'logistic'"
+        "tol",
+        ["a", None, NAN, -1e-3, INF, True, [1e-3], 1j],
+        EVERY,
+        "tol={} must be a finite number",
     ),
-    *value("solver", ["magic", ["newton"], 3, None, ("auto",)], EVERY, "solver={} is not one of 'auto'"),
-    *value("class_weight", ["heavy", [1.0, 2.0], 3, NAN, np.ones(2), True], EVERY, "class_weight={} must be a dict"),
+    *value("max_iter", [-1, 2.5, "a", True, NAN, [10]], EVERY, "max_iter={} must be"),
+    *value(
+        "fit_intercept",
+        ["no", 1, None, [True], 0.0],
+        EVERY,
+        "fit_intercept={} must be True or False",
+    ),
+    *value(
+        "loss",
+        ["poisson", ["logistic"], 3, None, {"logistic"}],
+        (*FIT, "path"),
+        "loss={} is not one of 'logistic'",
+    ),
+    *value(
+        "solver", ["magic", ["newton"], 3, None, ("auto",)], EVERY, "solver={} is not one of 'auto'"
+    ),
+    *value(
+        "class_weight",
+        ["heavy", [1.0, 2.0], 3, NAN, np.ones(2), True],
+        EVERY,
+        "class_weight={} must be a dict",
+    ),
     *value(
         "class_weight",
         [{0: INF}, {0: "a"}, {0: NAN}, {0: -1}, {0: None}, {0: [1]}, {0: 1j}],
         EVERY,
         "class_weight={}.*the weight of 0 is .*not a finite number",
     ),
-    *value("random_state", ["a", -1, 2.5, NAN, True, [1], 2**40], EVERY, "random_state={} must be an integer"),
+    *value(
+        "random_state",
+        ["a", -1, 2.5, NAN, True, [1], 2**40],
+        EVERY,
+        "random_state={} must be an integer",
+    ),
     Bad(
         "random_state=Generator",
         {"random_state": np.random.default_rng(0)},
@@ -95,8 +147,18 @@ ARGUMENTS = [
         ValueError,
         "random_state=Generator.* must be an integer",
     ),
-    *value("progress", ["yes", 1, 0.5, "no", []], (*PARAMETERS, "path"), "progress={} must be True or False, or None"),
-    *value("device", ["gpu", 3, ["cuda"], True, "cuda:0"], (*PARAMETERS, "path"), "device={} is not one of"),
+    *value(
+        "progress",
+        ["yes", 1, 0.5, "no", []],
+        (*PARAMETERS, "path"),
+        "progress={} must be True or False, or None",
+    ),
+    *value(
+        "device",
+        ["gpu", 3, ["cuda"], True, "cuda:0"],
+        (*PARAMETERS, "path"),
+        "device={} is not one of",
+    ),
     *value(
         "device_memory_limit",
         ["much", -1, 0, NAN, INF, True, [1], "-8GB", {}],
@@ -110,7 +172,12 @@ ARGUMENTS = [
         "solver_options={} must be a dict",
         TypeError,
     ),
-    *value("solver_options", [{"stepp": 1}, {"step": 1}], (*PARAMETERS, "path"), "solver='auto' does not take step"),
+    *value(
+        "solver_options",
+        [{"stepp": 1}, {"step": 1}],
+        (*PARAMETERS, "path"),
+        "solver='auto' does not take step",
+    ),
     *value("checkpoint", [3, True, ["a"], 2.5], FIT, "checkpoint={} must be the path", TypeError),
     *value("resume", [3, True, ["a"], b"a"], FIT, "resume={} must be the path", TypeError),
     *value("resume", ["", " "], FIT, "resume={} is empty"),
@@ -123,11 +190,27 @@ ARGUMENTS = [
         "checkpoint_every={} must be a number of iterations, or a time",
     ),
     *value("out_of_core", ["yes", 1, None, 0], FIT, "out_of_core={} must be True or False"),
-    *value("callback", [3, "print", [print], {}, True], FIT, "callback={}.* cannot be called", TypeError),
     *value(
-        "client", ["tcp://127.0.0.1:8786"], FIT, r"client={}.*connect first: client=distributed.Client\('tcp", TypeError
+        "callback",
+        [3, "print", [print], {}, True],
+        FIT,
+        "callback={}.* cannot be called",
+        TypeError,
     ),
-    *value("client", [3, True, object, {}, [1]], FIT, "client={}.*is not a distributed.Client", TypeError),
+    *value(
+        "client",
+        ["tcp://127.0.0.1:8786"],
+        FIT,
+        r"client={}.*connect first: client=distributed.Client\('tcp",
+        TypeError,
+    ),
+    *value(
+        "client",
+        [3, True, object, {}, [1]],
+        FIT,
+        "client={}.*is not a distributed.Client",
+        TypeError,
+    ),
     *value(
         "warm_start",
         [3, "a", True, {}, np.ones(D), (1, 2, 3), [], (np.ones(D),), {"coef": 1}],
@@ -214,8 +297,19 @@ ARGUMENTS = [
         ValueError,
         r"warm_start has coefficients of shape \(1, 1, 4\)",
     ),
-    Bad("warm_start empty", {"warm_start": ([], 0.0)}, FIT, ValueError, r"warm_start has coefficients of shape \(0,\)"),
-    *value("warm_start", ["yes", 1, None], ("estimator", "estimator lazy"), "warm_start={} must be True or False"),
+    Bad(
+        "warm_start empty",
+        {"warm_start": ([], 0.0)},
+        FIT,
+        ValueError,
+        r"warm_start has coefficients of shape \(0,\)",
+    ),
+    *value(
+        "warm_start",
+        ["yes", 1, None],
+        ("estimator", "estimator lazy"),
+        "warm_start={} must be True or False",
+    ),
     *options("gd", "step", [NAN, INF, -1.0, 0, "fast", True, None, [1.0], 1j]),
     *options("gd", "epsilon", [NAN, INF, -1.0, "small", True, [1.0]]),
     *options("sdca", "stop", ["never", 3, None, ["gap"]]),
@@ -248,8 +342,20 @@ ARGUMENTS = [
         ValueError,
         "resume and warm_start",
     ),
-    Bad("path and checkpoint", {"checkpoint": "folder"}, ("path",), ValueError, r"a path \(C=\[.*takes no checkpoint"),
-    Bad("path and warm_start", {"warm_start": (np.ones(D), 0.0)}, ("path",), ValueError, "takes no warm_start"),
+    Bad(
+        "path and checkpoint",
+        {"checkpoint": "folder"},
+        ("path",),
+        ValueError,
+        r"a path \(C=\[.*takes no checkpoint",
+    ),
+    Bad(
+        "path and warm_start",
+        {"warm_start": (np.ones(D), 0.0)},
+        ("path",),
+        ValueError,
+        "takes no warm_start",
+    ),
     Bad(
         "out_of_core of rows in memory",
         {"out_of_core": True},
@@ -260,29 +366,69 @@ ARGUMENTS = [
 ]
 
 NAMES = [  # of scikit-learn
-    *value("n_jobs", [0, 1.5, "two", True, NAN, [1]], PARAMETERS, "n_jobs={} must be a positive integer"),
-    *value("verbose", [-1, "yes", 1.5, None, [1]], PARAMETERS, "verbose={} must be an integer not below 0"),
+    *value(
+        "n_jobs",
+        [0, 1.5, "two", True, NAN, [1]],
+        PARAMETERS,
+        "n_jobs={} must be a positive integer",
+    ),
+    *value(
+        "verbose",
+        [-1, "yes", 1.5, None, [1]],
+        PARAMETERS,
+        "verbose={} must be an integer not below 0",
+    ),
     *value("stop", ["never", 3, None, ["gap"]], PARAMETERS, "stop={} is not one of"),
     *value("penalty", ["l1", 3, ["l2"], "none"], ("estimator",), "penalty={}"),
     *value("l1_ratio", [0.5, "a", NAN, True, [0.0]], ("estimator",), "l1_ratio={}"),
-    *value("dual", ["yes", 3, None, [True]], ("estimator",), "dual={} must be True, False or 'auto'"),
-    *value("intercept_scaling", [2.0, "a", NAN, None], ("estimator",), "intercept_scaling={} must be 1"),
-    *value("multi_class", ["multinomial", 3, None, []], ("estimator",), "multi_class={} is not implemented"),
-    *value("alpha", [-1, NAN, INF, "a", True, 1j], ("ridge",), "alpha={} must be a (finite )?number not below 0"),
-    *value("alpha", [[1.0, 2.0], [], np.ones(3)], ("ridge",), "alpha has [023] values but y has 1 target"),
-    *value("alpha", [{}, [None], ["a"]], ("ridge",), "alpha=.* must be a (finite )?number not below 0"),
+    *value(
+        "dual", ["yes", 3, None, [True]], ("estimator",), "dual={} must be True, False or 'auto'"
+    ),
+    *value(
+        "intercept_scaling", [2.0, "a", NAN, None], ("estimator",), "intercept_scaling={} must be 1"
+    ),
+    *value(
+        "multi_class",
+        ["multinomial", 3, None, []],
+        ("estimator",),
+        "multi_class={} is not implemented",
+    ),
+    *value(
+        "alpha",
+        [-1, NAN, INF, "a", True, 1j],
+        ("ridge",),
+        "alpha={} must be a (finite )?number not below 0",
+    ),
+    *value(
+        "alpha",
+        [[1.0, 2.0], [], np.ones(3)],
+        ("ridge",),
+        "alpha has [023] values but y has 1 target",
+    ),
+    *value(
+        "alpha", [{}, [None], ["a"]], ("ridge",), "alpha=.* must be a (finite )?number not below 0"
+    ),
     *value("positive", [True, "yes", 1], ("ridge",), "positive={} is not implemented"),
     *value("copy_X", ["yes", None, 1], ("ridge",), "copy_X={} must be True or False"),
-    Bad("alpha and C", {"alpha": 1.0, "C": 2.0}, ("ridge",), ValueError, "alpha=1.0 and C=2.0 both set the penalty"),
+    Bad(
+        "alpha and C",
+        {"alpha": 1.0, "C": 2.0},
+        ("ridge",),
+        ValueError,
+        "alpha=1.0 and C=2.0 both set the penalty",
+    ),
 ]
 
 
-# ---------------------------------------------------------------------------- rows, labels and weights
+# ---- rows, labels and weights
 def spoil(name, what):
     """A function that replaces X, y or the weights by `what(X, y, w)`."""
 
     def spoilt(X, y, w):
-        return tuple(what(X, y, w) if part == name else given for part, given in (("X", X), ("y", y), ("w", w)))
+        return tuple(
+            what(X, y, w) if part == name else given
+            for part, given in (("X", X), ("y", y), ("w", w))
+        )
 
     return spoilt
 
@@ -336,7 +482,13 @@ DATA = [
         )
         for entry in (NAN, -INF)
     ),
-    Bad("X whose squares overflow", put("X", (217, 2), 1e200), ROWS, ValueError, "X has values whose squares overflow"),
+    Bad(
+        "X whose squares overflow",
+        put("X", (217, 2), 1e200),
+        ROWS,
+        ValueError,
+        "X has values whose squares overflow",
+    ),
     Bad(
         "X complex",
         spoil("X", lambda X, y, w: X + 1j),
@@ -344,7 +496,13 @@ DATA = [
         ValueError,
         "Complex data not supported: .*X has dtype complex128",
     ),
-    Bad("X dates", spoil("X", lambda X, y, w: X.astype("datetime64[s]")), ROWS, ValueError, "X has dtype datetime64"),
+    Bad(
+        "X dates",
+        spoil("X", lambda X, y, w: X.astype("datetime64[s]")),
+        ROWS,
+        ValueError,
+        "X has dtype datetime64",
+    ),
     Bad(
         "X durations",
         spoil("X", lambda X, y, w: X.astype("timedelta64[s]")),
@@ -367,10 +525,26 @@ DATA = [
         "X has values that are not numbers .*'a'",
     ),
     Bad(
-        "X objects", put("X", (217, 2), "many", object), ROWS, ValueError, "X has values that are not numbers .*'many'"
+        "X objects",
+        put("X", (217, 2), "many", object),
+        ROWS,
+        ValueError,
+        "X has values that are not numbers .*'many'",
     ),
-    Bad("X dict objects", put("X", (217, 2), {}, object), ROWS, TypeError, "X has values that are not numbers .*dict"),
-    Bad("X None", put("X", (217, 2), None, object), ROWS, ValueError, "X contains NaN: {row 217}, column 2"),
+    Bad(
+        "X dict objects",
+        put("X", (217, 2), {}, object),
+        ROWS,
+        TypeError,
+        "X has values that are not numbers .*dict",
+    ),
+    Bad(
+        "X None",
+        put("X", (217, 2), None, object),
+        ROWS,
+        ValueError,
+        "X contains NaN: {row 217}, column 2",
+    ),
     Bad(
         "X bytes",
         spoil("X", lambda X, y, w: np.full(X.shape, b"a")),
@@ -385,10 +559,34 @@ DATA = [
         ValueError,
         "X has 1 dimension",
     ),
-    Bad("X of one dimension", spoil("X", lambda X, y, w: X[:, 0]), ROWS, ValueError, "X has 1 dimension"),
-    Bad("X of three dimensions", spoil("X", lambda X, y, w: X[:, :, None]), ROWS, ValueError, "X has 3 dimension"),
-    Bad("X without rows", lambda X, y, w: (X[:0], y[:0], w), ROWS, ValueError, "X has no rows|n_samples=0"),
-    Bad("X without columns", spoil("X", lambda X, y, w: X[:, :0]), ROWS, ValueError, "X has no columns|0 feature"),
+    Bad(
+        "X of one dimension",
+        spoil("X", lambda X, y, w: X[:, 0]),
+        ROWS,
+        ValueError,
+        "X has 1 dimension",
+    ),
+    Bad(
+        "X of three dimensions",
+        spoil("X", lambda X, y, w: X[:, :, None]),
+        ROWS,
+        ValueError,
+        "X has 3 dimension",
+    ),
+    Bad(
+        "X without rows",
+        lambda X, y, w: (X[:0], y[:0], w),
+        ROWS,
+        ValueError,
+        "X has no rows|n_samples=0",
+    ),
+    Bad(
+        "X without columns",
+        spoil("X", lambda X, y, w: X[:, :0]),
+        ROWS,
+        ValueError,
+        "X has no columns|0 feature",
+    ),
     *(
         Bad(
             f"X is {given!r:.10}",
@@ -501,13 +699,41 @@ DATA = [
         ValueError,
         "inconsistent numbers of samples: .*300.*600|X has 300.*y.*600",
     ),
-    Bad("y empty", spoil("y", lambda X, y, w: y[:0]), ROWS, ValueError, "inconsistent numbers of samples: .*300.* 0"),
     Bad(
-        "y of two columns", spoil("y", lambda X, y, w: np.stack([y, y], 1)), ROWS, ValueError, "y should be a 1d array"
+        "y empty",
+        spoil("y", lambda X, y, w: y[:0]),
+        ROWS,
+        ValueError,
+        "inconsistent numbers of samples: .*300.* 0",
     ),
-    Bad("y scalar", spoil("y", lambda X, y, w: 1.0), MEMORY, (TypeError, ValueError), "y .*1d array|y is 1.0"),
-    Bad("y dict", spoil("y", lambda X, y, w: {"a": 1}), MEMORY, (TypeError, ValueError), "y (should be|is a)"),
-    Bad("y set", spoil("y", lambda X, y, w: {1, 2}), MEMORY, (TypeError, ValueError), "y (should be|is a)"),
+    Bad(
+        "y of two columns",
+        spoil("y", lambda X, y, w: np.stack([y, y], 1)),
+        ROWS,
+        ValueError,
+        "y should be a 1d array",
+    ),
+    Bad(
+        "y scalar",
+        spoil("y", lambda X, y, w: 1.0),
+        MEMORY,
+        (TypeError, ValueError),
+        "y .*1d array|y is 1.0",
+    ),
+    Bad(
+        "y dict",
+        spoil("y", lambda X, y, w: {"a": 1}),
+        MEMORY,
+        (TypeError, ValueError),
+        "y (should be|is a)",
+    ),
+    Bad(
+        "y set",
+        spoil("y", lambda X, y, w: {1, 2}),
+        MEMORY,
+        (TypeError, ValueError),
+        "y (should be|is a)",
+    ),
     Bad(
         "y generator",
         spoil("y", lambda X, y, w: (label for label in y)),
@@ -523,9 +749,21 @@ DATA = [
             ValueError,
             "y contains (NaN|infinity|NaN or None).*{row 217}",
         )
-        for entry, dtype in ((NAN, None), (INF, None), (None, object), (NAN, object), ("NaT", "datetime64[s]"))
+        for entry, dtype in (
+            (NAN, None),
+            (INF, None),
+            (None, object),
+            (NAN, object),
+            ("NaT", "datetime64[s]"),
+        )
     ),
-    Bad("y of one class", spoil("y", lambda X, y, w: np.ones(N)), FITTING, ValueError, "one class, 1.0"),
+    Bad(
+        "y of one class",
+        spoil("y", lambda X, y, w: np.ones(N)),
+        FITTING,
+        ValueError,
+        "one class, 1.0",
+    ),
     Bad(
         "y continuous",
         spoil("y", lambda X, y, w: X[:, 0].copy()),
@@ -563,7 +801,13 @@ DATA = [
         ValueError,
         "[wW]eights (are zero|must contain)",
     ),
-    Bad("weights short", spoil("w", lambda X, y, w: np.ones(N - 1)), ROWS, ValueError, "sample_weight.*(299|300)"),
+    Bad(
+        "weights short",
+        spoil("w", lambda X, y, w: np.ones(N - 1)),
+        ROWS,
+        ValueError,
+        "sample_weight.*(299|300)",
+    ),
     Bad(
         "weights of two columns",
         spoil("w", lambda X, y, w: np.ones((N, 2))),
@@ -585,7 +829,9 @@ DATA = [
         (TypeError, ValueError),
         "sample_weight.* has values that are not numbers",
     ),
-    Bad("weights None", put("w", 217, None, object), ROWS, ValueError, "sample_weight contains NaN"),
+    Bad(
+        "weights None", put("w", 217, None, object), ROWS, ValueError, "sample_weight contains NaN"
+    ),
     Bad(
         "weights complex",
         spoil("w", lambda X, y, w: np.ones(N, complex)),
@@ -719,7 +965,13 @@ PREDICTIONS = [
         ValueError,
         "X has 3 features, but LogisticRegression is expecting 4",
     ),
-    Bad("predict complex", spoil("X", lambda X, y, w: X + 1j), PREDICT, ValueError, "Complex data not supported"),
+    Bad(
+        "predict complex",
+        spoil("X", lambda X, y, w: X + 1j),
+        PREDICT,
+        ValueError,
+        "Complex data not supported",
+    ),
     Bad(
         "predict dates",
         spoil("X", lambda X, y, w: X.astype("datetime64[s]")),
@@ -748,9 +1000,19 @@ PREDICTIONS = [
         ValueError,
         "could not convert string to float: 'many'",
     ),
-    Bad("predict one dimension", spoil("X", lambda X, y, w: X[:, 0]), PREDICT, ValueError, "1 dimension|1D array"),
     Bad(
-        "predict three dimensions", spoil("X", lambda X, y, w: X[:, :, None]), PREDICT, ValueError, "3 dimension|dim 3"
+        "predict one dimension",
+        spoil("X", lambda X, y, w: X[:, 0]),
+        PREDICT,
+        ValueError,
+        "1 dimension|1D array",
+    ),
+    Bad(
+        "predict three dimensions",
+        spoil("X", lambda X, y, w: X[:, :, None]),
+        PREDICT,
+        ValueError,
+        "3 dimension|dim 3",
     ),
     Bad("predict no rows", spoil("X", lambda X, y, w: X[:0]), ("predict",), ValueError, "0 sample"),
     *(
@@ -816,8 +1078,16 @@ PREDICTIONS = [
 ]
 
 SAVING = [
-    Bad("save unfitted", {"model": UNFITTED, "path": "model.json"}, ("save",), ValueError, "not fitted"),
+    Bad(
+        "save unfitted",
+        {"model": UNFITTED, "path": "model.json"},
+        ("save",),
+        ValueError,
+        "not fitted",
+    ),
     *value("model", [3, None, {}], ("save",), "cannot save a"),
     Bad("load missing", {"path": "missing.json"}, ("load",), FileNotFoundError, "missing.json"),
-    *value("path", [3, None, 2.5], ("save", "load"), "path={} must be the path of a file", TypeError),
+    *value(
+        "path", [3, None, 2.5], ("save", "load"), "path={} must be the path of a file", TypeError
+    ),
 ]

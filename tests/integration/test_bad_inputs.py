@@ -50,9 +50,15 @@ def tail(S, first):
 def as_array(values):
     if values is None or not hasattr(values, "shape") or hasattr(values, "__dask_graph__"):
         return values
-    if sp.issparse(values):  # chunks that nobody has cut out of the whole, which would follow indices
-        parts = [dask.delayed(values[a : a + CHUNK]) for a in (0, CHUNK)] + [dask.delayed(tail(values, 2 * CHUNK))]
-        return da.concatenate([da.from_delayed(part, (CHUNK, D), float, sp.csr_matrix((0, 0))) for part in parts])
+    if sp.issparse(
+        values
+    ):  # chunks that nobody has cut out of the whole, which would follow indices
+        parts = [dask.delayed(values[a : a + CHUNK]) for a in (0, CHUNK)] + [
+            dask.delayed(tail(values, 2 * CHUNK))
+        ]
+        return da.concatenate(
+            [da.from_delayed(part, (CHUNK, D), float, sp.csr_matrix((0, 0))) for part in parts]
+        )
     rest = values.shape[1:]
     whole = da.from_array(values, chunks=(CHUNK, *rest), asarray=False)
     return whole.map_blocks(counted, dtype=whole.dtype, meta=whole._meta)
@@ -62,17 +68,25 @@ def as_frame(values):
     if values is None or not hasattr(values, "shape"):
         return values
     if isinstance(values, np.ndarray):
-        values = pd.Series(values) if values.ndim == 1 else pd.DataFrame(values, columns=list("abcd"))
+        values = (
+            pd.Series(values) if values.ndim == 1 else pd.DataFrame(values, columns=list("abcd"))
+        )
     whole = dd.from_pandas(values, npartitions=N // CHUNK)
     return whole.map_partitions(counted, meta=whole._meta)
 
 
 def delayed(values):
-    return None if values is None else [dask.delayed(values[a : a + CHUNK]) for a in range(0, N, CHUNK)]
+    return (
+        None
+        if values is None
+        else [dask.delayed(values[a : a + CHUNK]) for a in range(0, N, CHUNK)]
+    )
 
 
 def estimator(arguments, loss):
-    cls = {"logistic": daskglm.LogisticRegression, "squared": daskglm.Ridge}.get(loss, daskglm.LinearSVC)
+    cls = {"logistic": daskglm.LogisticRegression, "squared": daskglm.Ridge}.get(
+        loss, daskglm.LinearSVC
+    )
     return cls(**arguments)
 
 
@@ -90,29 +104,44 @@ def named():
 
 FACES = {
     "fit": lambda X, y, w, given, client: daskglm.fit(X, y, sample_weight=w, **given),
-    "array": lambda X, y, w, given, client: daskglm.fit(*map(as_array, (X, y)), sample_weight=as_array(w), **given),
-    "frame": lambda X, y, w, given, client: daskglm.fit(*map(as_frame, (X, y)), sample_weight=as_frame(w), **given),
-    "client": lambda X, y, w, given, client: daskglm.fit(X, y, sample_weight=w, **{"client": client, **given}),
+    "array": lambda X, y, w, given, client: daskglm.fit(
+        *map(as_array, (X, y)), sample_weight=as_array(w), **given
+    ),
+    "frame": lambda X, y, w, given, client: daskglm.fit(
+        *map(as_frame, (X, y)), sample_weight=as_frame(w), **given
+    ),
+    "client": lambda X, y, w, given, client: daskglm.fit(
+        X, y, sample_weight=w, **{"client": client, **given}
+    ),
     "cluster": lambda X, y, w, given, client: daskglm.fit(
         *map(as_array, (X, y)), sample_weight=as_array(w), **{"client": client, **given}
     ),
     "estimator": lambda X, y, w, given, client: estimator(
-        {name: value for name, value in given.items() if name != "loss"}, given.get("loss", "logistic")
+        {name: value for name, value in given.items() if name != "loss"},
+        given.get("loss", "logistic"),
     ).fit(X, y, w),
     "ridge": lambda X, y, w, given, client: daskglm.Ridge(**given).fit(X, y, w),
     "delayed": lambda X, y, w, given, client: daskglm.fit(
         delayed(X), delayed(y), sample_weight=delayed(w), out_of_core=True, **given
     ),
-    "estimator lazy": lambda X, y, w, given, client: daskglm.LinearSVC(**given).fit(as_array(X), as_array(y)),
-    "cv": lambda X, y, w, given, client: daskglm.LogisticRegressionCV(Cs=2, cv=2, **given).fit(X, y, w),
-    "path": lambda X, y, w, given, client: daskglm.fit(X, y, sample_weight=w, **{"C": [0.1, 1.0], **given}),
+    "estimator lazy": lambda X, y, w, given, client: daskglm.LinearSVC(**given).fit(
+        as_array(X), as_array(y)
+    ),
+    "cv": lambda X, y, w, given, client: daskglm.LogisticRegressionCV(Cs=2, cv=2, **given).fit(
+        X, y, w
+    ),
+    "path": lambda X, y, w, given, client: daskglm.fit(
+        X, y, sample_weight=w, **{"C": [0.1, 1.0], **given}
+    ),
     "predict": lambda X, y, w, given, client: fitted().predict(X),
     "predict lazy": lambda X, y, w, given, client: fitted().predict(as_array(X)).compute(),
     "predict named": lambda X, y, w, given, client: named().predict_proba(X),
     "predict frame": lambda X, y, w, given, client: named().predict_proba(as_frame(X)).compute(),
     "score": lambda X, y, w, given, client: scored(given).score(X, y, w),
     "score lazy": lambda X, y, w, given, client: scored(given).score(*map(as_array, (X, y, w))),
-    "save": lambda X, y, w, given, client: daskglm.save(**{"model": fitted(), "path": "model.json", **given}),
+    "save": lambda X, y, w, given, client: daskglm.save(
+        **{"model": fitted(), "path": "model.json", **given}
+    ),
     "load": lambda X, y, w, given, client: daskglm.load(**given),
 }
 LAZY = ("score lazy", "delayed", "array", "frame", "cluster", "predict lazy", "predict frame")
@@ -142,7 +171,9 @@ def running():
         for rows in (X0.astype(dtype), sp.csr_matrix(X0.astype(dtype))):
             daskglm.fit(rows, Y0).predict(rows)
     with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client, cluster.scheduler
@@ -151,7 +182,10 @@ def running():
 def same(before, after):
     """Whether a user's data are as they were."""
     if sp.issparse(before):
-        return all(np.array_equal(getattr(before, a), getattr(after, a)) for a in ("data", "indices", "indptr"))
+        return all(
+            np.array_equal(getattr(before, a), getattr(after, a))
+            for a in ("data", "indices", "indptr")
+        )
     if isinstance(before, (pd.DataFrame, pd.Series)):
         return before.equals(after)
     if isinstance(before, np.ma.MaskedArray):
@@ -159,12 +193,18 @@ def same(before, after):
     if isinstance(before, np.ndarray) and before.dtype.kind in "fcmM":
         return before.dtype == after.dtype and np.array_equal(before, after, equal_nan=True)
     if isinstance(before, np.ndarray):
-        return before.dtype == after.dtype and before.tolist().__repr__() == after.tolist().__repr__()
+        return (
+            before.dtype == after.dtype and before.tolist().__repr__() == after.tolist().__repr__()
+        )
     return repr(before) == repr(after)
 
 
 def copied(values):
-    return values if hasattr(values, "__next__") or hasattr(values, "__dask_graph__") else copy.deepcopy(values)
+    return (
+        values
+        if hasattr(values, "__next__") or hasattr(values, "__dask_graph__")
+        else copy.deepcopy(values)
+    )
 
 
 def says(row, face):
@@ -180,11 +220,16 @@ def says(row, face):
         *cases(NAMES),
         *cases(DATA),
         *cases(LAZILY),
-        *cases([row._replace(faces=tuple(f for f in row.faces if f != "cv")) for row in TARGETS], loss="squared"),
+        *cases(
+            [row._replace(faces=tuple(f for f in row.faces if f != "cv")) for row in TARGETS],
+            loss="squared",
+        ),
         *(
             case
             for loss in LOSSES
-            for case in cases([row for row in DATA if of_any_loss(row)], ("fit", "array"), loss=loss)
+            for case in cases(
+                [row for row in DATA if of_any_loss(row)], ("fit", "array"), loss=loss
+            )
         ),
         *cases([row for row in [*DATA, *TARGETS] if of_partitions(row)], ("delayed",)),
         *cases(PREDICTIONS),
@@ -209,9 +254,15 @@ def test_bad_inputs_are_refused_by_name_or_place(row, face, more, running):
     assert not warned, [str(warning.message) for warning in warned]
     if isinstance(row.given, dict) and not row.loads:
         assert not LOADED, "data were loaded before an argument was refused"
-    assert all(same(was, now) for was, now in zip(before, (X, y, w), strict=True) if not hasattr(now, "__next__"))
+    assert all(
+        same(was, now)
+        for was, now in zip(before, (X, y, w), strict=True)
+        if not hasattr(now, "__next__")
+    )
     deadline = time.monotonic() + TIDY_SECONDS
-    while set(scheduler.tasks) - there and time.monotonic() < deadline:  # the error is alive here, as in a notebook
+    while (
+        set(scheduler.tasks) - there and time.monotonic() < deadline
+    ):  # the error is alive here, as in a notebook
         time.sleep(0.02)
     assert not set(scheduler.tasks) - there, "tasks are left on the scheduler"
 

@@ -18,7 +18,10 @@ from tests.integration.test_left_behind import becomes, held, tasks
 
 X, y = make_problem(2000, 8)
 KILLS, WORKERS = 50, 3
-SOLVERS, WAYS = ("newton", "lbfgs", "tron", "gd", "sdca"), ("in memory", "out of core", "checkpoint")
+SOLVERS, WAYS = (
+    ("newton", "lbfgs", "tron", "gd", "sdca"),
+    ("in memory", "out of core", "checkpoint"),
+)
 TOL = {"gd": 1e-5, "sdca": 1e-4}  # others 1e-8; these take hundreds of rounds for more
 
 
@@ -78,7 +81,11 @@ def test_fifty_workers_killed_during_fits(tmp_path):
                 model = daskglm.fit(*rows(), out_of_core=way == "out of core", **fit)
             report = model.report_
             assert report.converged, (fits, solver, way)
-            assert report.objective == pytest.approx(best.report_.objective, rel=2 * tol), (fits, solver, way)
+            assert report.objective == pytest.approx(best.report_.objective, rel=2 * tol), (
+                fits,
+                solver,
+                way,
+            )
             if tol == 1e-8:
                 np.testing.assert_allclose(model.coef_, best.coef_, rtol=1e-3, atol=1e-6)
             assert becomes(15, lambda: tasks(client) == 0), (fits, solver, way)
@@ -86,4 +93,6 @@ def test_fifty_workers_killed_during_fits(tmp_path):
             print(f"{fits}: {solver}, {way}, {len(kills)} killed, {report.repairs} repairs")
         all_alive(client)
         assert becomes(60, lambda: {found[:3] for found in held(client)} == {(0, 0, 0)})
-    print(f"\n{fits} fits, {len(kills)} workers killed, {repairs} repairs in {time.monotonic() - began:.0f} s")
+    print(
+        f"\n{fits} fits, {len(kills)} workers killed, {repairs} repairs in {time.monotonic() - began:.0f} s"
+    )

@@ -35,7 +35,9 @@ def text_like(n=20_000, d=8_000, per_row=40):
     """Sparse rows of norm one whose features' frequencies follow a power law."""
     rng = np.random.default_rng(2)
     columns = np.minimum((rng.random(n * per_row) ** 3 * d).astype(np.int32), d - 1)
-    X = sp.csr_matrix((np.ones(n * per_row, np.float32), columns, np.arange(0, n * per_row + 1, per_row)), (n, d))
+    X = sp.csr_matrix(
+        (np.ones(n * per_row, np.float32), columns, np.arange(0, n * per_row + 1, per_row)), (n, d)
+    )
     X.sum_duplicates()
     X.data += np.random.default_rng(3).random(len(X.data), dtype=np.float32)
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
@@ -83,7 +85,9 @@ def test_lbfgs_renews_its_diagonal_where_curvature_changes(data):
 def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((8000, 2100), dtype=np.float32) / np.arange(1, 2101, dtype=np.float32)
-    common = rng.standard_normal((8000, 1), dtype=np.float32) * np.sign(rng.standard_normal(2100, dtype=np.float32))
+    common = rng.standard_normal((8000, 1), dtype=np.float32) * np.sign(
+        rng.standard_normal(2100, dtype=np.float32)
+    )
     X += 2 * X.std() * common
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-30 * X @ rng.standard_normal(2100))), 1, -1)
@@ -96,8 +100,13 @@ def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
 @pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 10), ("lbfgs", 17), ("sdca", 20)])
 def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_rounds):
     X, y = data["low-dimensional"]
-    blocks = da.from_array(X[:100_000], chunks=(25_000, -1)), da.from_array(y[:100_000], chunks=25_000)
-    report = daskglm.fit(*blocks, solver=solver, fit_intercept=False, tol=1e-6, random_state=0).report_
+    blocks = (
+        da.from_array(X[:100_000], chunks=(25_000, -1)),
+        da.from_array(y[:100_000], chunks=25_000),
+    )
+    report = daskglm.fit(
+        *blocks, solver=solver, fit_intercept=False, tol=1e-6, random_state=0
+    ).report_
     assert report.converged
     assert report.rounds <= most_rounds
     d, workers = X.shape[1], 2
@@ -118,8 +127,14 @@ def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_roun
 )
 def test_temporary_memory_beside_the_data(data, name, solver, share):
     X, y = data[name]
-    nbytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    daskglm.fit(X, y, solver=solver, fit_intercept=False)  # kernels are compiled, or read, before memory is watched
+    nbytes = (
+        X.nbytes
+        if isinstance(X, np.ndarray)
+        else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    )
+    daskglm.fit(
+        X, y, solver=solver, fit_intercept=False
+    )  # kernels are compiled, or read, before memory is watched
     tracemalloc.start()
     try:
         daskglm.fit(X, y, solver=solver, fit_intercept=False, tol=1e-6)
@@ -133,11 +148,19 @@ def test_dual_ascent_on_one_hot_rows_keeps_to_nine_vectors():
     """Vectors of rows and of columns are most of the memory there: two states of dual variables, v, two replicas."""
     rng = np.random.default_rng(3)
     n = d = 200_000
-    X = sp.csr_matrix((np.ones(10 * n, np.float32), rng.integers(0, d, 10 * n), np.arange(0, 10 * n + 1, 10)), (n, d))
+    X = sp.csr_matrix(
+        (np.ones(10 * n, np.float32), rng.integers(0, d, 10 * n), np.arange(0, 10 * n + 1, 10)),
+        (n, d),
+    )
     X.sum_duplicates()
     X.data[:] = 1.0
     y = rng.integers(0, 2, n)
-    fit = {"solver": "sdca", "C": 0.1, "fit_intercept": False, "solver_options": {"partitions": 2, "polish": False}}
+    fit = {
+        "solver": "sdca",
+        "C": 0.1,
+        "fit_intercept": False,
+        "solver_options": {"partitions": 2, "polish": False},
+    }
     daskglm.fit(X[:1000], y[:1000], **fit)
     tracemalloc.start()
     try:
@@ -163,9 +186,13 @@ class Distant(Local):
 def test_auto_counts_the_rounds_where_they_take_time(engine, solver):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40_000, 100), dtype=np.float32)
-    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ rng.standard_normal(100) / 10)), 1.0, -1.0)
+    y = np.where(
+        rng.random(len(X)) < 1 / (1 + np.exp(-X @ rng.standard_normal(100) / 10)), 1.0, -1.0
+    )
     rows = engine(partitions(X, y, None, classify=True).load())
-    objective = Objective(rows, Problem(LOSSES["logistic"].code, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False)
+    objective = Objective(
+        rows, Problem(LOSSES["logistic"].code, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False
+    )
     name, why = choose(objective)
     assert name == solver, why
     assert ("round trip" in why) == (engine is Distant)

@@ -38,9 +38,24 @@ def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
     X, y = make_problem(500, 9, loss=loss, sparse=sparse, dtype=np.float32)
     weight = np.random.default_rng(0).random(len(y)) + 0.5
     host = daskglm.fit(X, y, loss=loss, solver="newton", tol=1e-10, sample_weight=weight)
-    moved = daskglm.fit(X, y, loss=loss, solver=solver, tol=1e-6, sample_weight=weight, device="cuda", random_state=0)
+    moved = daskglm.fit(
+        X,
+        y,
+        loss=loss,
+        solver=solver,
+        tol=1e-6,
+        sample_weight=weight,
+        device="cuda",
+        random_state=0,
+    )
     given = daskglm.fit(
-        on_device(cupy, X), cupy.asarray(y), loss=loss, solver=solver, tol=1e-6, sample_weight=weight, random_state=0
+        on_device(cupy, X),
+        cupy.asarray(y),
+        loss=loss,
+        solver=solver,
+        tol=1e-6,
+        sample_weight=weight,
+        random_state=0,
     )
     best = objective(X, y, host.coef_, host.intercept_, 1.0, loss, weight)
     for model in (moved, given):
@@ -123,7 +138,9 @@ def test_several_classes_and_labels_of_any_kind(cupy):
     np.testing.assert_allclose(host.coef_, device.coef_, rtol=1e-4, atol=1e-5)
     assert (host.predict(X) == device.predict(X)).mean() > 0.99
     assert (device.predict(on_device(cupy, X)) == device.predict(X)).all()
-    np.testing.assert_allclose(device.predict_proba(on_device(cupy, X)), device.predict_proba(X), rtol=1e-10)
+    np.testing.assert_allclose(
+        device.predict_proba(on_device(cupy, X)), device.predict_proba(X), rtol=1e-10
+    )
 
 
 def test_bad_values_on_the_device_are_found_with_their_place(cupy):
@@ -145,14 +162,28 @@ def test_many_blocks_of_several_kinds(cupy, solver):
     X, y = make_problem(900, 6, dtype=np.float32)
     weight = np.random.default_rng(0).random(900)
     cuts = [0, 200, 200, 430, 600, 900]
-    kinds = [np.asarray, np.asarray, sp.csr_matrix, cupy.asarray, lambda part: part.astype(np.float64)]
+    kinds = [
+        np.asarray,
+        np.asarray,
+        sp.csr_matrix,
+        cupy.asarray,
+        lambda part: part.astype(np.float64),
+    ]
     runs = [slice(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
     blocks = [delayed(kind(X[run])) for kind, run in zip(kinds, runs, strict=True)]
     labels, weights = [delayed(y[run]) for run in runs], [delayed(weight[run]) for run in runs]
-    options = {"solver": solver, "sample_weight": weights, "tol": 1e-7, "random_state": 0, "device": "cuda"}
+    options = {
+        "solver": solver,
+        "sample_weight": weights,
+        "tol": 1e-7,
+        "random_state": 0,
+        "device": "cuda",
+    }
     model = daskglm.fit(blocks, labels, **options)
     best = daskglm.fit(X, y, sample_weight=weight, tol=1e-10)
-    values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic", weight) for m in (best, model)]
+    values = [
+        objective(X, y, m.coef_, m.intercept_, 1.0, "logistic", weight) for m in (best, model)
+    ]
     assert values[1] <= values[0] * (1 + 2e-7)
 
 
@@ -201,11 +232,19 @@ def test_frames_on_the_device(cupy, wide):
     import pandas as pd
 
     X, y = make_problem(300, 3, dtype=np.float32)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.arange(300).astype(wide) % 7, label=y)
-    host, device = daskglm.fit(frame, "label", tol=1e-8), daskglm.fit(Frame(frame), "label", tol=1e-8)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        d=np.arange(300).astype(wide) % 7, label=y
+    )
+    host, device = (
+        daskglm.fit(frame, "label", tol=1e-8),
+        daskglm.fit(Frame(frame), "label", tol=1e-8),
+    )
     assert device.report_.device == "cuda"
     np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-3, atol=1e-5)
-    assert (device.predict(Frame(frame.drop(columns="label"))) == host.predict(frame.drop(columns="label"))).all()
+    assert (
+        device.predict(Frame(frame.drop(columns="label")))
+        == host.predict(frame.drop(columns="label"))
+    ).all()
     frame.loc[7, "b"] = np.nan
     with pytest.raises(ValueError, match=r"NaN.*row 7, column 'b'"):
         daskglm.fit(Frame(frame), "label")
@@ -225,24 +264,32 @@ def test_a_constant_and_a_repeated_column_without_penalty(cupy):
     X, y = make_problem(300, 4)
     X = np.column_stack([X, np.ones(300), X[:, 0]])
     with pytest.warns(ConvergenceWarning, match="columns of X are linearly dependent"):
-        host, device = (daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d) for d in ("cpu", "cuda"))
+        host, device = (
+            daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d)
+            for d in ("cpu", "cuda")
+        )
     np.testing.assert_allclose(device.report_.objective, host.report_.objective, rtol=1e-8)
 
 
 def test_a_hessian_factorised_on_the_device(cupy, monkeypatch):
     monkeypatch.setattr(engine, "HOST_FEATURES", 5)
     X, y = make_problem(400, 9)
-    host, device = (daskglm.fit(X, y, solver="newton", tol=1e-10, device=d) for d in ("cpu", "cuda"))
+    host, device = (
+        daskglm.fit(X, y, solver="newton", tol=1e-10, device=d) for d in ("cpu", "cuda")
+    )
     np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-8)
     X[:, 3] = 0.0  # singular without a penalty: left to the host's eigendecomposition
-    host, device = (daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d) for d in ("cpu", "cuda"))
+    host, device = (
+        daskglm.fit(X, y, C=np.inf, solver="newton", tol=1e-8, device=d) for d in ("cpu", "cuda")
+    )
     np.testing.assert_allclose(device.report_.objective, host.report_.objective, rtol=1e-8)
 
 
-# ---------------------------------------------------------------------------- memory
+# ---- memory
 @pytest.mark.parametrize("storage", ["dense", "sparse", "pattern"])
 @pytest.mark.parametrize(
-    ("solver", "eager"), [("newton", "1"), *((solver, "0") for solver in ("newton", "tron", "lbfgs", "sdca"))]
+    ("solver", "eager"),
+    [("newton", "1"), *((solver, "0") for solver in ("newton", "tron", "lbfgs", "sdca"))],
 )
 def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, storage, eager):
     monkeypatch.setenv("TWIN_EAGER", eager)
@@ -252,7 +299,13 @@ def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, 
     whole = daskglm.fit(X, y, solver=solver, tol=1e-6, random_state=0)
     nbytes = X.nbytes if storage == "dense" else X.indices.nbytes + X.indptr.nbytes
     streamed = daskglm.fit(
-        X, y, solver=solver, tol=1e-6, random_state=0, device="cuda", device_memory_limit=1200 * 24 + nbytes // 3
+        X,
+        y,
+        solver=solver,
+        tol=1e-6,
+        random_state=0,
+        device="cuda",
+        device_memory_limit=1200 * 24 + nbytes // 3,
     )
     assert streamed.report_.converged
     values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic") for m in (whole, streamed)]
@@ -308,7 +361,9 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
     step = ball_step(point, Diagonal(engine.xp.ones(31)), 10.0)
-    assert pool.used_bytes() - before <= 2 * 1024  # step and residual, in the pool's pieces of 512 bytes
+    assert (
+        pool.used_bytes() - before <= 2 * 1024
+    )  # step and residual, in the pool's pieces of 512 bytes
     assert float((step.step * step.step).sum()) > 0
 
 
@@ -332,7 +387,7 @@ def test_a_dense_fit_takes_at_most_15_per_cent_beyond_its_data(cupy, solver):
     assert 0 < a_row <= 0.15 * 28 * 4
 
 
-# ---------------------------------------------------------------------------- errors
+# ---- errors
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -349,7 +404,9 @@ def test_wrong_arguments(arguments, message):
 def test_shrinking_is_not_offered_on_a_device(cupy):
     X, y = make_problem(100, 3)
     with pytest.raises(ValueError, match="shrinking"):
-        daskglm.fit(X, y, loss="hinge", device="cuda", solver_options={"shrinking": True}, solver="sdca")
+        daskglm.fit(
+            X, y, loss="hinge", device="cuda", solver_options={"shrinking": True}, solver="sdca"
+        )
 
 
 def test_rows_on_a_device_can_be_computed_on_the_host(cupy):

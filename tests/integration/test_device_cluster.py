@@ -110,7 +110,9 @@ def test_workers_add_up_for_each_other_what_is_on_devices(device_client, monkeyp
     monkeypatch.setattr(cluster, "carries_device_memory", lambda address: True)
     assert tree(["ucx://a", "ucx://b", "ucx://c"]) == {"ucx://a": ["ucx://b", "ucx://c"]}
     asked = []
-    monkeypatch.setattr(cluster, "_tree", lambda addresses: asked.append(tree(addresses)) or asked[-1])
+    monkeypatch.setattr(
+        cluster, "_tree", lambda addresses: asked.append(tree(addresses)) or asked[-1]
+    )
     model = daskglm.fit(dX, dy, solver="tron", device="cuda", tol=1e-8)
     assert any(len(under) == 1 for tree in asked for under in tree.values())
     assert_optimal(model, X, y, 1e-8)
@@ -130,7 +132,10 @@ def test_a_mixed_cluster_says_so_unless_the_cpu_is_asked_for():
     plain = {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": 0}}
     device = {"cls": Nanny, "options": {**plain["options"], "preload": [PRELOAD]}}
     scheduler = {"cls": Scheduler, "options": {"port": 0, "dashboard": False, "host": "127.0.0.1"}}
-    with SpecCluster(workers={"cpu": plain, "gpu": device}, scheduler=scheduler) as cluster, Client(cluster):
+    with (
+        SpecCluster(workers={"cpu": plain, "gpu": device}, scheduler=scheduler) as cluster,
+        Client(cluster),
+    ):
         with pytest.raises(RuntimeError, match="the cluster is mixed: 1 workers have no GPU"):
             daskglm.fit(*chunked(X, y), device="cuda")
         assert daskglm.fit(*chunked(X, y), device="cpu").report_.converged
@@ -138,17 +143,22 @@ def test_a_mixed_cluster_says_so_unless_the_cpu_is_asked_for():
 
 def test_local_cuda_cluster_of_dask_cuda(monkeypatch):
     """dask-cuda's own switch for tests lets its cluster start without a driver; each worker sees another device."""
-    dask_cuda = pytest.importorskip("dask_cuda", reason="dask-cuda is not installed (requirements-cuda.lock)")
+    dask_cuda = pytest.importorskip(
+        "dask_cuda", reason="dask-cuda is not installed (requirements-cuda.lock)"
+    )
     from distributed import Client
 
     monkeypatch.setenv("DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC", "1")
     X, y = make_problem(800, 5)
     with (
         dask_cuda.LocalCUDACluster(
-            CUDA_VISIBLE_DEVICES="0,1", device_memory_limit=None, dashboard_address=None, preload=[PRELOAD]
+            CUDA_VISIBLE_DEVICES="0,1",
+            device_memory_limit=None,
+            dashboard_address=None,
+            preload=[PRELOAD],
         ) as cluster,
         Client(cluster) as client,
-    ):  # fmt: skip
+    ):
         seen = client.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"])
         assert sorted(seen.values()) == ["0,1", "1,0"]
         model = daskglm.fit(*chunked(X, y), client=client, device="cuda", tol=1e-8)

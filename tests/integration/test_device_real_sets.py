@@ -8,7 +8,12 @@ import pytest
 
 import daskglm
 
-SETS = ["higgs", "covtype15k", "a9a", "rcv1_binary"]  # two dense, two sparse; rcv1_binary has 47,236 features
+SETS = [
+    "higgs",
+    "covtype15k",
+    "a9a",
+    "rcv1_binary",
+]  # two dense, two sparse; rcv1_binary has 47,236 features
 
 
 @pytest.mark.slow

@@ -37,7 +37,9 @@ def prepared(X, y, device, C=1.0):
 @pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("radius", [1e9, 0.1])
-def test_balls_on_a_device_are_those_of_the_host(cupy, monkeypatch, radius, full, few, capture_after):
+def test_balls_on_a_device_are_those_of_the_host(
+    cupy, monkeypatch, radius, full, few, capture_after
+):
     from daskglm.kernels.cuda import ball
 
     monkeypatch.setattr(engine, "HOST_FEATURES", few)
@@ -53,7 +55,9 @@ def test_balls_on_a_device_are_those_of_the_host(cupy, monkeypatch, radius, full
         found = ball_step(device, other, radius)
         assert found.on_border == wanted.on_border == (radius < 1.0)
         np.testing.assert_allclose(linear.to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
-        np.testing.assert_allclose(linear.to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            linear.to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8
+        )
         np.testing.assert_allclose(found[3:], wanted[3:], rtol=1e-7, atol=1e-10)
     assert (there.engine.shard.ball.graph is None) == (capture_after > 0)
     assert here.passes < there.passes <= here.passes + 2 * (here.passes - 1) + 1e-9
@@ -65,17 +69,22 @@ def test_lengths_and_slopes_of_a_ball_are_what_they_say():
     for metric in (Full(point.gram), Diagonal(point.diagonal)):
         for radius in (1e9, 0.5, 1e-3):
             ball = cg_in_ball(point.hessian_vector, point.gradient, metric, radius)
-            assert ball.length == pytest.approx(np.sqrt(ball.step @ metric.times(ball.step)), rel=1e-10)
+            assert ball.length == pytest.approx(
+                np.sqrt(ball.step @ metric.times(ball.step)), rel=1e-10
+            )
             assert ball.slope == pytest.approx(point.gradient @ ball.step, rel=1e-12)
             assert ball.left == pytest.approx(ball.step @ ball.residual, rel=1e-9, abs=1e-12)
             residual = -point.gradient - point.hessian_vector(ball.step)
             np.testing.assert_allclose(ball.residual, residual, rtol=1e-8, atol=1e-10)
 
 
-# ---------------------------------------------------------------------------- the preconditioner
+# ---- the preconditioner
 def correlated(n, d):
     rng = np.random.default_rng(3)
-    X = (rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + 0.1 * rng.standard_normal((n, d))).astype("f4")
+    X = (
+        rng.standard_normal((n, 3)) @ rng.standard_normal((3, d))
+        + 0.1 * rng.standard_normal((n, d))
+    ).astype("f4")
     return X, np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
@@ -122,7 +131,7 @@ def test_a_checkpoint_goes_on_with_the_preconditioner_of_a_device(cupy, monkeypa
     assert resumed.report_.converged
 
 
-# ---------------------------------------------------------------------------- waiting
+# ---- waiting
 @pytest.fixture
 def waits(cupy, monkeypatch):
     """Counts how often the host waits for the device: copies to it, and events."""
@@ -156,7 +165,9 @@ def test_the_host_waits_a_few_times_an_iteration(waits, monkeypatch, solver, mos
     monkeypatch.setattr(engine, "HOST_FEATURES", 0)
     X, y = make_problem(800, 40)
     seen = []
-    daskglm.fit(X, y, solver=solver, tol=1e-9, device="cuda", callback=lambda record: seen.append(waits[0]))
+    daskglm.fit(
+        X, y, solver=solver, tol=1e-9, device="cuda", callback=lambda record: seen.append(waits[0])
+    )
     each = np.diff(seen[1:])
     assert len(each) >= 3
     assert np.median(each) <= most
@@ -183,7 +194,13 @@ def test_a_point_is_one_wait(waits, cupy):
 
 def test_replies_come_in_one_copy(waits, cupy):
     home = gpu()
-    totals = {"a": cupy.ones((2, 3)), "b": cupy.zeros(0), "c": cupy.asarray(7.0), "d": 5, "e": cupy.arange(4.0)}
+    totals = {
+        "a": cupy.ones((2, 3)),
+        "b": cupy.zeros(0),
+        "c": cupy.asarray(7.0),
+        "d": 5,
+        "e": cupy.arange(4.0),
+    }
     before = waits[0]
     found = home.to_host(totals)
     assert waits[0] - before <= 2  # what is empty is not waited for on a device
@@ -199,4 +216,6 @@ def test_a_factorisation_that_fails_is_no_step(cupy):
     assert gpu().solve_positive(cupy.asarray(matrix), cupy.ones(4)) is None
     assert gpu().inverse(cupy.asarray(matrix)) is None
     good = matrix @ matrix + np.eye(4)
-    np.testing.assert_allclose(gpu().inverse(cupy.asarray(good)).get(), np.linalg.inv(good), rtol=1e-12)
+    np.testing.assert_allclose(
+        gpu().inverse(cupy.asarray(good)).get(), np.linalg.inv(good), rtol=1e-12
+    )

@@ -25,7 +25,9 @@ def uploads(cupy, monkeypatch):
     return sent
 
 
-@pytest.mark.parametrize("options", [{}, {"sample_weight": True}, {"class_weight": {0: 2.0, 1: 1.0}}])
+@pytest.mark.parametrize(
+    "options", [{}, {"sample_weight": True}, {"class_weight": {0: 2.0, 1: 1.0}}]
+)
 def test_targets_and_weights_are_made_on_the_device(uploads, options):
     """Before: labels became targets in the host's memory, within the first request of every problem."""
     X, y = make_problem(3000, 5, dtype=np.float32)
@@ -51,9 +53,17 @@ def test_a_hinge_is_not_polished_on_a_device_that_others_ask(cupy):
     X, y = make_problem(400, 6, loss="hinge", dtype=np.float32)
     with pytest.warns(ConvergenceWarning):
         model = daskglm.fit(
-            da.from_array(X, chunks=(200, 6)), da.from_array(y, chunks=200), loss="hinge", solver="sdca", tol=1e-9,
-            device="cuda", out_of_core=True, random_state=0, max_iter=12, solver_options={"polish": True},
-        )  # fmt: skip
+            da.from_array(X, chunks=(200, 6)),
+            da.from_array(y, chunks=200),
+            loss="hinge",
+            solver="sdca",
+            tol=1e-9,
+            device="cuda",
+            out_of_core=True,
+            random_state=0,
+            max_iter=12,
+            solver_options={"polish": True},
+        )
     assert model.report_.solver == "sdca"
     host = daskglm.fit(X, y, loss="hinge", solver="sdca", tol=1e-6, random_state=0)
     values = [objective(X, y, m.coef_, m.intercept_, 1.0, "hinge") for m in (host, model)]

@@ -62,10 +62,13 @@ def cluster_of(workers, **options):
         yield cluster, client
 
 
-# ---------------------------------------------------------------------------- who gets what
+# ---- who gets what
 def test_deals_and_moves():
     assert deal("abcdefgh", {"u": 1, "v": 3}) == {"u": ["a", "b"], "v": list("cdefgh")}
-    assert moves({"u": list("abcd"), "v": list("efgh")}, {"u": 1, "v": 1, "w": 1}) == {"d": "w", "c": "w"}
+    assert moves({"u": list("abcd"), "v": list("efgh")}, {"u": 1, "v": 1, "w": 1}) == {
+        "d": "w",
+        "c": "w",
+    }
     assert moves({"u": ["a"]}, {"u": 1, "v": 1}) == {}
     assert moves({"u": list("abcd")}, {"u": 1, "v": 1}) == {"d": "v", "c": "v"}
 
@@ -74,12 +77,17 @@ def test_blocks_move_when_waiting_has_cost_as_much():
     wish = Wish()
     assert not wish.after(10.0, 10**9), "nobody is idle"
     wish.learn(2, 4)
-    assert [wish.after(1.0, 10**8) for _ in range(4)] == [False, False, True, True]  # 0.5 s a round lost; 1.5 to move
+    assert [wish.after(1.0, 10**8) for _ in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]  # 0.5 s a round lost; 1.5 to move
     wish.learn(4, 4)
     assert not wish.after(100.0, 10**8)
 
 
-# ---------------------------------------------------------------------------- faults of workers
+# ---- faults of workers
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lbfgs", "sdca"])
 def test_a_worker_stopped_for_20_seconds(solver):
@@ -92,7 +100,9 @@ def test_a_worker_stopped_for_20_seconds(solver):
 
         began = time.monotonic()
         options = {"solver_options": {"polish": False}} if solver == "sdca" else {}
-        model = daskglm.fit(*rows(), solver=solver, tol=1e-9, random_state=0, callback=at(2, stop), **options)
+        model = daskglm.fit(
+            *rows(), solver=solver, tol=1e-9, random_state=0, callback=at(2, stop), **options
+        )
         assert time.monotonic() - began < 60
         assert_best(model, 1e-3)
         assert model.report_.repairs == 0, "it was waited for"
@@ -105,7 +115,12 @@ def test_a_worker_stopped_for_good_is_given_up_by_the_scheduler():
     with dask.config.set({"distributed.scheduler.worker-ttl": "5s"}), cluster_of(2) as (_, client):
         victim = min(client.run(os.getpid).values())
         began = time.monotonic()
-        model = daskglm.fit(*rows(), solver="lbfgs", tol=1e-10, callback=at(2, lambda: os.kill(victim, signal.SIGSTOP)))
+        model = daskglm.fit(
+            *rows(),
+            solver="lbfgs",
+            tol=1e-10,
+            callback=at(2, lambda: os.kill(victim, signal.SIGSTOP)),
+        )
         assert time.monotonic() - began < 90
         assert_best(model)
         assert model.report_.repairs >= 1
@@ -124,7 +139,11 @@ def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch,
             cluster.scale(3)
             client.wait_for_workers(3)
 
-        options = {"solver_options": {"polish": False, "aggregation": "adaptive"}} if solver == "sdca" else {}
+        options = (
+            {"solver_options": {"polish": False, "aggregation": "adaptive"}}
+            if solver == "sdca"
+            else {}
+        )
         fit = {
             "solver": solver,
             "tol": 1e-4 if options else 1e-6,
@@ -148,7 +167,9 @@ def test_a_worker_that_comes_is_left_alone_where_there_is_no_block_to_spare(monk
             cluster.scale(2)
             client.wait_for_workers(2)
 
-        model = daskglm.fit(*rows(2000), solver="gd", tol=1e-6, callback=at(2, grow, 0.02), max_iter=100)
+        model = daskglm.fit(
+            *rows(2000), solver="gd", tol=1e-6, callback=at(2, grow, 0.02), max_iter=100
+        )
         assert model.report_.workers == 1
         assert_best(model, 2e-2)
 
@@ -177,7 +198,7 @@ def test_a_slow_worker_only_takes_longer():
         assert_best(model)
 
 
-# ---------------------------------------------------------------------------- faults of the scheduler
+# ---- faults of the scheduler
 class Processes:
     """A scheduler and workers of their own, so that each can be killed."""
 
@@ -191,13 +212,17 @@ class Processes:
     def start(self, module, *arguments):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.all.append(subprocess.Popen(command, env=self.environment, start_new_session=True, **quiet))
+        self.all.append(
+            subprocess.Popen(command, env=self.environment, start_new_session=True, **quiet)
+        )
         return self.all[-1]
 
     def start_scheduler(self, port):
         self.file.unlink(missing_ok=True)
         where = ("--host", "127.0.0.1", "--port", port, "--dashboard-address", "127.0.0.1:0")
-        process = self.start("distributed.cli.dask_scheduler", *where, "--scheduler-file", self.file)
+        process = self.start(
+            "distributed.cli.dask_scheduler", *where, "--scheduler-file", self.file
+        )
         deadline = time.monotonic() + 30
         while not self.file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -206,7 +231,16 @@ class Processes:
         return process
 
     def start_worker(self, name):
-        more = ("--nthreads", 1, "--memory-limit", 0, "--name", name, "--dashboard-address", "127.0.0.1:0")
+        more = (
+            "--nthreads",
+            1,
+            "--memory-limit",
+            0,
+            "--name",
+            name,
+            "--dashboard-address",
+            "127.0.0.1:0",
+        )
         return self.start("distributed.cli.dask_worker", self.address, *more)
 
     def kill(self, process):
@@ -244,7 +278,13 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
 
             began = time.monotonic()
             with pytest.raises(ClusterLost, match=r"resume=.* goes on from it"):
-                daskglm.fit(*rows(), checkpoint=tmp_path / "c", checkpoint_every=1, callback=at(3, kill), **options)
+                daskglm.fit(
+                    *rows(),
+                    checkpoint=tmp_path / "c",
+                    checkpoint_every=1,
+                    callback=at(3, kill),
+                    **options,
+                )
             assert time.monotonic() - began < 90
     with cluster_of(3):
         model = daskglm.fit(*rows(), resume=tmp_path / "c", **options)
@@ -252,7 +292,7 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
     assert_best(model, 1e-3)
 
 
-# ---------------------------------------------------------------------------- faults of the network
+# ---- faults of the network
 @pytest.fixture(scope="module")
 def far(tmp_path_factory):
     """Hosts on a network, and a cluster with its scheduler here and a supervised worker on each."""
@@ -306,8 +346,17 @@ def test_a_link_that_is_cut_and_mended(far, seconds):
         assert daskglm.fit(*rows(), tol=1e-10).report_.workers == 2
 
 
-# ---------------------------------------------------------------------------- chaos
-FAULTS = ("kill", "kill all", "stop", "retire", "add", "kill while loading", "kill two in turn", "none")
+# ---- chaos
+FAULTS = (
+    "kill",
+    "kill all",
+    "stop",
+    "retire",
+    "add",
+    "kill while loading",
+    "kill two in turn",
+    "none",
+)
 
 
 @pytest.mark.slow
@@ -318,15 +367,22 @@ def test_fifty_fits_with_a_random_fault_each():
     began = time.monotonic()
     with cluster_of(3) as (cluster, client):
         for number in range(50):
-            fault, solver = chance.choice(FAULTS), chance.choice(["newton", "tron", "lbfgs", "sdca"])
+            fault, solver = (
+                chance.choice(FAULTS),
+                chance.choice(["newton", "tron", "lbfgs", "sdca"]),
+            )
             iteration, stream = chance.randint(0, 3), chance.random() < 0.2
             counts[fault] = counts.get(fault, 0) + 1
             alive = {}
             while len(alive) < 3:
-                while len(client.nthreads()) < 3:  # a cluster does not bring back whom it has retired
+                while (
+                    len(client.nthreads()) < 3
+                ):  # a cluster does not bring back whom it has retired
                     cluster.scale(len(cluster.worker_spec) + 1)
                     client.wait_for_workers(len(client.nthreads()) + 1, timeout=60)
-                alive = client.run(os.getpid, on_error="ignore")  # nor does it know yet who was killed last
+                alive = client.run(
+                    os.getpid, on_error="ignore"
+                )  # nor does it know yet who was killed last
             pids = chance.sample(sorted(alive.values()), 3)
             timers = []
 
@@ -352,9 +408,17 @@ def test_fifty_fits_with_a_random_fault_each():
 
             if fault == "kill while loading":
                 later(chance.random() * 0.2, kill, (pids[0],))
-            tol = 1e-5 if solver == "sdca" else 1e-8  # in few dimensions it takes hundreds of rounds for more
+            tol = (
+                1e-5 if solver == "sdca" else 1e-8
+            )  # in few dimensions it takes hundreds of rounds for more
             options = {"solver_options": {"polish": False}} if solver == "sdca" else {}
-            fit = {"solver": solver, "tol": tol, "random_state": number, "out_of_core": stream, **options}
+            fit = {
+                "solver": solver,
+                "tol": tol,
+                "random_state": number,
+                "out_of_core": stream,
+                **options,
+            }
             model = daskglm.fit(*rows(), callback=at(iteration, strike, 0.02), **fit)
             for timer in timers:
                 timer.join()

@@ -93,7 +93,7 @@ def becomes(seconds, holds):
     return holds()
 
 
-# ---------------------------------------------------------------------------- clients that are killed
+# ---- clients that are killed
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["made", "sent", "streamed"])
 def test_a_killed_client_leaves_nothing_on_the_workers(quick, kind, tmp_path):
@@ -104,7 +104,9 @@ def test_a_killed_client_leaves_nothing_on_the_workers(quick, kind, tmp_path):
 
     def killed_fit():
         command = [sys.executable, str(script), quick.scheduler.address, kind, str(ROWS)]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, text=True
+        ) as process:
             assert any("iteration 2" in line for line in process.stdout), "the fit got under way"
             during = held(quick)
             process.send_signal(signal.SIGKILL)
@@ -117,12 +119,17 @@ def test_a_killed_client_leaves_nothing_on_the_workers(quick, kind, tmp_path):
     assert {found[:2] for found in during} == {(1, 1)}
     assert becomes(60, lambda: {found[:3] for found in held(quick)} == {(0, 0, 0)})
     assert tasks(quick) == 0
-    assert becomes(60, lambda: all(found[3] < was + 10e6 for found, was in zip(held(quick), before, strict=True))), (
+    assert becomes(
+        60,
+        lambda: all(found[3] < was + 10e6 for found, was in zip(held(quick), before, strict=True)),
+    ), (
         before,
         during,
     )
     watched = lambda dask_worker: "daskglm-sessions" in dask_worker.periodic_callbacks  # noqa: E731
-    assert becomes(10, lambda: not any(quick.run(watched).values())), "a worker without sessions asks nobody"
+    assert becomes(10, lambda: not any(quick.run(watched).values())), (
+        "a worker without sessions asks nobody"
+    )
 
 
 def test_a_client_that_computes_for_long_between_rounds_keeps_its_sessions(quick):
@@ -159,7 +166,9 @@ def test_a_session_that_was_closed_wrongly_is_opened_again(quick, out_of_core):
 
 def test_a_session_that_its_client_could_not_close_is_closed(quick):
     """The client lives; the scheduler was told that the fit is over, the workers were not."""
-    data = partitions(da.from_array(X, chunks=(300, 8)), da.from_array(y, chunks=300), classify=True)
+    data = partitions(
+        da.from_array(X, chunks=(300, 8)), da.from_array(y, chunks=300), classify=True
+    )
     engine = Cluster(quick, Kept(quick, data.lazy, pin=True))
     engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
     time.sleep(1.0)
@@ -171,7 +180,9 @@ def test_a_session_that_its_client_could_not_close_is_closed(quick):
 
 def test_the_list_of_sessions_does_not_grow(quick, _cluster):
     def listed():
-        return quick.run_on_scheduler(lambda dask_scheduler: len(presence._clients.get(dask_scheduler, {})))
+        return quick.run_on_scheduler(
+            lambda dask_scheduler: len(presence._clients.get(dask_scheduler, {}))
+        )
 
     daskglm.fit(X, y, client=quick)
     assert listed() == 0
@@ -182,7 +193,7 @@ def test_the_list_of_sessions_does_not_grow(quick, _cluster):
     assert listed() == 0
 
 
-# ---------------------------------------------------------------------------- fits that fail
+# ---- fits that fail
 BAD = np.where(np.arange(16000).reshape(2000, 8) == 15999, np.nan, X)
 
 
@@ -206,16 +217,24 @@ def lazy(rows):
 FAILING = {
     "rows with NaN": lambda client: daskglm.fit(BAD, y, client=client),
     "lazy rows with NaN": lambda client: daskglm.fit(lazy(BAD), y, client=client),
-    "streamed rows with NaN": lambda client: daskglm.fit(lazy(BAD), y, client=client, out_of_core=True),
+    "streamed rows with NaN": lambda client: daskglm.fit(
+        lazy(BAD), y, client=client, out_of_core=True
+    ),
     "one class": lambda client: daskglm.fit(X, np.ones(2000), client=client),
     "callback": lambda client: daskglm.fit(X, y, client=client, callback=stop),
     "path": lambda client: daskglm.fit(BAD, y, client=client, C=[0.1, 1.0]),
     "path, lazy": lambda client: daskglm.fit(lazy(BAD), y, client=client, C=[0.1, 1.0]),
-    "cross-validation": lambda client: daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=3).fit(lazy(BAD), y),
-    "cross-validation, one class": lambda client: daskglm.LogisticRegressionCV(Cs=[1.0]).fit(lazy(X), np.ones(2000)),
+    "cross-validation": lambda client: daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=3).fit(
+        lazy(BAD), y
+    ),
+    "cross-validation, one class": lambda client: daskglm.LogisticRegressionCV(Cs=[1.0]).fit(
+        lazy(X), np.ones(2000)
+    ),
     "predict": lambda client: daskglm.fit(X, y).predict(lazy(BAD)).compute(),
     "score": lambda client: daskglm.fit(X, y).score(lazy(BAD), da.from_array(y, chunks=300)),
-    "warm start": lambda client: daskglm.fit(X, y, client=client, warm_start=(np.full((1, 8), np.nan), [0.0])),
+    "warm start": lambda client: daskglm.fit(
+        X, y, client=client, warm_start=(np.full((1, 8), np.nan), [0.0])
+    ),
 }
 
 
@@ -235,7 +254,12 @@ def test_a_failed_call_leaves_no_task_while_its_error_lives(client, name):
 def test_checkpoints_leave_no_task_while_an_error_lives(client, tmp_path, bad):
     gc.disable()
     try:
-        options = {"solver": "sdca", "checkpoint": tmp_path, "checkpoint_every": 1, "client": client}
+        options = {
+            "solver": "sdca",
+            "checkpoint": tmp_path,
+            "checkpoint_every": 1,
+            "client": client,
+        }
         if bad:
             error = fails(lambda: daskglm.fit(X, y, callback=stop, **options))
         else:
@@ -256,7 +280,9 @@ def test_an_asynchronous_client_leaves_no_task_while_an_error_lives(_cluster):
             except ValueError as caught:
                 error = caught
             for _ in range(100):
-                left = await client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+                left = await client.run_on_scheduler(
+                    lambda dask_scheduler: len(dask_scheduler.tasks)
+                )
                 if not left:
                     break
                 await asyncio.sleep(0.1)
@@ -271,5 +297,7 @@ def test_an_asynchronous_client_leaves_no_task_while_an_error_lives(_cluster):
 
 def test_rows_that_were_sent_are_dropped_once_the_blocks_are_made(client):
     found = []
-    daskglm.fit(X, y, client=client, callback=lambda record: found.append(tasks(client)), solver="lbfgs")
+    daskglm.fit(
+        X, y, client=client, callback=lambda record: found.append(tasks(client)), solver="lbfgs"
+    )
     assert found[-1] == 2, "one block on each worker, and no rows beside it"

@@ -34,8 +34,10 @@ def module(path):
     return made
 
 
-# ---------------------------------------------------------------------------- hosts to listen on
-@pytest.mark.parametrize("command", [["scheduler"], ["local"], ["workers", *TCP]], ids=lambda command: command[0])
+# ---- hosts to listen on
+@pytest.mark.parametrize(
+    "command", [["scheduler"], ["local"], ["workers", *TCP]], ids=lambda command: command[0]
+)
 @pytest.mark.parametrize("host", ["", "  ", "\t", "[]"])
 def test_an_empty_host_is_refused(command, host):
     text = refused(*command, "--host", host)
@@ -44,7 +46,9 @@ def test_an_empty_host_is_refused(command, host):
     assert "127.0.0.1" in text
 
 
-@pytest.mark.parametrize("command", [["scheduler"], ["local"], ["workers", *TCP]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [["scheduler"], ["local"], ["workers", *TCP]], ids=lambda command: command[0]
+)
 @pytest.mark.parametrize(
     ("host", "message"),
     [
@@ -103,7 +107,11 @@ def test_a_scheduler_that_others_reach_without_encryption_is_told(monkeypatch, t
             ("0.0.0.0", ["--tls-dir", str(tmp_path / "tls")], False),
         ):
             output = CliRunner().invoke(main, ["cluster", command, "--host", host, *more]).output
-            lines = [line for line in output.splitlines() if line.startswith("warning: the scheduler listens on")]
+            lines = [
+                line
+                for line in output.splitlines()
+                if line.startswith("warning: the scheduler listens on")
+            ]
             assert len(lines) == told, output
             assert all("run code as this user" in line and "--tls-dir" in line for line in lines)
 
@@ -111,17 +119,35 @@ def test_a_scheduler_that_others_reach_without_encryption_is_told(monkeypatch, t
 def test_a_scheduler_file_does_not_replace_a_device(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(ValueError, match="is a folder or a device, not a file"), scheduler_file(path):
+        with (
+            pytest.raises(ValueError, match="is a folder or a device, not a file"),
+            scheduler_file(path),
+        ):
             pass
     assert (tmp_path / "pipe").is_fifo()
 
 
-# ---------------------------------------------------------------------------- hosts of ssh
+# ---- hosts of ssh
 @pytest.mark.parametrize(
     "line",
-    ["-Fevil@h", "-oProxyCommand=evil", "me@-h", ".x@h", "@h", "me@", "a@b@c d", "-E/tmp/x@h", "[node1]", "[::1", "::g",
-     "h;id", "$(id)", "me@h\x1b[2J", "fe80::1%-x"],
-)  # fmt: skip
+    [
+        "-Fevil@h",
+        "-oProxyCommand=evil",
+        "me@-h",
+        ".x@h",
+        "@h",
+        "me@",
+        "a@b@c d",
+        "-E/tmp/x@h",
+        "[node1]",
+        "[::1",
+        "::g",
+        "h;id",
+        "$(id)",
+        "me@h\x1b[2J",
+        "fe80::1%-x",
+    ],
+)
 def test_a_line_that_ssh_could_take_for_an_option_is_refused(line, tmp_path):
     (tmp_path / "hosts").write_text(f"node1\n{line}\n")
     with pytest.raises(ValueError) as caught:
@@ -131,7 +157,16 @@ def test_a_line_that_ssh_could_take_for_an_option_is_refused(line, tmp_path):
 
 
 def test_hosts_that_ssh_knows_are_taken(tmp_path):
-    hosts = ["node1", "_h", "me@node-2.example", "_me@10.0.0.1", "[::1]", "::1", "me@[fe80::1%eth0]", "9lives"]
+    hosts = [
+        "node1",
+        "_h",
+        "me@node-2.example",
+        "_me@10.0.0.1",
+        "[::1]",
+        "::1",
+        "me@[fe80::1%eth0]",
+        "9lives",
+    ]
     (tmp_path / "hosts").write_text("\n".join(hosts))
     assert ssh.read_hosts(tmp_path / "hosts") == hosts
     (tmp_path / "hosts").write_bytes(b"\xff\xfe\x00")
@@ -141,7 +176,12 @@ def test_hosts_that_ssh_knows_are_taken(tmp_path):
 
 @pytest.mark.parametrize(
     ("host", "target", "name"),
-    [("me@[::1]", "me@::1", "::1"), ("[::1]", "::1", "::1"), ("me@node2", "me@node2", "node2"), ("n", "n", "n")],
+    [
+        ("me@[::1]", "me@::1", "::1"),
+        ("[::1]", "::1", "::1"),
+        ("me@node2", "me@node2", "node2"),
+        ("n", "n", "n"),
+    ],
 )
 def test_options_end_before_the_host(host, target, name):
     remote = ssh.Remote(host, ("-p22",), "/x", "python3")
@@ -157,7 +197,9 @@ def test_ssh_itself_takes_what_follows_for_a_host(tmp_path):
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
     assert not (tmp_path / "ran").exists()
     command = ssh.Remote("me@[::1]", ("-G", "-F", "/dev/null"), "/x", "python3").command("pwd")
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.splitlines()
     assert "hostname ::1" in said
     assert "user me" in said
 
@@ -165,8 +207,12 @@ def test_ssh_itself_takes_what_follows_for_a_host(tmp_path):
 def test_the_address_of_a_scheduler_over_ssh_has_brackets(tmp_path, monkeypatch):
     (tmp_path / "hosts").write_text("[::1]\n")
     started = []
-    monkeypatch.setattr(ssh, "on_all", lambda commands, timeout, given=None: dict.fromkeys(commands, "/home\n"))
-    monkeypatch.setattr(commands.Processes, "start", lambda self, name, command, *_, **__: started.append(command))
+    monkeypatch.setattr(
+        ssh, "on_all", lambda commands, timeout, given=None: dict.fromkeys(commands, "/home\n")
+    )
+    monkeypatch.setattr(
+        commands.Processes, "start", lambda self, name, command, *_, **__: started.append(command)
+    )
 
     def stop(address, *_, **__):
         raise RuntimeError(f"stopped at {address}")
@@ -178,7 +224,7 @@ def test_the_address_of_a_scheduler_over_ssh_has_brackets(tmp_path, monkeypatch)
     assert "tcp://[::1]:8786" in started[1][-1]
 
 
-# ---------------------------------------------------------------------------- batch systems
+# ---- batch systems
 FAKES = {
     "srun": 'while [[ "$1" == --* ]]; do shift; done; echo "$*" >> "$LOG"; exec "$@"',
     "scontrol": "echo node1; echo node2",
@@ -195,12 +241,28 @@ def batch(tmp_path, *options, **environment):
     python.write_text('#!/usr/bin/env bash\necho "python $*" >> "$LOG"\n')
     python.chmod(0o755)
     settings = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log"), "SLURM_JOB_NODELIST": "node[1-2]",
-        "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_SUBMIT_DIR": str(tmp_path), "DASKGLM_ROOT": str(ROOT),
-        "DASKGLM_PYTHON": str(python), **environment,
-    }  # fmt: skip
-    command = ["bash", str(DEPLOY / "slurm" / "daskglm.sbatch"), "--timeout", "5", *options, "--", "true"]
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "LOG": str(tmp_path / "log"),
+        "SLURM_JOB_NODELIST": "node[1-2]",
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "DASKGLM_ROOT": str(ROOT),
+        "DASKGLM_PYTHON": str(python),
+        **environment,
+    }
+    command = [
+        "bash",
+        str(DEPLOY / "slurm" / "daskglm.sbatch"),
+        "--timeout",
+        "5",
+        *options,
+        "--",
+        "true",
+    ]
+    done = subprocess.run(
+        command, env=settings, capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
     return done, (tmp_path / "log").read_text()
 
 
@@ -223,7 +285,9 @@ def test_a_node_without_a_name_ends_the_batch_script(tmp_path):
 def test_the_batch_script_listens_on_the_network_asked_for(tmp_path):
     done, log = batch(tmp_path, "--interface", "lo")
     assert "python -m daskglm cluster scheduler --host 127.0.0.1 --port 0" in log
-    assert "the scheduler on node1 has ended; no cluster was started" in done.stderr  # that of this test does so
+    assert (
+        "the scheduler on node1 has ended; no cluster was started" in done.stderr
+    )  # that of this test does so
     assert done.returncode == 1
 
 
@@ -252,13 +316,20 @@ def test_jobqueue_never_listens_everywhere_and_can_encrypt(tmp_path):
 
 def test_mpi_wants_a_network_that_is_there():
     for name in ("", "eht0"):
-        command = [sys.executable, DEPLOY / "mpi" / "daskglm_mpi.py", "--interface", name, "--", "true"]
+        command = [
+            sys.executable,
+            DEPLOY / "mpi" / "daskglm_mpi.py",
+            "--interface",
+            name,
+            "--",
+            "true",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2, done.stderr
         assert "is none of this machine's" in " ".join(done.stderr.split())
 
 
-# ---------------------------------------------------------------------------- keys
+# ---- keys
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620, 0o602, 0o644])
 @pytest.mark.parametrize("link", [False, True])
 def test_a_key_that_others_may_read_or_write_is_refused(mode, link, tmp_path):

@@ -10,7 +10,12 @@ import scipy.sparse as sp
 import daskglm
 from tests.conftest import objective
 
-SETS = ["higgs", "covtype15k", "a9a", "rcv1_binary"]  # two dense, two sparse; rcv1_binary has 47,236 features
+SETS = [
+    "higgs",
+    "covtype15k",
+    "a9a",
+    "rcv1_binary",
+]  # two dense, two sparse; rcv1_binary has 47,236 features
 C = {"higgs": 1.0, "covtype15k": 1.0, "a9a": 1.0, "rcv1_binary": 1.0}
 
 
@@ -23,7 +28,9 @@ def _optimum(name, loss, load):
     if loss == "logistic":
         solver = "newton-cholesky" if X.shape[1] < 1000 else "newton-cg"
         with np.errstate(all="ignore"):
-            theirs = LogisticRegression(C=C[name], solver=solver, tol=1e-11, max_iter=1000).fit(X, y)
+            theirs = LogisticRegression(C=C[name], solver=solver, tol=1e-11, max_iter=1000).fit(
+                X, y
+            )
         return objective(X, y, theirs.coef_, theirs.intercept_, C[name], loss)
     return daskglm.fit(X, y, loss=loss, C=C[name], tol=1e-12, solver="tron").report_.objective
 
@@ -35,7 +42,9 @@ def _rows(X, client):
 
         cuts = range(0, X.shape[0], chunks[0])
         blocks = [
-            da.from_delayed(delayed(X[a : a + chunks[0]]), (min(chunks[0], X.shape[0] - a), X.shape[1]), float)
+            da.from_delayed(
+                delayed(X[a : a + chunks[0]]), (min(chunks[0], X.shape[0] - a), X.shape[1]), float
+            )
             for a in cuts
         ]
         return da.concatenate(blocks)
@@ -85,7 +94,10 @@ def test_least_squares_optimum_is_scikit_learns_ridge(name, real_set):
 
     X, y = real_set(name)
     X = X.toarray() if sp.issparse(X) else X
-    ours, theirs = daskglm.fit(X, y, loss="squared", tol=1e-10), Ridge(alpha=1.0, solver="cholesky").fit(X, y)
+    ours, theirs = (
+        daskglm.fit(X, y, loss="squared", tol=1e-10),
+        Ridge(alpha=1.0, solver="cholesky").fit(X, y),
+    )
     best = objective(X, y, theirs.coef_, theirs.intercept_, 1.0, "squared")
     assert (objective(X, y, ours.coef_, ours.intercept_, 1.0, "squared") - best) / best <= 1e-8
 
@@ -96,8 +108,12 @@ def test_weighted_logistic_optimum(solver, real_set):
 
     X, y = real_set("higgs")
     weight = np.random.default_rng(0).exponential(size=len(y))
-    ours = daskglm.fit(X, y, sample_weight=weight, class_weight={1.0: 2.0}, solver=solver, tol=1e-10)
+    ours = daskglm.fit(
+        X, y, sample_weight=weight, class_weight={1.0: 2.0}, solver=solver, tol=1e-10
+    )
     both = weight * np.where(y > 0, 2.0, 1.0)
     theirs = LogisticRegression(solver="newton-cholesky", tol=1e-11).fit(X, y, sample_weight=both)
     best = objective(X, y, theirs.coef_, theirs.intercept_, 1.0, "logistic", both)
-    assert (objective(X, y, ours.coef_, ours.intercept_, 1.0, "logistic", both) - best) / best <= 1e-8
+    assert (
+        objective(X, y, ours.coef_, ours.intercept_, 1.0, "logistic", both) - best
+    ) / best <= 1e-8

@@ -19,7 +19,9 @@ from tests.conftest import TWIN
 
 CUDA = Path(daskglm.__file__).parent / "kernels" / "cuda"
 REALS, INDICES = ("float", "double"), ("int", "long long")
-TYPES = [(f"-DREAL={real}", f"-DVECTOR={vector}") for real, vector in itertools.product(REALS, REALS)]
+TYPES = [
+    (f"-DREAL={real}", f"-DVECTOR={vector}") for real, vector in itertools.product(REALS, REALS)
+]
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}",) for vector in REALS],
     ("ball",): [()],
@@ -30,7 +32,9 @@ VARIANTS = {
         (*types, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
         for types in TYPES
         for each, diagonal in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]
-        if not (each == 64 and types[0] == "-DREAL=double")  # rows of doubles go up to 1024 features
+        if not (
+            each == 64 and types[0] == "-DREAL=double"
+        )  # rows of doubles go up to 1024 features
     ],
     ("csr",): [
         (*types, f"-DINDEX={index}", *others)
@@ -46,7 +50,10 @@ LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds
 REGISTERS = 65536
 FOUR, NO = 4, 0
 BUDGET = {
-    ("dense_narrow", "-DREAL=float", "-DGRAM=1"): (3, 88),  # read back once a tile of 256 rows, in no loop over rows
+    ("dense_narrow", "-DREAL=float", "-DGRAM=1"): (
+        3,
+        88,
+    ),  # read back once a tile of 256 rows, in no loop over rows
     ("dense_narrow", "-DREAL=double", "-DGRAM=1"): (2, NO),
     ("dense_wide", "-DEACH=4"): (3, NO),
     ("dense_wide", "-DEACH=8"): (2, 8),
@@ -81,7 +88,12 @@ def nvrtc():
 def compiled(nvrtc, source, *options):
     """Result code, log, size of the machine code and, for a virtual architecture, the PTX."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None) == 0
+    assert (
+        nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None
+        )
+        == 0
+    )
     given = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
     result = nvrtc.nvrtcCompileProgram(program, len(options), given)
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -104,7 +116,8 @@ def source(*files):
 
 
 USAGE = re.compile(
-    r"entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.S
+    r"entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
+    re.S,
 )
 TOLD = re.compile(r"^ptxas (info .*|.* bytes stack frame.*)\n?", re.M)  # what -v tells, no warnings
 
@@ -121,10 +134,17 @@ def blocks_of(registers, threads=256):
 
 @pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 @pytest.mark.parametrize("files", VARIANTS, ids="+".join)
-def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files, architecture):
+def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
+    nvrtc, files, architecture
+):
     for options in VARIANTS[files]:
         result, log, size, _ = compiled(
-            nvrtc, source(*files), f"--gpu-architecture={architecture}", *LIKE_CUPY, "--ptxas-options=-v", *options
+            nvrtc,
+            source(*files),
+            f"--gpu-architecture={architecture}",
+            *LIKE_CUPY,
+            "--ptxas-options=-v",
+            *options,
         )
         assert (result, TOLD.sub("", log)) == (0, ""), f"{files} {options}: {log}"
         assert size > 0
@@ -140,7 +160,9 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(nvrt
 def test_floats_become_doubles_by_one_instruction(nvrtc, files):
     """By `widen`: a cast makes 0 of subnormals first (-ftz=true), by a multiplication, and drops what a CPU keeps."""
     for options in VARIANTS[files][:2]:
-        result, log, _, ptx = compiled(nvrtc, source(*files), "--gpu-architecture=compute_90", *LIKE_CUPY, *options)
+        result, log, _, ptx = compiled(
+            nvrtc, source(*files), "--gpu-architecture=compute_90", *LIKE_CUPY, *options
+        )
         assert result == 0, log
         assert "cvt.ftz.f64.f32" not in ptx, f"{files} {options}"
 
@@ -152,10 +174,12 @@ def test_a_warning_would_be_seen(nvrtc):
 
 
 def test_every_source_is_compiled_here_and_shipped():
-    assert {path.stem for path in CUDA.glob("*.cu")} == {name for files in VARIANTS for name in files} | {"common"}
+    assert {path.stem for path in CUDA.glob("*.cu")} == {
+        name for files in VARIANTS for name in files
+    } | {"common"}
 
 
-# ---------------------------------------------------------------------------- the real CuPy
+# ---- the real CuPy
 def chains(tree, names):
     """Attribute chains such as cuda.runtime.memGetInfo that start at one of the names."""
     for node in ast.walk(tree):
@@ -171,7 +195,9 @@ def chains(tree, names):
 def real_cupy():
     if str(TWIN) in sys.path:
         pytest.fail("the stand-in is still on the path")
-    return pytest.importorskip("cupy", reason="CuPy is not installed (requirements-cuda.lock; Linux on x86-64)")
+    return pytest.importorskip(
+        "cupy", reason="CuPy is not installed (requirements-cuda.lock; Linux on x86-64)"
+    )
 
 
 def test_cupy_has_all_that_is_used_of_it(real_cupy):
@@ -199,7 +225,11 @@ print(json.dumps(public))
 """
     import json
 
-    found = json.loads(subprocess.run([sys.executable, "-c", check, str(TWIN)], capture_output=True, check=True).stdout)
+    found = json.loads(
+        subprocess.run(
+            [sys.executable, "-c", check, str(TWIN)], capture_output=True, check=True
+        ).stdout
+    )
     own = {
         "": {"unwrap", "wrap"},
         "ndarray": {"allocate", "used", "check"},
@@ -229,7 +259,9 @@ print(json.dumps(public))
 
 def test_arguments_by_name_are_cupys(real_cupy):
     """What is called with keywords, whose names the stand-in might have wrong."""
-    text = {name: getattr(real_cupy.ndarray, name).__doc__ for name in ("get", "set", "sum", "astype")}
+    text = {
+        name: getattr(real_cupy.ndarray, name).__doc__ for name in ("get", "set", "sum", "astype")
+    }
     assert "stream=None" in text["get"]
     assert "blocking=True" in text["get"]
     assert "out=None" in text["get"]
@@ -240,9 +272,16 @@ def test_arguments_by_name_are_cupys(real_cupy):
 
 def test_syrk_is_cupys(real_cupy):
     """By its text: it cannot be imported where cuBLAS is missing."""
-    text = [(Path(folder) / "cublas.py").read_text() for folder in (real_cupy.__path__[0], TWIN / "cupy")]
+    text = [
+        (Path(folder) / "cublas.py").read_text()
+        for folder in (real_cupy.__path__[0], TWIN / "cupy")
+    ]
     real, stand_in = (
-        next(node.args for node in ast.parse(part).body if isinstance(node, ast.FunctionDef) and node.name == "syrk")
+        next(
+            node.args
+            for node in ast.parse(part).body
+            if isinstance(node, ast.FunctionDef) and node.name == "syrk"
+        )
         for part in text
     )
     assert ast.dump(real) == ast.dump(stand_in)
@@ -328,7 +367,10 @@ def test_the_real_cupy_calls_nccl_as_we_mean_it(real_cupy, tmp_path):
     flags = ["-shared", "-fPIC", f"-Wl,-soname,{library.name}"]
     subprocess.run([compiler, *flags, "-o", str(library), str(tmp_path / "nccl.cpp")], check=True)
     done = subprocess.run(
-        [sys.executable, "-c", WITH_NCCL, str(library), str(CUDA)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITH_NCCL, str(library), str(CUDA)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
@@ -348,7 +390,7 @@ def test_the_real_cupy_calls_nccl_as_we_mean_it(real_cupy, tmp_path):
     assert known <= set(names)
 
 
-# ---------------------------------------------------------------------------- without a GPU
+# ---- without a GPU
 WITHOUT = """
 import sys, numpy as np
 {block}
@@ -362,7 +404,9 @@ except RuntimeError as error:
 
 
 def said(block):
-    done = subprocess.run([sys.executable, "-c", WITHOUT.format(block=block)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(block=block)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -383,11 +427,15 @@ def test_without_a_driver_the_driver_is_named(real_cupy):
 
 
 def test_without_a_device_that_is_said():
-    message = said(f"sys.path.insert(0, {str(TWIN)!r}); import os; os.environ['TWIN_DEVICES'] = '0'")
+    message = said(
+        f"sys.path.insert(0, {str(TWIN)!r}); import os; os.environ['TWIN_DEVICES'] = '0'"
+    )
     assert "CUDA_VISIBLE_DEVICES" in message
 
 
-@pytest.mark.parametrize("error", [NameError("no such name"), ImportError("no library of CUDA"), OSError("a bad file")])
+@pytest.mark.parametrize(
+    "error", [NameError("no such name"), ImportError("no library of CUDA"), OSError("a bad file")]
+)
 def test_an_error_of_the_kernels_themselves_is_shown_as_it_is(monkeypatch, error):
     from daskglm.core import device
 

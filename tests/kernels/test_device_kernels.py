@@ -26,7 +26,13 @@ def problem(n, d, dtype, storage, seed=0):
     if storage == "pattern":
         X[X != 0] = 0.5
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    return X, y, rng.random(n) + 0.1, rng.standard_normal(d + 1) / np.sqrt(d), rng.standard_normal(d + 1)
+    return (
+        X,
+        y,
+        rng.random(n) + 0.1,
+        rng.standard_normal(d + 1) / np.sqrt(d),
+        rng.standard_normal(d + 1),
+    )
 
 
 def both(X, storage, twin_of_columns):
@@ -45,7 +51,9 @@ def both(X, storage, twin_of_columns):
 
 
 def close(given, wanted, tolerance):
-    np.testing.assert_allclose(given.get(), wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max(initial=1e-30))
+    np.testing.assert_allclose(
+        given.get(), wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max(initial=1e-30)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -64,22 +72,43 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
         for given_weight in (weight, np.empty(0)) if d in (28, 64) else (weight,):
             z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
             diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
-            host.evaluate(code, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram)
+            host.evaluate(
+                code, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+            )
             host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
-            margins, curvatures = home.vector(None, device_rows), home.vector(None, device_rows, exact=exact)
-            vectors = [home.vector(part, device_rows, exact=exact) if len(part) else part for part in (y, given_weight)]
+            margins, curvatures = (
+                home.vector(None, device_rows),
+                home.vector(None, device_rows, exact=exact),
+            )
+            vectors = [
+                home.vector(part, device_rows, exact=exact) if len(part) else part
+                for part in (y, given_weight)
+            ]
             for wanted in {"diagonal", "gram" if side else "diagonal"}:
                 out, D = home.zeros(d + 2), home.zeros(d + 1 if wanted == "diagonal" else 0)
                 G = home.zeros(*(side, side) if wanted == "gram" else (0, 0))
                 device.evaluate(
-                    code, device_rows, *vectors, cupy.asarray(w), 1, 0, n, margins, curvatures, out, D, G
-                )  # fmt: skip
+                    code,
+                    device_rows,
+                    *vectors,
+                    cupy.asarray(w),
+                    1,
+                    0,
+                    n,
+                    margins,
+                    curvatures,
+                    out,
+                    D,
+                    G,
+                )
                 close(margins, z, tolerance)
                 close(out, sums, tolerance)
                 if wanted == "gram":
                     upper = np.triu(gram[: d + 1, : d + 1])
                     np.testing.assert_allclose(
-                        np.triu(G.get()[: d + 1, : d + 1]), upper, atol=10 * tolerance * max(np.abs(upper).max(), 1e-30)
+                        np.triu(G.get()[: d + 1, : d + 1]),
+                        upper,
+                        atol=10 * tolerance * max(np.abs(upper).max(), 1e-30),
                     )
                 else:
                     close(D, diagonal, tolerance)
@@ -88,7 +117,9 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
             device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, out)
             close(out, product, 10 * tolerance)
             frozen = home.zeros(d + 1)
-            device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, cupy.zeros(1, np.int32))
+            device.hessian_vector(
+                device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, cupy.zeros(1, np.int32)
+            )
             assert not frozen.get().any()
 
 
@@ -117,13 +148,38 @@ def test_a_part_of_the_rows(cupy):
         host, host_rows, device, rows = both(X, storage, False)
         home = gpu()
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
-        host.evaluate(0, host_rows, y, weight, w[:20], w[20], 37, 121, z, c, sums, np.empty(0), np.empty((0, 0)))
+        host.evaluate(
+            0,
+            host_rows,
+            y,
+            weight,
+            w[:20],
+            w[20],
+            37,
+            121,
+            z,
+            c,
+            sums,
+            np.empty(0),
+            np.empty((0, 0)),
+        )
         out, nothing = home.zeros(22), np.empty(0)
         margins, curvatures = cupy.zeros(200), cupy.zeros(200)
         device.evaluate(
-            0, rows, cupy.asarray(y), cupy.asarray(weight), cupy.asarray(w), 1, 37, 121, margins, curvatures, out,
-            nothing, nothing,
-        )  # fmt: skip
+            0,
+            rows,
+            cupy.asarray(y),
+            cupy.asarray(weight),
+            cupy.asarray(w),
+            1,
+            37,
+            121,
+            margins,
+            curvatures,
+            out,
+            nothing,
+            nothing,
+        )
         close(out, sums, 1e-12)
         close(margins, z, 1e-12)
         close(curvatures, c, 1e-12)
@@ -153,7 +209,14 @@ def test_combinations_of_margins(cupy, code, k):
         host_margins.hull(code, y, s, tuple(Z), coefficients, 0, n, *wanted)
         on_device = [cupy.asarray(part) for part in Z]
         home.margins.hull(
-            code, cupy.asarray(y), cupy.asarray(s) if len(s) else s, on_device, coefficients, 0, n, *found
+            code,
+            cupy.asarray(y),
+            cupy.asarray(s) if len(s) else s,
+            on_device,
+            coefficients,
+            0,
+            n,
+            *found,
         )
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9)
@@ -163,7 +226,9 @@ def test_combinations_of_margins(cupy, code, k):
 def test_losses_at_extreme_margins(cupy, code):
     from daskglm.losses.base import tile
 
-    z = np.array([-1e3, 1e3, 0.0, 800.0, -800.0, 1e150, -1e150, 1.0, np.nextafter(1.0, 2), 37.0, -37.0])
+    z = np.array(
+        [-1e3, 1e3, 0.0, 800.0, -800.0, 1e150, -1e150, 1.0, np.nextafter(1.0, 2), 37.0, -37.0]
+    )
     home = gpu()
     for label in (-1.0, 1.0):
         y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)

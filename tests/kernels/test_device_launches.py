@@ -25,7 +25,7 @@ def launch_module():
     return launch
 
 
-# ---------------------------------------------------------------------------- signatures
+# ---- signatures
 def test_types_are_resolved_through_options(cupy):
     from daskglm.kernels.cuda.signature import parameters
 
@@ -37,7 +37,10 @@ def test_types_are_resolved_through_options(cupy):
         ("y", True, np.float64),
         ("out", True, np.float32),
     ]
-    assert parameters(SOURCE, "f", ("-DREAL=float", "-DVECTOR=float", "-DSCALED=double"))[-1].kind is np.float64
+    assert (
+        parameters(SOURCE, "f", ("-DREAL=float", "-DVECTOR=float", "-DSCALED=double"))[-1].kind
+        is np.float64
+    )
 
 
 def test_a_type_without_a_dtype_is_an_error(cupy):
@@ -54,8 +57,15 @@ def estimates(cupy, n=5):
     kernel = launch_module().kernel(("rows",), "row_losses", "-DVECTOR=float")
     null = launch_module().NULL
     return kernel, [
-        np.int64(n), np.int32(0), cupy.ones(n, np.float32), null, cupy.zeros(n), null, null, cupy.zeros(3),
-    ]  # fmt: skip
+        np.int64(n),
+        np.int32(0),
+        cupy.ones(n, np.float32),
+        null,
+        cupy.zeros(n),
+        null,
+        null,
+        cupy.zeros(3),
+    ]
 
 
 def test_arguments_that_fit_are_launched(cupy):
@@ -67,14 +77,42 @@ def test_arguments_that_fit_are_launched(cupy):
 @pytest.mark.parametrize(
     ("place", "wrong", "said"),
     [
-        (2, lambda cupy: cupy.ones(5), "argument 3, y, must be a device array of float32, was given one of float64"),
-        (4, lambda cupy: cupy.ones(5, np.float32), "argument 5, z, must be a device array of float64"),
-        (4, lambda cupy: cupy.zeros(10)[::2], r"argument 5, z, .* one of shape \(5,\) that is not contiguous"),
-        (7, lambda cupy: np.zeros(3), "argument 8, partial, must be a device array of float64, was given ndarray"),
-        (2, lambda cupy: None, "argument 3, y, must be a device array of float32, was given NoneType"),
+        (
+            2,
+            lambda cupy: cupy.ones(5),
+            "argument 3, y, must be a device array of float32, was given one of float64",
+        ),
+        (
+            4,
+            lambda cupy: cupy.ones(5, np.float32),
+            "argument 5, z, must be a device array of float64",
+        ),
+        (
+            4,
+            lambda cupy: cupy.zeros(10)[::2],
+            r"argument 5, z, .* one of shape \(5,\) that is not contiguous",
+        ),
+        (
+            7,
+            lambda cupy: np.zeros(3),
+            "argument 8, partial, must be a device array of float64, was given ndarray",
+        ),
+        (
+            2,
+            lambda cupy: None,
+            "argument 3, y, must be a device array of float32, was given NoneType",
+        ),
         (0, lambda cupy: 5, "argument 1, rows, must be a NumPy scalar of int64, was given int"),
-        (0, lambda cupy: np.int32(5), "argument 1, rows, must be a NumPy scalar of int64, was given int32"),
-        (1, lambda cupy: np.float64(0), "argument 2, code, must be a NumPy scalar of int32, was given float64"),
+        (
+            0,
+            lambda cupy: np.int32(5),
+            "argument 1, rows, must be a NumPy scalar of int64, was given int32",
+        ),
+        (
+            1,
+            lambda cupy: np.float64(0),
+            "argument 2, code, must be a NumPy scalar of int32, was given float64",
+        ),
     ],
 )
 def test_an_argument_of_another_dtype_is_refused(cupy, place, wrong, said):
@@ -94,11 +132,13 @@ def test_targets_of_another_dtype_than_weights_are_refused(cupy):
     """The kernel reads both as VECTOR, which is the dtype of the first: the other would be read as other numbers."""
     home = gpu()
     y, z, out = cupy.ones(4, np.float32), cupy.zeros(4), cupy.zeros(1)
-    with pytest.raises(TypeError, match="row_losses: argument 4, weight, must be a device array of float32"):
+    with pytest.raises(
+        TypeError, match="row_losses: argument 4, weight, must be a device array of float32"
+    ):
         home.margins.losses(0, y, cupy.ones(4), z, None, None, out)
 
 
-# ---------------------------------------------------------------------------- grids
+# ---- grids
 def test_a_grid_is_one_wave(cupy):
     kernel, _ = estimates(cupy)
     most = kernel.most_blocks()
@@ -172,18 +212,20 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         y_part, weight_part = y[start : n + start], weight[start : n + start]
         z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
-        host_dense.evaluate(0, X_part, y_part, weight_part, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram)
+        host_dense.evaluate(
+            0, X_part, y_part, weight_part, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+        )
         host_dense.hessian_vector(X_part, curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
         Z, D, out, G = home.zeros(n), home.zeros(n), home.zeros(d + 2), home.zeros(side, side)
         home.dense.evaluate(
             0, rows, vectors[0], vectors[1], vectors[2], 1, 0, n, Z, D, out, np.empty(0), G
-        )  # fmt: skip
+        )
         close(out, sums, tolerance)
         upper = np.triu(gram)[: d + 1, : d + 1]
         np.testing.assert_allclose(
             np.triu(G.get())[: d + 1, : d + 1], upper, atol=10 * tolerance * np.abs(upper).max()
-        )  # fmt: skip
+        )
         found = home.zeros(d + 1)
         home.dense.hessian_vector(rows, D, cupy.asarray(v), 1, 0, n, found)
         close(found, product, 10 * tolerance)
@@ -203,12 +245,25 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
     for _ in range(2):  # the second finds the workspace used
         gram.fill(0)
         evaluate(
-            0, rows, cupy.asarray(y), cupy.asarray(weight), cupy.asarray(w), 1, 0, n, z, curvature, home.zeros(d + 2),
-            np.empty(0), gram,
-        )  # fmt: skip
+            0,
+            rows,
+            cupy.asarray(y),
+            cupy.asarray(weight),
+            cupy.asarray(w),
+            1,
+            0,
+            n,
+            z,
+            curvature,
+            home.zeros(d + 2),
+            np.empty(0),
+            gram,
+        )
     whole = np.column_stack([X, np.ones(n)])
     found, wanted = gram.get(), whole.T @ (curvature.get()[:, None] * whole)
-    np.testing.assert_allclose(found[: d + 1, : d + 1], np.triu(wanted), rtol=1e-11, atol=1e-12 * wanted.max())
+    np.testing.assert_allclose(
+        found[: d + 1, : d + 1], np.triu(wanted), rtol=1e-11, atol=1e-12 * wanted.max()
+    )
     assert not found[d + 1 :].any()
     assert not found[:, d + 1 :].any()
 

@@ -26,19 +26,26 @@ def stand_in(cupy):
 
 
 def blocks_of(*parts):
-    return [to_block(X, y, place=Place(partition=i), classify=True) for i, (X, y) in enumerate(parts)]
+    return [
+        to_block(X, y, place=Place(partition=i), classify=True) for i, (X, y) in enumerate(parts)
+    ]
 
 
-# ---------------------------------------------------------------------------- rows on the device are counted once
+# ---- rows on the device are counted once
 def test_rows_on_the_device_are_not_taken_off_what_is_free(stand_in, monkeypatch):
     """Rows on the device are larger than what is free, and host rows beside them fit."""
-    there, away = make_problem(3000, 10, dtype=np.float32), make_problem(300, 10, dtype=np.float32, seed=1)
+    there, away = (
+        make_problem(3000, 10, dtype=np.float32),
+        make_problem(300, 10, dtype=np.float32, seed=1),
+    )
     vectors, free = 24 * 3300, 120_000
     assert there[0].nbytes > 0.9 * free > vectors + away[0].nbytes
     monkeypatch.setattr(stand_in.cuda.runtime, "memGetInfo", lambda: (free, 1 << 30))
     shard = Shard(blocks_of((stand_in.asarray(there[0]), there[1]), away), 1, where=Where("cuda"))
     assert [type(block.X) for block in shard.blocks] == [gpu().dense.Rows] * 2
-    with pytest.raises(MemoryError, match="raise device_memory_limit"):  # of a limit they do take their part
+    with pytest.raises(
+        MemoryError, match="raise device_memory_limit"
+    ):  # of a limit they do take their part
         Shard(blocks_of((stand_in.asarray(there[0]), there[1]), away), 1, where=Where("cuda", free))
 
 
@@ -48,14 +55,17 @@ def test_sparse_rows_on_the_device_get_their_columns_where_these_fit(stand_in, m
     X, y = make_problem(2000, 10, sparse=True, dtype=np.float32)
     rows = csr_matrix(X)
     nbytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
-    for spare, made in ((3.5, True), (2.5, False)):  # a copy by columns takes three times the rows while it is made
+    for spare, made in (
+        (3.5, True),
+        (2.5, False),
+    ):  # a copy by columns takes three times the rows while it is made
         free = int((24 * 2000 + spare * nbytes) / 0.9)
         monkeypatch.setattr(stand_in.cuda.runtime, "memGetInfo", lambda free=free: (free, 1 << 30))
         placed = Shard(blocks_of((rows, y)), 1).blocks[0].X
         assert (placed.twin is not None) is made
 
 
-# ---------------------------------------------------------------------------- RMM
+# ---- RMM
 class Resource:
     """What RMM's resources have in common; those with an upstream are adaptors."""
 
@@ -104,15 +114,22 @@ def use_rmm(stand_in, monkeypatch):
     def use(resource):
         rmm = types.ModuleType("rmm")
         rmm.mr = types.SimpleNamespace(
-            CudaMemoryResource=Device, ManagedMemoryResource=type("Managed", (Resource,), {}), PoolMemoryResource=Pool,
-            UpstreamResourceAdaptor=Upstream, StatisticsResourceAdaptor=Counting, TrackingResourceAdaptor=Tracking,
-            LimitingResourceAdaptor=Limiting, get_current_device_resource=lambda: resource,
-        )  # fmt: skip
+            CudaMemoryResource=Device,
+            ManagedMemoryResource=type("Managed", (Resource,), {}),
+            PoolMemoryResource=Pool,
+            UpstreamResourceAdaptor=Upstream,
+            StatisticsResourceAdaptor=Counting,
+            TrackingResourceAdaptor=Tracking,
+            LimitingResourceAdaptor=Limiting,
+            get_current_device_resource=lambda: resource,
+        )
         bridge = types.ModuleType("rmm.allocators.cupy")
         bridge.rmm_cupy_allocator = object()
         for name, module in (
-            ("rmm", rmm), ("rmm.allocators", types.ModuleType("rmm.allocators")), ("rmm.allocators.cupy", bridge),
-        ):  # fmt: skip
+            ("rmm", rmm),
+            ("rmm.allocators", types.ModuleType("rmm.allocators")),
+            ("rmm.allocators.cupy", bridge),
+        ):
             monkeypatch.setitem(sys.modules, name, module)
         stand_in.cuda.allocators.clear()
         gpu().adopt_rmm.__globals__["adopt_rmm"]()
@@ -151,15 +168,20 @@ def test_what_is_free_under_rmm(use_rmm, resource, free):
 def test_rmm_that_does_not_tell_what_is_free_wants_a_limit(stand_in, use_rmm):
     X, y = make_problem(300, 4, dtype=np.float32)
     use_rmm(Pool(Device(), size=5000))
-    with pytest.raises(ValueError, match=r"device_memory_limit=None.*4,800 bytes of rows: give device_memory_limit"):
+    with pytest.raises(
+        ValueError, match=r"device_memory_limit=None.*4,800 bytes of rows: give device_memory_limit"
+    ):
         daskglm.fit(X, y, device="cuda")
     best = daskglm.fit(X, y).report_.objective
-    for rows, limit in ((X, "1MB"), (stand_in.asarray(X), None)):  # rows that are there already need no room
+    for rows, limit in (
+        (X, "1MB"),
+        (stand_in.asarray(X), None),
+    ):  # rows that are there already need no room
         found = daskglm.fit(rows, y, device="cuda", device_memory_limit=limit).report_
         np.testing.assert_allclose(found.objective, best, rtol=1e-5)
 
 
-# ---------------------------------------------------------------------------- order of streams
+# ---- order of streams
 @pytest.mark.parametrize("eager", ["0", "1"])
 def test_the_first_copy_of_streamed_rows_waits_for_the_current_stream(stand_in, monkeypatch, eager):
     """Its buffers may be memory that work enqueued before still writes to."""
@@ -188,7 +210,7 @@ def test_sums_that_stay_on_the_device_are_there_for_other_threads(stand_in):
         assert done == ["sum"]
 
 
-# ---------------------------------------------------------------------------- spilling of dask-cuda
+# ---- spilling of dask-cuda
 @pytest.mark.parametrize("spills", [True, False])
 @pytest.mark.parametrize("where", ["device", "host"])
 def test_a_worker_that_would_spill_rows_in_use_says_so(stand_in, caplog, spills, where):
@@ -202,14 +224,20 @@ def test_a_worker_that_would_spill_rows_in_use_says_so(stand_in, caplog, spills,
     worker = types.SimpleNamespace(data=Data(data), address="tcp://here:1")
     with caplog.at_level(logging.WARNING, "daskglm"):
         sessions._warn_of_spilling([block], worker)
-    assert ("tcp://here:1" in caplog.text and "device_memory_limit=0" in caplog.text) is (spills and where == "device")
+    assert ("tcp://here:1" in caplog.text and "device_memory_limit=0" in caplog.text) is (
+        spills and where == "device"
+    )
 
 
 def test_dask_cuda_spills_as_is_looked_for(tmp_path):
     """A host file with a limit on the device has a buffer with a fast part; without one, a dict."""
-    device_host_file = pytest.importorskip("dask_cuda.device_host_file", reason="dask-cuda is not installed")
+    device_host_file = pytest.importorskip(
+        "dask_cuda.device_host_file", reason="dask-cuda is not installed"
+    )
     for limit, spills in ((1000, True), (None, False)):
         data = device_host_file.DeviceHostFile(
-            worker_local_directory=str(tmp_path / str(limit)), device_memory_limit=limit, memory_limit=1000
+            worker_local_directory=str(tmp_path / str(limit)),
+            device_memory_limit=limit,
+            memory_limit=1000,
         )
         assert hasattr(data.device_buffer, "fast") is spills

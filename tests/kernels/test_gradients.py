@@ -50,12 +50,16 @@ def reference(loss, y, z):
 
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_losses_at_ordinary_and_extreme_margins(name):
-    z = np.concatenate([np.linspace(-40, 40, 1001), [-1e3, 1e3, -800.0, 800.0, 0.0, -1e150, 1e150, 1e-320]])
+    z = np.concatenate(
+        [np.linspace(-40, 40, 1001), [-1e3, 1e3, -800.0, 800.0, 0.0, -1e150, 1e150, 1e-320]]
+    )
     for label in (-1.0, 1.0):
         y = np.full_like(z, label)
         slope, curvature = np.empty_like(z), np.empty_like(z)
         singles = [
-            tile(LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1])
+            tile(
+                LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1]
+            )
             for i in range(len(z))
         ]
         total = tile(LOSSES[name].code, y[:1001], z[:1001], np.empty(0), slope, curvature)
@@ -73,9 +77,14 @@ def test_logistic_loss_over_the_whole_range_of_margins(label):
     z = np.concatenate([-size, size, np.linspace(-750, 750, 30_001)])
     y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
     tile(LOSSES["logistic"].code, y, z, np.empty(0), slope, curvature)
-    singles = [tile(0, y[i : i + 1], z[i : i + 1], np.empty(0), np.empty(1), np.empty(1)) for i in range(0, len(z), 7)]
+    singles = [
+        tile(0, y[i : i + 1], z[i : i + 1], np.empty(0), np.empty(1), np.empty(1))
+        for i in range(0, len(z), 7)
+    ]
     value, s, c = reference("logistic", y, z)
-    normal = np.abs(z) < 700  # beyond, slopes and curvatures are below any that matter beside the rounding of sums
+    normal = (
+        np.abs(z) < 700
+    )  # beyond, slopes and curvatures are below any that matter beside the rounding of sums
     np.testing.assert_allclose(singles, value[::7], rtol=2e-15, atol=1e-300)
     np.testing.assert_allclose(slope[normal], s[normal], rtol=2e-15)
     np.testing.assert_allclose(curvature[normal], c[normal], rtol=4e-15)
@@ -121,7 +130,12 @@ problems = st.fixed_dictionaries(
 
 def build(case, threads=2):
     X, y = make_problem(
-        case["n"], case["d"], loss=case["loss"], seed=case["seed"], sparse=case["sparse"], dtype=case["dtype"]
+        case["n"],
+        case["d"],
+        loss=case["loss"],
+        seed=case["seed"],
+        sparse=case["sparse"],
+        dtype=case["dtype"],
     )
     rng = np.random.default_rng(case["seed"])
     weight = rng.random(case["n"]) * (rng.random(case["n"]) > 0.2) if case["weighted"] else None
@@ -131,7 +145,15 @@ def build(case, threads=2):
     dense = np.c_[dense, np.ones(case["n"])] if case["intercept"] else dense
     w = rng.standard_normal(dense.shape[1])
     s = np.ones(case["n"]) if weight is None else weight
-    return Local([block], threads), Problem(loss.code, 1.0 if loss.classifies else None), dense, y, s, w, rng
+    return (
+        Local([block], threads),
+        Problem(loss.code, 1.0 if loss.classifies else None),
+        dense,
+        y,
+        s,
+        w,
+        rng,
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -151,7 +173,9 @@ def test_value_gradient_diagonal_gram_and_product(case):
     assert (np.abs(np.triu(got["gram"]) - np.triu(hessian)) <= gram_error * scale + 1e-300).all()
     v = rng.standard_normal(len(w))
     product = engine.total(problem, HessianVector(v, (1, w)))["product"]
-    np.testing.assert_allclose(product, hessian @ v, rtol=1e-9, atol=1e-10 * np.abs(hessian).max(initial=1e-3) * len(w))
+    np.testing.assert_allclose(
+        product, hessian @ v, rtol=1e-9, atol=1e-10 * np.abs(hessian).max(initial=1e-3) * len(w)
+    )
     engine.close()
 
 
@@ -161,14 +185,18 @@ def test_finite_differences(case):
     engine, problem, X, y, s, w, rng = build(case)
     direction = rng.standard_normal(len(w)) / max(np.sqrt(len(w)), 1.0)
     h = 1e-6
-    ends = [engine.total(problem, Evaluate(w + t * direction, i)) for i, t in enumerate((-h, 0.0, h))]
+    ends = [
+        engine.total(problem, Evaluate(w + t * direction, i)) for i, t in enumerate((-h, 0.0, h))
+    ]
     slope = ends[1]["gradient"] @ direction
     numeric = (ends[2]["value"] - ends[0]["value"]) / (2 * h)
     assert abs(slope - numeric) <= 1e-5 * (1 + abs(slope) + abs(ends[1]["value"]))
     if case["loss"] not in KINKED:  # its slope has kinks
         product = engine.total(problem, HessianVector(direction, (1, w)))["product"]
         numeric = (ends[2]["gradient"] - ends[0]["gradient"]) / (2 * h)
-        np.testing.assert_allclose(product, numeric, rtol=1e-4, atol=1e-5 * (1 + np.abs(product).max()))
+        np.testing.assert_allclose(
+            product, numeric, rtol=1e-4, atol=1e-5 * (1 + np.abs(product).max())
+        )
     engine.close()
 
 
@@ -190,25 +218,40 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
         assert (np.abs(got["slopes"][m] - basis.T @ (s * slope)) <= 1e-9 * size).all()
         if case["loss"] not in KINKED:
             hessian = basis.T @ ((s * curvature)[:, None] * basis)
-            np.testing.assert_allclose(got["hessians"][m], hessian, rtol=1e-8, atol=1e-9 * np.abs(hessian).max())
+            np.testing.assert_allclose(
+                got["hessians"][m], hessian, rtol=1e-8, atol=1e-9 * np.abs(hessian).max()
+            )
     engine.close()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_features", [1, 3, 4, 5, 8, 18, 31, 32, 33, 63, 64, 65, 130, 300])
 def test_gram_for_widths_around_its_register_blocks(n_features, dtype):
-    case = dict(loss="logistic", sparse=False, dtype=dtype, weighted=True, intercept=True, n=1301, d=n_features, seed=3)
+    case = dict(
+        loss="logistic",
+        sparse=False,
+        dtype=dtype,
+        weighted=True,
+        intercept=True,
+        n=1301,
+        d=n_features,
+        seed=3,
+    )
     engine, problem, X, y, s, w, _ = build(case)
     _, _, curvature = reference("logistic", y, X @ w)
     gram = engine.total(problem, Evaluate(w, 1, gram=True))["gram"]
     hessian = X.T @ ((s * curvature)[:, None] * X)
     rounding = 1e-6 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(np.triu(gram), np.triu(hessian), rtol=0.0, atol=rounding * np.abs(hessian).max())
+    np.testing.assert_allclose(
+        np.triu(gram), np.triu(hessian), rtol=0.0, atol=rounding * np.abs(hessian).max()
+    )
 
 
 def test_wide_index_types_and_read_only_arrays():
     X, y = make_problem(50, 6, sparse=True)
-    wide = sp.csr_matrix((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    wide = sp.csr_matrix(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
+    )
     frozen, _ = make_problem(50, 6)
     frozen.setflags(write=False)
     for rows in (wide, frozen):
@@ -220,7 +263,8 @@ def test_wide_index_types_and_read_only_arrays():
 
 
 @pytest.mark.parametrize(
-    ("solver", "sparse"), [("newton", False), ("tron", False), ("tron", True), ("lbfgs", False), ("lbfgs", True)]
+    ("solver", "sparse"),
+    [("newton", False), ("tron", False), ("tron", True), ("lbfgs", False), ("lbfgs", True)],
 )
 def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver, sparse):
     """The optimum is found here by Newton's method in NumPy, in float64 on the float32 numbers as they are stored."""
@@ -232,7 +276,9 @@ def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver
         hessian = exact.T @ (curvature[:, None] * exact) + np.eye(len(w))
         w -= np.linalg.solve(hessian, exact.T @ slope + w)
     best = objective(exact, y, w, 0.0, 1.0, "logistic")
-    model = daskglm.fit(sp.csr_matrix(X) if sparse else X, y, solver=solver, tol=1e-10, fit_intercept=False)
+    model = daskglm.fit(
+        sp.csr_matrix(X) if sparse else X, y, solver=solver, tol=1e-10, fit_intercept=False
+    )
     assert model.report_.converged
     reached = objective(exact, y, model.coef_, 0.0, 1.0, "logistic")
     assert (reached - best) / best <= 1e-9
@@ -240,10 +286,16 @@ def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="compiles for an x86 processor")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="compiles for an x86 processor"
+)
 def test_kernels_for_a_processor_with_narrow_registers(tmp_path):
     features = "+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2"
-    narrow = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    narrow = {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": features,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
     which = "value_gradient or widths or numpys or extreme"
     command = [
         sys.executable,
@@ -255,9 +307,13 @@ def test_kernels_for_a_processor_with_narrow_registers(tmp_path):
         "tests/kernels/test_gradients.py",
         "tests/fitting/test_problem_grid.py",
     ]
-    done = subprocess.run(command, env={**os.environ, **narrow}, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, env={**os.environ, **narrow}, cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
     code = "from daskglm.kernels.simd import LANES; print(LANES)"
-    lanes = subprocess.run([*command[:1], "-c", code], env={**os.environ, **narrow}, capture_output=True, text=True)
+    lanes = subprocess.run(
+        [*command[:1], "-c", code], env={**os.environ, **narrow}, capture_output=True, text=True
+    )
     assert lanes.stdout.strip() == "4"

@@ -41,7 +41,9 @@ def test_a_missing_barrier_gives_a_wrong_result(stand_in, barrier, right):
     assert (out.get() == np.arange(256.0)[::-1]).all() == right
 
 
-@pytest.mark.parametrize(("wait", "right"), [("twin::wait_but(0);", True), ("twin::wait_but(1);", False), ("", False)])
+@pytest.mark.parametrize(
+    ("wait", "right"), [("twin::wait_but(0);", True), ("twin::wait_but(1);", False), ("", False)]
+)
 def test_an_asynchronous_copy_is_not_there_before_it_is_waited_for(stand_in, wait, right):
     x, out = stand_in.arange(1.0, 65.0), stand_in.empty(64)
     launched(stand_in, LATE.replace("WAIT", wait), "late", 64, x, out)
@@ -60,9 +62,13 @@ def test_wrong_arguments_and_host_arrays_are_refused(stand_in):
     good = stand_in.zeros(3, np.float32), np.int32(3)
     launched(stand_in, source, "f", 1, *good)
     for args in (
-        (good[0],), (good[0], 3), (good[0], np.int64(3)), (stand_in.zeros(3), good[1]), (np.zeros(3, np.float32), good[1]),
+        (good[0],),
+        (good[0], 3),
+        (good[0], np.int64(3)),
+        (stand_in.zeros(3), good[1]),
+        (np.zeros(3, np.float32), good[1]),
         (stand_in.zeros((3, 3), np.float32).T, good[1]),
-    ):  # fmt: skip
+    ):
         with pytest.raises(TypeError):
             launched(stand_in, source, "f", 1, *args)
     with pytest.raises(TypeError):

@@ -13,7 +13,9 @@ HOSTS = {"dgw1": 11, "dgw2": 12}
 
 
 def sh(*command, check=True, **options):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, **options
+    )
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
     return done
@@ -23,7 +25,9 @@ def refusal():
     """Why there can be no hosts here; empty where there can."""
     if os.geteuid():
         return "needs root, for network namespaces"
-    missing = [tool for tool in ("ip", "sshd", "ssh", "ssh-keygen", "nsenter") if not shutil.which(tool)]
+    missing = [
+        tool for tool in ("ip", "sshd", "ssh", "ssh-keygen", "nsenter") if not shutil.which(tool)
+    ]
     if missing:
         return f"needs {', '.join(missing)}: run deploy/tests/setup.sh"
     return ""
@@ -58,7 +62,7 @@ class Hosts:
                     os.kill(int(pid), 9)
         self._down()
 
-    # ------------------------------------------------------------------ network
+    # ---- network
     def address(self, name):
         return f"{NET}.{HOSTS[name]}"
 
@@ -82,7 +86,19 @@ class Hosts:
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
         for name in HOSTS:
             sh("ip", "netns", "add", name)
-            sh("ip", "link", "add", f"v{name}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            sh(
+                "ip",
+                "link",
+                "add",
+                f"v{name}",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                name,
+            )
             sh("ip", "link", "set", f"v{name}", "master", BRIDGE, "up")
             sh("ip", "-n", name, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
             for device in ("eth0", "lo"):
@@ -118,17 +134,21 @@ class Hosts:
         )
         return [part for option in options for part in ("--ssh-option", option)]
 
-    # ------------------------------------------------------------------ daemons
+    # ---- daemons
     def daemon(self, command, log, **options):
         with open(self.folder / log, "w") as out:
-            self.daemons.append(subprocess.Popen(list(map(str, command)), stdout=out, stderr=out, **options))
+            self.daemons.append(
+                subprocess.Popen(list(map(str, command)), stdout=out, stderr=out, **options)
+            )
         return self.daemons[-1]
 
     def wait_for(self, true, what, seconds=20):
         deadline = time.monotonic() + seconds
         while not true():
             if time.monotonic() > deadline:
-                logs = "\n".join(f"{p.name}: {p.read_text()[-1500:]}" for p in self.folder.glob("*.log"))
+                logs = "\n".join(
+                    f"{p.name}: {p.read_text()[-1500:]}" for p in self.folder.glob("*.log")
+                )
                 raise RuntimeError(f"{what} did not come up in {seconds} s\n{logs}")
             time.sleep(0.1)
 
@@ -139,7 +159,8 @@ class Hosts:
             (state / part).mkdir(parents=True)
         config = state / "slurm.conf"
         nodes = "\n".join(
-            f"NodeName={name} NodeAddr={self.address(name)} CPUs=2 RealMemory=4000 State=UNKNOWN" for name in HOSTS
+            f"NodeName={name} NodeAddr={self.address(name)} CPUs=2 RealMemory=4000 State=UNKNOWN"
+            for name in HOSTS
         )
         config.write_text(
             f"ClusterName=t\nSlurmctldHost={socket.gethostname()}({HERE})\nSlurmUser=root\nSlurmdUser=root\n"
@@ -154,15 +175,23 @@ class Hosts:
         environment = {**os.environ, "SLURM_CONF": str(config)}
         Path("/run/munge").mkdir(exist_ok=True)
         sh("chown", "munge:", "/run/munge")
-        self.daemon(["runuser", "-u", "munge", "--", "munged", "--foreground", "--force"], "munged.log")
+        self.daemon(
+            ["runuser", "-u", "munge", "--", "munged", "--foreground", "--force"], "munged.log"
+        )
         self.wait_for(lambda: sh("munge", "-n", check=False).returncode == 0, "munge")
         self.daemon(["slurmctld", "-D"], "slurmctld.log", env=environment)
         for name in HOSTS:
             (state / "spool" / name).mkdir()
             run = f"hostname {name}; exec slurmd -D -N {name}"
-            self.daemon(self.within(name, "unshare", "--uts", "sh", "-c", run), f"slurmd_{name}.log", env=environment)
+            self.daemon(
+                self.within(name, "unshare", "--uts", "sh", "-c", run),
+                f"slurmd_{name}.log",
+                env=environment,
+            )
         idle = ["sinfo", "-h", "-o", "%T"]
-        self.wait_for(lambda: sh(*idle, check=False, env=environment).stdout.split() == ["idle"], "SLURM", 40)
+        self.wait_for(
+            lambda: sh(*idle, check=False, env=environment).stdout.split() == ["idle"], "SLURM", 40
+        )
         return environment
 
 

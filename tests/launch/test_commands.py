@@ -21,11 +21,13 @@ from daskglm.system.topology import Node, Topology
 from tests.conftest import listen_to_sigint
 
 ROOT = Path(__file__).resolve().parents[2]
-TWO = Topology((Node(0, ((0, 8), (1, 9), (2, 10), (3, 11))), Node(1, ((4, 12), (5, 13), (6, 14), (7, 15)))))
+TWO = Topology(
+    (Node(0, ((0, 8), (1, 9), (2, 10), (3, 11))), Node(1, ((4, 12), (5, 13), (6, 14), (7, 15))))
+)
 GIB = {0: 100, 1: 60}
 
 
-# ---------------------------------------------------------------------------- plans
+# ---- plans
 def test_one_worker_a_node_with_its_cores_and_memory():
     first, second = machine.plan(TWO, GIB)
     assert first == machine.Slot((0,), (0, 1, 2, 3, 8, 9, 10, 11), 4, 100)
@@ -36,7 +38,12 @@ def test_fewer_workers_get_whole_nodes_and_more_share_cores():
     (whole,) = machine.plan(TWO, GIB, workers=1)
     assert (whole.nodes, whole.threads, whole.memory) == ((0, 1), 8, 160)
     four = machine.plan(TWO, GIB, workers=4)
-    assert [slot.cpus for slot in four] == [(0, 1, 8, 9), (2, 3, 10, 11), (4, 5, 12, 13), (6, 7, 14, 15)]
+    assert [slot.cpus for slot in four] == [
+        (0, 1, 8, 9),
+        (2, 3, 10, 11),
+        (4, 5, 12, 13),
+        (6, 7, 14, 15),
+    ]
     assert [slot.memory for slot in four] == [50, 50, 30, 30]
     three = machine.plan(TWO, GIB, workers=3)
     assert sorted(cpu for slot in three for cpu in slot.cpus) == list(range(16))
@@ -52,7 +59,9 @@ def test_memory_of_nodes_stays_within_the_limit(tmp_path):
     for node, size in ((0, 1000), (1, 3000)):
         folder = tmp_path / "devices" / "system" / "node" / f"node{node}"
         folder.mkdir(parents=True)
-        (folder / "meminfo").write_text(f"Node {node} MemTotal:  {size} kB\nNode {node} MemFree: 1 kB\n")
+        (folder / "meminfo").write_text(
+            f"Node {node} MemTotal:  {size} kB\nNode {node} MemFree: 1 kB\n"
+        )
     found = machine.memory_of_nodes(TWO, 4000 * 1024, tmp_path)
     assert found == {0: int(0.9 * 1000 * 1024), 1: int(0.9 * 3000 * 1024)}
     half = machine.memory_of_nodes(TWO, 2000 * 1024, tmp_path)  # a container's limit
@@ -76,7 +85,7 @@ def test_commands_bind_and_listen_where_they_should(monkeypatch):
     assert machine.environment(3)["NUMBA_NUM_THREADS"] == "3"
 
 
-# ---------------------------------------------------------------------------- TLS
+# ---- TLS
 def test_certificates_are_believed_by_ssl_and_kept_to_the_user(tmp_path):
     made = tls.make_certificates(tmp_path / "a", ["host.example", "10.0.0.1"])
     assert {path.stat().st_mode & 0o777 for path in made.values()} == {0o600}
@@ -98,7 +107,7 @@ def test_certificates_are_believed_by_ssl_and_kept_to_the_user(tmp_path):
         tls.options(tmp_path / "a")
 
 
-# ---------------------------------------------------------------------------- hosts
+# ---- hosts
 def test_host_files(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("# ours\nnode1\n me@node2.example  # the fast one\n\n[fe80::1]\n")
@@ -113,11 +122,14 @@ def test_host_files(tmp_path):
         with pytest.raises(ValueError, match=message):
             ssh.read_hosts(file)
     remote = ssh.Remote("me@node2", ("-p22",), "/a folder", "python3")
-    assert remote.daskglm(["info", "x y"])[-1] == "cd '/a folder' && exec python3 -m daskglm info 'x y'"
+    assert (
+        remote.daskglm(["info", "x y"])[-1]
+        == "cd '/a folder' && exec python3 -m daskglm info 'x y'"
+    )
     assert remote.name == "node2"
 
 
-# ---------------------------------------------------------------------------- processes
+# ---- processes
 def python(code):
     return [sys.executable, "-c", code]
 
@@ -169,7 +181,7 @@ def test_stubborn_processes_and_their_children_are_killed(monkeypatch):
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
-# ---------------------------------------------------------------------------- commands
+# ---- commands
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -195,14 +207,20 @@ def test_a_port_in_use_and_an_address_of_others_are_told():
         port = str(taken.getsockname()[1])
         result = CliRunner().invoke(main, ["cluster", "local", "--port", port])
         assert result.exit_code == 2
-        assert f"cannot listen on 127.0.0.1:{port} (Address already in use" in " ".join(result.output.split())
-    result = CliRunner().invoke(main, ["cluster", "scheduler", "--host", "192.0.2.1"])  # reserved for examples
+        assert f"cannot listen on 127.0.0.1:{port} (Address already in use" in " ".join(
+            result.output.split()
+        )
+    result = CliRunner().invoke(
+        main, ["cluster", "scheduler", "--host", "192.0.2.1"]
+    )  # reserved for examples
     assert result.exit_code == 2
     assert "'192.0.2.1' is not an address of this machine" in " ".join(result.output.split())
 
 
 def test_the_plan_is_one_line_a_worker(monkeypatch):
-    result = CliRunner().invoke(main, ["cluster", "workers", "--plan", "--workers", "3", "--memory", "1GB"])
+    result = CliRunner().invoke(
+        main, ["cluster", "workers", "--plan", "--workers", "3", "--memory", "1GB"]
+    )
     lines = [json.loads(line) for line in result.output.splitlines()]
     assert [line["memory"] for line in lines] == [10**9] * 3
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
@@ -212,10 +230,19 @@ def test_the_plan_is_one_line_a_worker(monkeypatch):
 
 
 def launched(*arguments, **options):
-    command = [str(ROOT / "deploy" / "local"), "--port", "0", "--workers", "2", *map(str, arguments)]
+    command = [
+        str(ROOT / "deploy" / "local"),
+        "--port",
+        "0",
+        "--workers",
+        "2",
+        *map(str, arguments),
+    ]
     environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, preexec_fn=listen_to_sigint, **pipes, **options)
+    return subprocess.Popen(
+        command, env=environment, preexec_fn=listen_to_sigint, **pipes, **options
+    )
 
 
 @pytest.mark.slow
@@ -306,10 +333,18 @@ def test_one_worker_for_each_gpu(monkeypatch):
     pytest.importorskip("dask_cuda")
     monkeypatch.setenv("DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    ask = (
-        "from distributed import Client; print(Client().run(lambda: __import__('os').environ['CUDA_VISIBLE_DEVICES']))"
-    )
-    command = [str(ROOT / "deploy" / "local"), "--port", "0", "--device", "cuda", "--", sys.executable, "-c", ask]
+    ask = "from distributed import Client; print(Client().run(lambda: __import__('os').environ['CUDA_VISIBLE_DEVICES']))"
+    command = [
+        str(ROOT / "deploy" / "local"),
+        "--port",
+        "0",
+        "--device",
+        "cuda",
+        "--",
+        sys.executable,
+        "-c",
+        ask,
+    ]
     environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -50,7 +50,9 @@ def workers_in(text):
 
 
 def on_both(addresses, protocol="tcp"):
-    return [a.rpartition(":")[0] for a in addresses] == [f"{protocol}://10.78.0.{n}" for n in HOSTS.values()]
+    return [a.rpartition(":")[0] for a in addresses] == [
+        f"{protocol}://10.78.0.{n}" for n in HOSTS.values()
+    ]
 
 
 @pytest.mark.root
@@ -63,7 +65,17 @@ def test_ssh(hosts, tmp_path, encrypted):
         tls.make_certificates(tmp_path / "tls")
         more = ["--tls-dir", tmp_path / "tls"]
     where = ["--folder", ROOT, "--python", sys.executable]
-    done = sh(DEPLOY / "ssh", file, *hosts.ssh_options, *where, "--workers", 1, *more, *COMMAND, timeout=200)
+    done = sh(
+        DEPLOY / "ssh",
+        file,
+        *hosts.ssh_options,
+        *where,
+        "--workers",
+        1,
+        *more,
+        *COMMAND,
+        timeout=200,
+    )
     assert on_both(workers_in(done.stdout), "tls" if encrypted else "tcp"), done.stdout
     assert "2 workers on 2 host(s)" in done.stderr
     hosts.wait_for(lambda: not ours_left(), "the end of what ran on the hosts", 30)
@@ -80,7 +92,15 @@ def ours_left():
 def test_ssh_tells_what_a_host_said(hosts, tmp_path):
     file = tmp_path / "hosts"
     file.write_text(f"root@{hosts.address('dgw1')}\n")
-    done = sh(DEPLOY / "ssh", file, *hosts.ssh_options, "--folder", "/no/such/folder", check=False, timeout=100)
+    done = sh(
+        DEPLOY / "ssh",
+        file,
+        *hosts.ssh_options,
+        "--folder",
+        "/no/such/folder",
+        check=False,
+        timeout=100,
+    )
     assert done.returncode == 1
     assert "/no/such/folder" in done.stderr
 
@@ -89,10 +109,27 @@ def test_ssh_tells_what_a_host_said(hosts, tmp_path):
 def test_slurm(hosts, tmp_path):
     needs("slurmctld", "slurmd", "munged", "sbatch")
     environment = hosts.slurm()
-    shared = {"env": {**environment, "DASKGLM_ROOT": str(ROOT)}, "cwd": tmp_path, "timeout": 200, "check": False}
+    shared = {
+        "env": {**environment, "DASKGLM_ROOT": str(ROOT)},
+        "cwd": tmp_path,
+        "timeout": 200,
+        "check": False,
+    }
     script = DEPLOY / "slurm" / "daskglm.sbatch"
     out = tmp_path / "out"
-    done = sh("sbatch", "--wait", "-o", out, script, "--workers", 1, "--interface", "eth0", *COMMAND, **shared)
+    done = sh(
+        "sbatch",
+        "--wait",
+        "-o",
+        out,
+        script,
+        "--workers",
+        1,
+        "--interface",
+        "eth0",
+        *COMMAND,
+        **shared,
+    )
     text = out.read_text()
     assert done.returncode == 0, text
     assert on_both(workers_in(text)), text
@@ -101,8 +138,25 @@ def test_slurm(hosts, tmp_path):
     assert "no COMMAND: write it after --" in out.read_text()
 
     needs(module="dask_jobqueue")
-    networks = ["--interface", "eth0", "--scheduler-interface", BRIDGE, "--extra=--exclusive", "--timeout", 100]
-    recipe = [sys.executable, DEPLOY / "slurm" / "jobqueue.py", "--jobs", 2, "--cores", 1, "--memory", "1GB"]
+    networks = [
+        "--interface",
+        "eth0",
+        "--scheduler-interface",
+        BRIDGE,
+        "--extra=--exclusive",
+        "--timeout",
+        100,
+    ]
+    recipe = [
+        sys.executable,
+        DEPLOY / "slurm" / "jobqueue.py",
+        "--jobs",
+        2,
+        "--cores",
+        1,
+        "--memory",
+        "1GB",
+    ]
     done = sh(*recipe, *networks, **shared)
     assert "2 workers on 2 host(s)" in done.stdout, done.stderr
 
@@ -111,20 +165,42 @@ def test_slurm(hosts, tmp_path):
 def test_mpi(tmp_path):
     needs("mpirun.openmpi", module="dask_mpi")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    run = ["mpirun.openmpi", *root, "--oversubscribe", "-n", "3", sys.executable, DEPLOY / "mpi" / "daskglm_mpi.py"]
+    run = [
+        "mpirun.openmpi",
+        *root,
+        "--oversubscribe",
+        "-n",
+        "3",
+        sys.executable,
+        DEPLOY / "mpi" / "daskglm_mpi.py",
+    ]
     done = sh(*run, "--threads", 1, *COMMAND, cwd=tmp_path, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     assert len(workers_in(done.stdout)) == 1
-    done = sh(*run, "--threads", 1, "--", sys.executable, "-c", "raise SystemExit(5)", cwd=tmp_path, check=False)
+    done = sh(
+        *run,
+        "--threads",
+        1,
+        "--",
+        sys.executable,
+        "-c",
+        "raise SystemExit(5)",
+        cwd=tmp_path,
+        check=False,
+    )
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize("script", ["local", "ssh", "slurm/daskglm.sbatch", "slurm/jobqueue.py", "mpi/daskglm_mpi.py"])
+@pytest.mark.parametrize(
+    "script", ["local", "ssh", "slurm/daskglm.sbatch", "slurm/jobqueue.py", "mpi/daskglm_mpi.py"]
+)
 def test_every_launcher_has_help(script):
     needs(module="dask_mpi" if "mpi" in script else None)
     command = [sys.executable] if script.endswith(".py") else []
     environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
-    done = subprocess.run([*command, DEPLOY / script, "--help"], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [*command, DEPLOY / script, "--help"], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert "--timeout" in done.stdout
 

@@ -21,7 +21,9 @@ def validate():
         spec.loader.exec_module(module)
         module.crd_folder(_crds())
     except ImportError as error:
-        pytest.skip(f"kubernetes-validate and dask-kubernetes (or DASKGLM_CRDS) are needed: {error}")
+        pytest.skip(
+            f"kubernetes-validate and dask-kubernetes (or DASKGLM_CRDS) are needed: {error}"
+        )
     return module
 
 
@@ -51,9 +53,18 @@ def _change(resource, path, value):
 
 def test_all_manifests_are_valid(validate):
     given = ["--crds", str(_crds())] if _crds() else []
-    done = subprocess.run([sys.executable, FOLDER / "validate.py", *given], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, FOLDER / "validate.py", *given],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("DaskCluster/daskglm: ok", "Job/daskglm-fit: ok", "StatefulSet/daskglm-worker: ok"):
+    for part in (
+        "DaskCluster/daskglm: ok",
+        "Job/daskglm-fit: ok",
+        "StatefulSet/daskglm-worker: ok",
+    ):
         assert part in done.stdout
     # daskglm is installed where the tests run
     assert "commands not checked" not in done.stdout
@@ -68,16 +79,52 @@ POD = ["spec", "template", "spec", "containers", 0]
     [
         ("daskcluster.yaml", "DaskCluster", ["spec", "worker", "replica"], 2, "replica"),
         ("daskcluster.yaml", "DaskCluster", [*WORKER, "resource"], {}, "resource"),
-        ("daskcluster-gpu.yaml", "DaskCluster", [*WORKER, "resources", "limits", "nvidia.com/gpu"], 1, "gpu: 1 is not"),
-        ("daskcluster.yaml", "DaskCluster", ["spec", "worker", "replicas"], "four", "'four' is not"),
+        (
+            "daskcluster-gpu.yaml",
+            "DaskCluster",
+            [*WORKER, "resources", "limits", "nvidia.com/gpu"],
+            1,
+            "gpu: 1 is not",
+        ),
+        (
+            "daskcluster.yaml",
+            "DaskCluster",
+            ["spec", "worker", "replicas"],
+            "four",
+            "'four' is not",
+        ),
         ("base/workers.yaml", "StatefulSet", ["spec", "replicas"], "four", "'four' is not"),
         ("base/workers.yaml", "StatefulSet", [*POD, "resource"], {}, "resource"),
-        ("daskcluster.yaml", "DaskCluster", [*WORKER, "args"], ["cluster", "workers"], "DASK_WORKER_NAME"),
+        (
+            "daskcluster.yaml",
+            "DaskCluster",
+            [*WORKER, "args"],
+            ["cluster", "workers"],
+            "DASK_WORKER_NAME",
+        ),
         ("daskcluster.yaml", "DaskCluster", ["metadata", "name"], "other", "select"),
         ("base/workers.yaml", "StatefulSet", [*POD, "resources", "limits", "cpu"], "5", "equal"),
-        ("base/workers.yaml", "StatefulSet", [*POD, "env"], [], "no variable CPUS, POD_IP, POD_NAME"),
-        ("base/scheduler.yaml", "Deployment", ["spec", "template", "spec", "volumes"], [], "no volume tls, tmp"),
-        ("base/scheduler.yaml", "Deployment", ["spec", "selector", "matchLabels"], {"a": "b"}, "selector"),
+        (
+            "base/workers.yaml",
+            "StatefulSet",
+            [*POD, "env"],
+            [],
+            "no variable CPUS, POD_IP, POD_NAME",
+        ),
+        (
+            "base/scheduler.yaml",
+            "Deployment",
+            ["spec", "template", "spec", "volumes"],
+            [],
+            "no volume tls, tmp",
+        ),
+        (
+            "base/scheduler.yaml",
+            "Deployment",
+            ["spec", "selector", "matchLabels"],
+            {"a": "b"},
+            "selector",
+        ),
     ],
 )
 def test_validator_finds_mistakes(check, load, source, kind, path, value, said):
@@ -88,20 +135,31 @@ def test_validator_finds_mistakes(check, load, source, kind, path, value, said):
 
 
 def test_validator_finds_secrets(check):
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "daskglm-tls"}, "data": {"key.pem": "eA=="}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "daskglm-tls"},
+        "data": {"key.pem": "eA=="},
+    }
     assert "secret" in check(secret)
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
-    [(["fitt"], "no command 'fitt'"), (["info"], "MODEL"), (["info", "/data/m.json", "--proba"], "--proba")],
+    [
+        (["fitt"], "no command 'fitt'"),
+        (["info"], "MODEL"),
+        (["info", "/data/m.json", "--proba"], "--proba"),
+    ],
 )
 def test_validator_finds_wrong_commands(validate, args, said):
     assert said in validate.command_problem({"command": ["daskglm"], "args": args})
 
 
 def test_gpu_overlay_computes_on_gpus(validate):
-    made = {each["kind"]: each for source, each in validate.resources() if source == "kustomize gpu"}
+    made = {
+        each["kind"]: each for source, each in validate.resources() if source == "kustomize gpu"
+    }
     if not made:
         pytest.skip("kubectl is not here")
     for kind in ("Job", "StatefulSet"):
@@ -115,7 +173,11 @@ def test_gpu_overlay_computes_on_gpus(validate):
 
 def test_images_hold_the_sources_only():
     for name in ("Dockerfile", "Dockerfile.cuda"):
-        rules = [line for line in (FOLDER / f"{name}.dockerignore").read_text().splitlines() if line[0] != "#"]
+        rules = [
+            line
+            for line in (FOLDER / f"{name}.dockerignore").read_text().splitlines()
+            if line[0] != "#"
+        ]
         assert rules[0] == "*"
         # what the image copies is there, and allowed into the build
         copied = [
@@ -135,9 +197,16 @@ def test_the_commands_of_the_containers_run_as_plain_processes(load, tmp_path):
 
     tls.make_certificates(tmp_path / "tls")
     (tmp_path / "data").mkdir()
-    rows = pandas.DataFrame({"a": [0.0, 1.0, 2.0, 3.0] * 50, "b": [1.0, 0.0] * 100, "label": [0, 0, 1, 1] * 50})
+    rows = pandas.DataFrame(
+        {"a": [0.0, 1.0, 2.0, 3.0] * 50, "b": [1.0, 0.0] * 100, "label": [0, 0, 1, 1] * 50}
+    )
     rows.to_parquet(tmp_path / "data" / "train.parquet", index=False)
-    here = {"/tls": f"{tmp_path}/tls", "/data/": f"{tmp_path}/data/", "daskglm-scheduler": "127.0.0.1", "8786": "18786"}
+    here = {
+        "/tls": f"{tmp_path}/tls",
+        "/data/": f"{tmp_path}/data/",
+        "daskglm-scheduler": "127.0.0.1",
+        "8786": "18786",
+    }
     here |= {"$(POD_IP)": "127.0.0.1", "$(CPUS)": "1"}
 
     def command(container, name):
@@ -159,7 +228,9 @@ def test_the_commands_of_the_containers_run_as_plain_processes(load, tmp_path):
     try:
         for which in ("initContainers", "containers"):
             (container,) = containers("Job", which)
-            done = subprocess.run(command(container, "fit"), capture_output=True, text=True, timeout=200)
+            done = subprocess.run(
+                command(container, "fit"), capture_output=True, text=True, timeout=200
+            )
             assert done.returncode == 0, done.stderr
         assert (tmp_path / "data" / "model.json").exists()
         assert "rounds" in done.stdout

@@ -24,7 +24,7 @@ LONG = np.longdouble
 LOSS_NAMES = ["logistic", "squared_hinge", "smoothed_hinge", "squared", "hinge"]
 
 
-# ---------------------------------------------------------------------------- a reference in long double
+# ---- a reference in long double
 def loss_of(name, y, z):
     """Values, slopes and curvatures of a loss, in the precision of z."""
     one, zero = np.ones_like(z), np.zeros_like(z)
@@ -68,7 +68,13 @@ class Reference:
 
     def __init__(self, name, X, y, C, intercept):
         X = np.asarray(X.toarray() if sp.issparse(X) else X)
-        self.name, self.X, self.y, self.C, self.intercept = name, X.astype(LONG), y.astype(LONG), LONG(C), intercept
+        self.name, self.X, self.y, self.C, self.intercept = (
+            name,
+            X.astype(LONG),
+            y.astype(LONG),
+            LONG(C),
+            intercept,
+        )
 
     def value(self, w, b):
         w = w.astype(LONG)
@@ -146,14 +152,24 @@ def check_one(seed):
     rng = np.random.default_rng(seed)
     X = hurt(rng)
     n, d = X.shape
-    name, C, intercept = str(rng.choice(LOSS_NAMES)), float(10 ** rng.uniform(-3, 4)), bool(rng.integers(2))
+    name, C, intercept = (
+        str(rng.choice(LOSS_NAMES)),
+        float(10 ** rng.uniform(-3, 4)),
+        bool(rng.integers(2)),
+    )
     columns = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
-    z = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12) @ rng.standard_normal(d)
+    z = (
+        (columns - columns.mean(axis=0))
+        / np.maximum(columns.std(axis=0), 1e-12)
+        @ rng.standard_normal(d)
+    )
     y = z + rng.standard_normal(n)
     if name != "squared":
         y = np.where(y > 0, 1.0, -1.0)
         y[:2] = 1.0, -1.0
-    solver = str(rng.choice(["auto", "newton", "newton", "newton", "tron", "lbfgs", "gd", "sdca", "path"]))
+    solver = str(
+        rng.choice(["auto", "newton", "newton", "newton", "tron", "lbfgs", "gd", "sdca", "path"])
+    )
     solver = "sdca" if name == "hinge" else solver
     options = {"loss": name, "fit_intercept": intercept, "tol": float(10 ** rng.uniform(-12, -1))}
     if solver in ("gd", "sdca"):
@@ -191,7 +207,7 @@ def test_the_bounds_of_five_thousand_hard_problems_are_not_below_the_truth():
     assert np.mean(converged) > 0.6
 
 
-# ---------------------------------------------------------------------------- what was false
+# ---- what was false
 @pytest.mark.parametrize("delta", [1e-5, 1e-4, 1e-3])
 def test_nearly_equal_columns_of_float32(delta):
     for seed in range(20):
@@ -199,7 +215,9 @@ def test_nearly_equal_columns_of_float32(delta):
         common = rng.standard_normal((300, 1))
         X = (common + delta * rng.standard_normal((300, 2))).astype(np.float32)
         y = common[:, 0] + rng.standard_normal(300)
-        model = daskglm.fit(X, y, loss="squared", C=3485, tol=1e-5, fit_intercept=False, solver="newton")
+        model = daskglm.fit(
+            X, y, loss="squared", C=3485, tol=1e-5, fit_intercept=False, solver="newton"
+        )
         assert model.report_.converged
         assert_bound(Reference("squared", X, y, 3485, False), model)
 
@@ -241,8 +259,18 @@ def test_a_step_that_is_next_to_nothing_is_not_multiplied(seed):
     X = X.astype(rng.choice(["float32", "float64"]))
     y = np.where(X.astype(float) @ rng.standard_normal(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
-    C, intercept, tol = float(10 ** rng.uniform(-2, 2)), bool(rng.integers(2)), float(10 ** rng.uniform(-10, -2))
-    options = {"fit_intercept": intercept, "tol": tol, "solver": "sdca", "max_iter": 30, "random_state": 0}
+    C, intercept, tol = (
+        float(10 ** rng.uniform(-2, 2)),
+        bool(rng.integers(2)),
+        float(10 ** rng.uniform(-10, -2)),
+    )
+    options = {
+        "fit_intercept": intercept,
+        "tol": tol,
+        "solver": "sdca",
+        "max_iter": 30,
+        "random_state": 0,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = daskglm.fit(X, y, loss="hinge", C=C, **options)
@@ -253,7 +281,7 @@ def test_grams_of_sparse_rows_of_float32_are_in_doubt_in_paths_too():
     check_one(2643)
 
 
-# ---------------------------------------------------------------------------- the pieces
+# ---- the pieces
 def whole_objective(X, y, loss="logistic", C=1.0, intercept=True):
     record = LOSSES[loss]
     engine = Local([to_block(X, y, place=Place(), classify=record.classifies)], 2)
@@ -283,11 +311,16 @@ def test_errors_of_gradient_and_hessian_are_within_their_bounds(d, offset):
         error = point.error
         radius = objective.rounding.radius
         assert off[d] <= error.slopes + error.adding
-        assert np.linalg.norm(off[:d].astype(float)) <= (error.slopes + error.adding) * radius + error.penalty
+        assert (
+            np.linalg.norm(off[:d].astype(float))
+            <= (error.slopes + error.adding) * radius + error.penalty
+        )
         errors.append(float((np.abs(point.gram - hessian) / np.outer(root, root)).max()))
         assert errors[-1] <= objective.rounding.gram(exact=point.exact)
     assert errors[1] < 1e-12
-    assert errors[0] > 1e-9  # a Gram that is not exact is summed in float32, or this test shows nothing
+    assert (
+        errors[0] > 1e-9
+    )  # a Gram that is not exact is summed in float32, or this test shows nothing
     objective.engine.close()
 
 
@@ -307,7 +340,9 @@ def test_a_survey_bounds_all_rows_and_columns(storage):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((3000, 6)) + 1e4) * np.logspace(-4, 4, 6)
     if storage != "dense":
-        X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.3, 1.0 if storage == "pattern" else X, 0.0))
+        X = sp.csr_matrix(
+            np.where(rng.random(X.shape) < 0.3, 1.0 if storage == "pattern" else X, 0.0)
+        )
     objective = whole_objective(X, np.where(rng.random(3000) < 0.5, 1.0, -1.0))
     objective.survey()
     ball, columns = objective.rounding.ball, objective.rounding.columns
@@ -327,7 +362,9 @@ def test_a_survey_counts_its_passes():
     X, y = make_problem(1000, 4, seed=2)
     report = daskglm.fit(X + 1e5, y, solver="newton").report_
     assert report.passes >= report.n_iter + 3  # the first point, and two passes of the survey
-    assert daskglm.fit(X, y, solver="newton").report_.passes == report.n_iter + 1 or report.n_iter > 0
+    assert (
+        daskglm.fit(X, y, solver="newton").report_.passes == report.n_iter + 1 or report.n_iter > 0
+    )
 
 
 def test_a_hessian_in_doubt_proves_nothing():
@@ -358,11 +395,15 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
         from daskglm.worker.device_placement import Where
 
         engine = Local([to_block(rows, y, place=Place(), classify=True)], 1, Where(device))
-        objective = Objective(engine, Problem(record.code, 1.0), record, C=1.0, fit_intercept=True, span=1.0)
+        objective = Objective(
+            engine, Problem(record.code, 1.0), record, C=1.0, fit_intercept=True, span=1.0
+        )
         point = objective.at(objective.xp.asarray(np.full(d + 1, 1e-3)), gram=True, exact=True)
         grams.append(to_host(point.gram))
         engine.close()
-    np.testing.assert_allclose(grams[0], grams[1], rtol=3e-7)  # a device keeps curvatures in the rows' dtype
+    np.testing.assert_allclose(
+        grams[0], grams[1], rtol=3e-7
+    )  # a device keeps curvatures in the rows' dtype
 
 
 def test_the_bounds_know_how_long_the_kernels_sum_in_the_precision_of_the_rows():

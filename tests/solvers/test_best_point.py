@@ -74,7 +74,9 @@ def test_estimates_are_never_the_best_but_what_they_turn_out_to_be_counts(proble
 
     def dual(value):
         yield problem.at(GOOD)
-        yield replace(problem.at(BAD), value=value, gap=0.0, certify=lambda: replace(true, gap=true.value))
+        yield replace(
+            problem.at(BAD), value=value, gap=0.0, certify=lambda: replace(true, gap=true.value)
+        )
         return Reason.STALLED
 
     for value in (0.0, math.inf):
@@ -98,7 +100,9 @@ def test_of_points_that_rounding_tells_apart_the_one_with_the_smaller_bound(prob
 def test_gradient_descent_with_a_step_too_long():
     for step in (1e-1, 1e3, 1e12):
         with pytest.warns(ConvergenceWarning):
-            report = daskglm.fit(X * 1e3, y, solver="gd", max_iter=30, solver_options={"step": step}).report_
+            report = daskglm.fit(
+                X * 1e3, y, solver="gd", max_iter=30, solver_options={"step": step}
+            ).report_
         assert report.objective <= 300 * math.log(2) * (1 + 1e-12)
 
 
@@ -107,6 +111,12 @@ def test_gradient_descent_with_a_step_too_long():
 def test_a_stopped_fit_from_a_bad_start_is_not_above_zero(solver, max_iter):
     with pytest.warns(ConvergenceWarning):
         model = daskglm.fit(
-            X, y, solver=solver, tol=1e-14, max_iter=max_iter, warm_start=(np.full((1, 4), 1e4), 1e4), random_state=0
+            X,
+            y,
+            solver=solver,
+            tol=1e-14,
+            max_iter=max_iter,
+            warm_start=(np.full((1, 4), 1e4), 1e4),
+            random_state=0,
         )
     assert model.report_.objective <= 300 * math.log(2) * (1 + 1e-12)

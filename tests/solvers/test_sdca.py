@@ -32,7 +32,7 @@ def conjugate_of(loss, y, a):
     return duals.conjugates(LOSSES[loss].code, np.array([y]), np.array([a]), ONES)
 
 
-# ---------------------------------------------------------------------------- formulas
+# ---- formulas
 @pytest.mark.parametrize("loss", NAMES)
 @given(
     st.floats(-30, 30),
@@ -53,7 +53,9 @@ def test_coordinate_step_maximises_the_dual_of_one_row(loss, z, p, y, q):
     low, high = (0.0, 1.0) if loss not in ("squared", "squared_hinge") else (0.0, 200.0)
     if loss == "squared":
         low = -200.0
-    found = minimize_scalar(lambda p: -dual(y * p), bounds=(low, high), method="bounded", options={"xatol": 1e-13})
+    found = minimize_scalar(
+        lambda p: -dual(y * p), bounds=(low, high), method="bounded", options={"xatol": 1e-13}
+    )
     best = max(-found.fun, dual(y * low) if loss != "squared" else -np.inf, dual(a))
     assert dual(new) >= dual(a) - 1e-9 * (1 + abs(dual(a)))
     slack = 0.1 * (best - dual(a)) if loss == "logistic" else 0.0
@@ -72,7 +74,9 @@ def test_fenchel_young(loss, z, p, y):
 
     tile(LOSSES[loss].code, np.array([y]), np.array([z]), ONES, slope, curvature)
     at = -float(slope[0])
-    assert abs(value_of(loss, y, z) + conjugate_of(loss, y, at) + at * z) <= 1e-12 * (1 + abs(value_of(loss, y, z)))
+    assert abs(value_of(loss, y, z) + conjugate_of(loss, y, at) + at * z) <= 1e-12 * (
+        1 + abs(value_of(loss, y, z))
+    )
 
 
 @pytest.mark.parametrize("loss", NAMES)
@@ -100,7 +104,9 @@ def test_derivatives_along_two_directions(loss):
         return duals.along(code, y, weight, a, d1, d2, c1, c2, slope, hessian), slope, hessian
 
     value, slope, hessian = f(0.3, 0.2)
-    assert value == pytest.approx(duals.conjugates(code, y, a + 0.3 * d1 + 0.2 * d2, weight), rel=1e-12)
+    assert value == pytest.approx(
+        duals.conjugates(code, y, a + 0.3 * d1 + 0.2 * d2, weight), rel=1e-12
+    )
     h = 1e-5
     for k, (e1, e2) in enumerate([(h, 0), (0, h)]):
         up, down = f(0.3 + e1, 0.2 + e2), f(0.3 - e1, 0.2 - e2)
@@ -109,7 +115,7 @@ def test_derivatives_along_two_directions(loss):
     assert loss == "squared" or f(100.0, 0.0)[0] == np.inf
 
 
-# ---------------------------------------------------------------------------- properties of every mode
+# ---- properties of every mode
 def dual_of(X, y, loss, plan, *, C=1.0, seed=0, weight=None):
     kind = LOSSES[loss]
     engine = Local(partitions(X, y, weight, classify=kind.classifies).load(), threads=2)
@@ -156,7 +162,13 @@ def test_shared_vector_primal_and_dual(loss, sparse, plan):
         last = found.dual
 
 
-@given(st.integers(2, 40), st.integers(1, 6), st.sampled_from(NAMES), st.integers(0, 10**6), st.floats(1e-3, 1e3))
+@given(
+    st.integers(2, 40),
+    st.integers(1, 6),
+    st.sampled_from(NAMES),
+    st.integers(0, 10**6),
+    st.floats(1e-3, 1e3),
+)
 @settings(max_examples=40, deadline=None)
 def test_dual_never_falls_in_sequential_mode(n, d, loss, seed, C):
     rng = np.random.default_rng(seed)
@@ -183,7 +195,9 @@ def test_reproducible_for_a_random_state(options, partitions):
     options = {**options, "partitions": partitions, "bucket_size": 4}
 
     def coef(seed):
-        model = daskglm.fit(X, y, solver="sdca", random_state=seed, tol=1e-4, solver_options=options)
+        model = daskglm.fit(
+            X, y, solver="sdca", random_state=seed, tol=1e-4, solver_options=options
+        )
         return model.coef_, len(model.report_.history)
 
     (a, rounds), (b, _) = coef(3), coef(3)
@@ -192,7 +206,7 @@ def test_reproducible_for_a_random_state(options, partitions):
     assert (a != coef(4)[0]).any()
 
 
-# ---------------------------------------------------------------------------- the optimum
+# ---- the optimum
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge", "squared"])
@@ -200,7 +214,9 @@ def test_same_optimum_as_newton(loss, sparse, intercept):
     X, y = make_problem(1000, 6, loss=loss, sparse=sparse, seed=5)
     weight = np.random.default_rng(0).exponential(size=len(y)) * (np.arange(len(y)) % 7 > 0)
     params = {"loss": loss, "fit_intercept": intercept, "sample_weight": weight, "C": 0.3}
-    ours = daskglm.fit(X, y, solver="sdca", tol=1e-9, random_state=0, solver_options={"polish": False}, **params)
+    ours = daskglm.fit(
+        X, y, solver="sdca", tol=1e-9, random_state=0, solver_options={"polish": False}, **params
+    )
     theirs = daskglm.fit(X, y, solver="newton", tol=1e-13, **params)
     excess = (ours.report_.objective - theirs.report_.objective) / theirs.report_.objective
     assert -1e-12 <= excess <= ours.report_.relative_gap <= 1e-9
@@ -212,9 +228,9 @@ def test_hinge_is_liblinears():
     from sklearn.svm import LinearSVC
 
     X, y = make_problem(800, 5)
-    ours = daskglm.LinearSVC(loss="hinge", fit_intercept=False, tol=1e-5, C=0.1, random_state=0, max_iter=5000).fit(
-        X, y
-    )
+    ours = daskglm.LinearSVC(
+        loss="hinge", fit_intercept=False, tol=1e-5, C=0.1, random_state=0, max_iter=5000
+    ).fit(X, y)
     theirs = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-9, C=0.1, max_iter=10**6).fit(X, y)
     assert ours.report_.solver == "sdca"
 
@@ -232,7 +248,13 @@ def test_hinge_with_unpenalised_intercept():
 
     def best(b):
         fixed = daskglm.fit(
-            np.c_[X, np.full(len(y), 1e4)], y, loss="hinge", C=0.05, fit_intercept=False, tol=1e-3, random_state=0
+            np.c_[X, np.full(len(y), 1e4)],
+            y,
+            loss="hinge",
+            C=0.05,
+            fit_intercept=False,
+            tol=1e-3,
+            random_state=0,
         )
         return fixed
 
@@ -243,9 +265,14 @@ def test_hinge_with_unpenalised_intercept():
 
     start = np.append(ours.coef_[0], ours.intercept_[0])
     found = min(
-        minimize(objective, start + 0.01 * np.random.default_rng(k).standard_normal(3), method="Nelder-Mead",
-                 options={"xatol": 1e-10, "fatol": 1e-13, "maxiter": 4000, "maxfev": 8000}).fun for k in range(3)
-    )  # fmt: skip
+        minimize(
+            objective,
+            start + 0.01 * np.random.default_rng(k).standard_normal(3),
+            method="Nelder-Mead",
+            options={"xatol": 1e-10, "fatol": 1e-13, "maxiter": 4000, "maxfev": 8000},
+        ).fun
+        for k in range(3)
+    )
     assert ours.report_.objective <= found * (1 + 1e-6)
     assert objective(start) == pytest.approx(ours.report_.objective, rel=1e-12)
 
@@ -255,11 +282,18 @@ def test_shrinking_reaches_the_same_optimum(loss):
     X, y = make_problem(1500, 8, sparse=True, seed=4)
     values = [
         daskglm.fit(
-            X, y, loss=loss, solver="sdca", C=0.2, tol=1e-6, random_state=0, max_iter=5000,
+            X,
+            y,
+            loss=loss,
+            solver="sdca",
+            C=0.2,
+            tol=1e-6,
+            random_state=0,
+            max_iter=5000,
             solver_options={"shrinking": on, "polish": False},
         ).report_.objective
         for on in (False, True)
-    ]  # fmt: skip
+    ]
     assert values[1] == pytest.approx(values[0], rel=2e-6)
 
 
@@ -269,16 +303,27 @@ def test_dynamic_partitions_need_fewer_epochs_than_static():
 
     def epochs(**options):
         model = daskglm.fit(
-            X, y, solver="sdca", fit_intercept=False, C=0.02, tol=1e-4, random_state=0, max_iter=300,
+            X,
+            y,
+            solver="sdca",
+            fit_intercept=False,
+            C=0.02,
+            tol=1e-4,
+            random_state=0,
+            max_iter=300,
             solver_options={"polish": False, "aggregation": "safe", **options},
-        )  # fmt: skip
+        )
         return model.report_.n_iter
 
-    one, static, dynamic = epochs(partitions=1), epochs(partitions=16, partitioning="static"), epochs(partitions=16)
+    one, static, dynamic = (
+        epochs(partitions=1),
+        epochs(partitions=16, partitioning="static"),
+        epochs(partitions=16),
+    )
     assert one <= dynamic < static
 
 
-# ---------------------------------------------------------------------------- modes and reports
+# ---- modes and reports
 def test_wild_tells_when_it_is_wrong(monkeypatch):
     """A wild vector that has lost updates is found out: the report is made from the dual variables."""
     from daskglm.worker import local_epochs as epochs
@@ -294,17 +339,23 @@ def test_wild_tells_when_it_is_wrong(monkeypatch):
 
     monkeypatch.setattr(epochs.Run, "_sweep", losing)
     options = {"partitioning": "wild", "stop": "model-change", "partitions": 2}
-    model = daskglm.fit(X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options)
+    model = daskglm.fit(
+        X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options
+    )
     assert model.report_.relative_gap > 1e-3
     w = model.coef_[0]
-    assert 0.5 * w @ w + np.logaddexp(0, -y * (X @ w)).sum() == pytest.approx(model.report_.objective, rel=1e-12)
+    assert 0.5 * w @ w + np.logaddexp(0, -y * (X @ w)).sum() == pytest.approx(
+        model.report_.objective, rel=1e-12
+    )
 
 
 def test_wild_converges_where_collisions_are_rare():
     X = sp.random(4000, 3000, density=0.003, format="csr", random_state=1)
     y = np.where(np.asarray(X.sum(axis=1)).ravel() > 4.5, 1.0, -1.0)
     options = {"partitioning": "wild", "polish": False}
-    model = daskglm.fit(X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options)
+    model = daskglm.fit(
+        X, y, solver="sdca", fit_intercept=False, tol=1e-3, random_state=0, solver_options=options
+    )
     assert model.report_.converged
     assert model.report_.relative_gap <= 1e-3
 
@@ -324,7 +375,9 @@ def test_history_says_what_is_estimated_and_the_report_is_not():
     X, y = make_problem(1000, 6)
     options = {"polish": False}
     with pytest.warns(ConvergenceWarning, match="relative gap"):
-        model = daskglm.fit(X, y, solver="sdca", tol=1e-9, max_iter=3, random_state=0, solver_options=options)
+        model = daskglm.fit(
+            X, y, solver="sdca", tol=1e-9, max_iter=3, random_state=0, solver_options=options
+        )
     report = model.report_
     assert [record["estimated"] for record in report.history] == [False, True, True, True]
     best = daskglm.fit(X, y, tol=1e-12).report_.objective
@@ -338,9 +391,14 @@ def test_hand_over_to_newton(monkeypatch):
     assert {record["solver"] for record in model.report_.history} == {"sdca", "newton"}
     assert model.report_.converged
     monkeypatch.setattr(staged, "LARGEST_GRAM", 3)
-    assert daskglm.fit(X, y, solver="sdca", C=10.0, tol=1e-10, random_state=0).report_.solver == "sdca+tron"
+    assert (
+        daskglm.fit(X, y, solver="sdca", C=10.0, tol=1e-10, random_state=0).report_.solver
+        == "sdca+tron"
+    )
     options = {"polish": False}
-    stayed = daskglm.fit(X, y, solver="sdca", C=0.1, tol=1e-7, random_state=0, solver_options=options)
+    stayed = daskglm.fit(
+        X, y, solver="sdca", C=0.1, tol=1e-7, random_state=0, solver_options=options
+    )
     assert stayed.report_.solver == "sdca"
 
 
@@ -353,7 +411,9 @@ def test_hand_over_of_the_hinge_to_proximal_points():
         assert model.report_.converged
         assert model.report_.relative_gap <= 1e-8
         options = {"polish": False}
-        crawl = daskglm.fit(X, y, tol=1e-4, fit_intercept=intercept, solver_options=options, max_iter=5000, **params)
+        crawl = daskglm.fit(
+            X, y, tol=1e-4, fit_intercept=intercept, solver_options=options, max_iter=5000, **params
+        )
         assert crawl.report_.solver == "sdca"
         excess = crawl.report_.objective - model.report_.objective
         assert -1e-8 * model.report_.objective <= excess <= 1e-4 * crawl.report_.objective
@@ -364,9 +424,16 @@ def test_search_needs_fewer_rounds_where_partitions_meet():
     runs = {}
     for how in ("safe", "search"):
         runs[how] = daskglm.fit(
-            X, y, solver="sdca", fit_intercept=False, C=1.0, tol=1e-5, random_state=0, max_iter=2000,
+            X,
+            y,
+            solver="sdca",
+            fit_intercept=False,
+            C=1.0,
+            tol=1e-5,
+            random_state=0,
+            max_iter=2000,
             solver_options={"nodes": 4, "partitions": 4, "aggregation": how, "polish": False},
-        ).report_  # fmt: skip
+        ).report_
     assert runs["search"].converged
     assert runs["safe"].converged
     assert runs["search"].n_iter < runs["safe"].n_iter
@@ -374,14 +441,20 @@ def test_search_needs_fewer_rounds_where_partitions_meet():
 
 def test_warm_start_goes_on_from_where_it_was():
     X, y = make_problem(2000, 6, seed=2)
-    params = {"solver": "sdca", "random_state": 0, "solver_options": {"polish": False}, "fit_intercept": True, "C": 0.1}
+    params = {
+        "solver": "sdca",
+        "random_state": 0,
+        "solver_options": {"polish": False},
+        "fit_intercept": True,
+        "C": 0.1,
+    }
     cold = daskglm.fit(X, y, tol=1e-8, **params)
     warm = daskglm.fit(X, y, tol=1e-8, warm_start=cold, **params)
     assert warm.report_.n_iter < 0.7 * cold.report_.n_iter
     assert warm.report_.objective == pytest.approx(cold.report_.objective, rel=1e-7)
 
 
-# ---------------------------------------------------------------------------- storage
+# ---- storage
 def test_equal_values_are_stored_as_a_pattern():
     from daskglm.data.blocks import Place, to_block
     from daskglm.kernels import Pattern
@@ -389,7 +462,10 @@ def test_equal_values_are_stored_as_a_pattern():
     rng = np.random.default_rng(0)
     n, fields = 3000, 5
     columns = rng.integers(0, 20, (n, fields)) + 20 * np.arange(fields)
-    X = sp.csr_matrix((np.full(n * fields, 0.5), columns.ravel(), np.arange(0, n * fields + 1, fields)), shape=(n, 100))
+    X = sp.csr_matrix(
+        (np.full(n * fields, 0.5), columns.ravel(), np.arange(0, n * fields + 1, fields)),
+        shape=(n, 100),
+    )
     y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
     block = to_block(X, y, place=Place(), classify=True)
     assert isinstance(block.X, Pattern)
@@ -400,14 +476,21 @@ def test_equal_values_are_stored_as_a_pattern():
         a = daskglm.fit(X, y, solver=solver, tol=1e-8, random_state=0)
         b = daskglm.fit(other, y, solver=solver, tol=1e-8, random_state=0)
         assert a.report_.objective == pytest.approx(b.report_.objective, rel=1e-7)
-    blocks = daskglm.fit(da.from_array(X.toarray()).map_blocks(sp.csr_matrix), y, solver="sdca", random_state=0)
+    blocks = daskglm.fit(
+        da.from_array(X.toarray()).map_blocks(sp.csr_matrix), y, solver="sdca", random_state=0
+    )
     assert blocks.report_.objective == pytest.approx(a.report_.objective, rel=1e-5)
 
 
 def test_many_small_blocks_and_empty_ones():
     X, y = make_problem(1000, 5, seed=3)
     cuts = [0, 0, 3, 300, 301, 650, 650, 1000]
-    lazy = da.concatenate([da.from_array(X[a:b], chunks=(b - a or 1, 5)) for a, b in zip(cuts, cuts[1:], strict=False)])
+    lazy = da.concatenate(
+        [
+            da.from_array(X[a:b], chunks=(b - a or 1, 5))
+            for a, b in zip(cuts, cuts[1:], strict=False)
+        ]
+    )
     whole = daskglm.fit(X, y, solver="sdca", tol=1e-7, random_state=0)
     parts = daskglm.fit(lazy, y, solver="sdca", tol=1e-7, random_state=0)
     assert parts.report_.objective == pytest.approx(whole.report_.objective, rel=2e-7)
@@ -423,11 +506,14 @@ def test_degenerate_rows(X):
         assert np.isfinite(model.report_.objective)
 
 
-# ---------------------------------------------------------------------------- wrong arguments
+# ---- wrong arguments
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"solver_options": {"partitioning": "random"}}, "partitioning='random' is not one of 'dynamic'"),
+        (
+            {"solver_options": {"partitioning": "random"}},
+            "partitioning='random' is not one of 'dynamic'",
+        ),
         ({"solver_options": {"aggregation": "mean"}}, "aggregation='mean'"),
         ({"solver_options": {"stop": "loss"}}, "stop='loss'"),
         ({"solver_options": {"partitions": 0}}, "partitions=0 must be a positive integer"),

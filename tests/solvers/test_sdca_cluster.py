@@ -40,14 +40,23 @@ def test_hinge_and_local_epochs(client):
     X, y = make_problem(2000, 10, seed=1, sparse=True)
     one = daskglm.fit(X, y, loss="hinge", C=0.05, tol=1e-5, random_state=0, max_iter=3000)
     options = {"local_epochs": 3}
-    many = daskglm.fit(*rows(X.toarray(), y), loss="hinge", tol=1e-5, solver_options=options, max_iter=3000, **PARAMS)
+    many = daskglm.fit(
+        *rows(X.toarray(), y),
+        loss="hinge",
+        tol=1e-5,
+        solver_options=options,
+        max_iter=3000,
+        **PARAMS,
+    )
     assert many.report_.objective == pytest.approx(one.report_.objective, rel=1e-5)
     assert many.report_.passes > 2.9 * many.report_.n_iter
 
 
 def test_the_same_bits_again(client):
     X, y = make_problem(1500, 8, seed=1)
-    a, b = (daskglm.fit(X, y, client=client, tol=1e-6, **PARAMS) for _ in range(2))  # dealt in order of address
+    a, b = (
+        daskglm.fit(X, y, client=client, tol=1e-6, **PARAMS) for _ in range(2)
+    )  # dealt in order of address
     assert a.report_.workers == 2
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
@@ -127,7 +136,9 @@ def test_a_worker_lost_in_mid_fit(how, at, monkeypatch):
     X, y = make_problem(3000, 10, seed=3)
     best = daskglm.fit(X, y, C=0.05, tol=1e-12).report_.objective
     with (
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        LocalCluster(
+            n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as cluster,
         Client(cluster) as client,
     ):
         struck = []
@@ -143,7 +154,9 @@ def test_a_worker_lost_in_mid_fit(how, at, monkeypatch):
 
         lazy, labels = rows(X, y)
         options = {"polish": False}
-        model = daskglm.fit(lazy, labels, tol=1e-8, callback=strike, solver_options=options, **PARAMS)
+        model = daskglm.fit(
+            lazy, labels, tol=1e-8, callback=strike, solver_options=options, **PARAMS
+        )
         report = model.report_
         assert struck
         assert report.repairs >= 1
@@ -163,7 +176,9 @@ def test_neither_tasks_nor_state_grow_with_rounds(client):
 
     options = {"polish": False, "aggregation": "safe"}
     with pytest.warns(Warning, match="max_iter"):
-        daskglm.fit(lazy, labels, tol=0.0, max_iter=45, callback=count, solver_options=options, **PARAMS)
+        daskglm.fit(
+            lazy, labels, tol=0.0, max_iter=45, callback=count, solver_options=options, **PARAMS
+        )
     assert len(seen) == 2
     assert seen[0] == seen[1]
     from daskglm.engines import worker_session as sessions

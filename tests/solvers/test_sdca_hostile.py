@@ -27,7 +27,7 @@ X = R.standard_normal((120, 4))
 y = (X[:, 0] + R.logistic(size=120) > 0).astype(int)
 
 
-# ---------------------------------------------------------------------------- what a fit should be, in NumPy
+# ---- what a fit should be, in NumPy
 def losses_of(loss, z, target):
     """Losses of rows in long double."""
     if loss == "squared":
@@ -41,7 +41,11 @@ def losses_of(loss, z, target):
 
 
 def targets_of(loss, y):
-    return np.asarray(y, dtype=np.longdouble) if loss == "squared" else np.where(y == 1, 1, -1).astype(np.longdouble)
+    return (
+        np.asarray(y, dtype=np.longdouble)
+        if loss == "squared"
+        else np.where(y == 1, 1, -1).astype(np.longdouble)
+    )
 
 
 def value_of(X, y, weight, loss, C, w, b):
@@ -118,18 +122,27 @@ def check(X, y, weight, params, seed):
     model, warned = fitted(X, y, sample_weight=weight, random_state=seed, **params)
     report, loss, C = model.report_, params["loss"], params["C"]
     weight = np.ones(len(y)) if weight is None else weight
-    w, b = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]) if params["fit_intercept"] else 0.0
+    w, b = (
+        np.ravel(model.coef_),
+        float(np.ravel(model.intercept_)[0]) if params["fit_intercept"] else 0.0,
+    )
     zero = value_at_zero(X, y, weight, loss, C, params["fit_intercept"])
-    sizes = np.abs(X) @ np.abs(w) + abs(b)  # of the terms of margins, whose roundings are what values may differ by
+    sizes = np.abs(X) @ np.abs(w) + abs(
+        b
+    )  # of the terms of margins, whose roundings are what values may differ by
     rounding = (
-        1e-7 * report.objective + 1e-9 * zero + 1e-14 * C * float(weight @ (sizes + sizes**2 * (loss != "hinge")))
+        1e-7 * report.objective
+        + 1e-9 * zero
+        + 1e-14 * C * float(weight @ (sizes + sizes**2 * (loss != "hinge")))
     )
     assert abs(value_of(X, y, weight, loss, C, w, b) - report.objective) <= rounding
     assert report.objective <= zero + 1e-9 * zero
     assert warned != report.converged
     assert report.passes <= MOST_PASSES
     assert not report.converged or report.relative_gap <= params["tol"]
-    best = fitted(X, y, sample_weight=weight, random_state=seed + 1, **{**params, "tol": 1e-12})[0].report_.objective
+    best = fitted(X, y, sample_weight=weight, random_state=seed + 1, **{**params, "tol": 1e-12})[
+        0
+    ].report_.objective
     if loss != "hinge":
         for solver in ("newton", "tron"):
             other = fitted(X, y, sample_weight=weight, solver=solver, **{**params, "tol": 1e-12})[0]
@@ -150,7 +163,7 @@ def test_many_hostile_problems(first):
     assert np.mean(ended) >= 0.7
 
 
-# ---------------------------------------------------------------------------- offsets and scales
+# ---- offsets and scales
 @pytest.mark.parametrize("loss", NAMES)
 @pytest.mark.parametrize("mean", [10.0, 100.0, 1e4])
 def test_means_of_columns_do_not_matter_with_an_intercept(loss, mean):
@@ -198,11 +211,18 @@ def test_small_hinge_problems_end_soon():
 
 def test_an_ascent_without_a_second_stage_says_what_is_wrong_and_returns_the_best_point():
     for options in ({"polish": False}, {"polish": False, "partitioning": "wild", "partitions": 2}):
-        with pytest.warns(ConvergenceWarning, match="the duality gap falls no further: columns of X have large means"):
-            model = daskglm.fit(X + 1e4, y, loss="hinge", solver="sdca", random_state=0, solver_options=options)
+        with pytest.warns(
+            ConvergenceWarning,
+            match="the duality gap falls no further: columns of X have large means",
+        ):
+            model = daskglm.fit(
+                X + 1e4, y, loss="hinge", solver="sdca", random_state=0, solver_options=options
+            )
         zero = value_at_zero(X, y, np.ones(120), "hinge", 1.0, intercept=True)
         assert model.report_.objective <= zero
-        again = value_of(X + 1e4, y, np.ones(120), "hinge", 1.0, model.coef_[0], model.intercept_[0])
+        again = value_of(
+            X + 1e4, y, np.ones(120), "hinge", 1.0, model.coef_[0], model.intercept_[0]
+        )
         assert again == pytest.approx(model.report_.objective, rel=1e-9)
 
 
@@ -226,7 +246,9 @@ def test_a_stopped_fit_returns_its_best_point_and_goes_on_from_its_last(tmp_path
     assert on.report_.converged
     assert on.report_.objective == pytest.approx(80.8632, rel=2e-6)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        daskglm.fit(far, y, max_iter=9, checkpoint=folder, checkpoint_every=1, **options)  # amid proximal points
+        daskglm.fit(
+            far, y, max_iter=9, checkpoint=folder, checkpoint_every=1, **options
+        )  # amid proximal points
     assert daskglm.fit(far, y, resume=folder, **options).report_.converged
 
 
@@ -237,18 +259,28 @@ def test_a_warm_start_worse_than_zero_does_not_stay():
     assert far.report_.relative_gap < np.inf or not far.coef_.any()
 
 
-# ---------------------------------------------------------------------------- the gap
+# ---- the gap
 def test_the_gap_is_relative_to_the_least_that_the_optimum_can_be():
     best = daskglm.fit(X, y, tol=1e-12, solver="newton").report_.objective
     seen = []
     options = {"polish": False}
     for tol in (0.9, 0.5, 0.1, 1e-3):
-        model = daskglm.fit(X, y, solver="sdca", tol=tol, random_state=0, callback=seen.append, solver_options=options)
+        model = daskglm.fit(
+            X,
+            y,
+            solver="sdca",
+            tol=tol,
+            random_state=0,
+            callback=seen.append,
+            solver_options=options,
+        )
         report = model.report_
         assert report.converged
         assert report.objective <= best * (1 + report.relative_gap)
         assert report.relative_gap <= tol
-    assert any(record["relative_gap"] > 1.0 for record in seen), "which a share of the primal can never be"
+    assert any(record["relative_gap"] > 1.0 for record in seen), (
+        "which a share of the primal can never be"
+    )
 
 
 @pytest.mark.parametrize("loss", NAMES)
@@ -258,7 +290,9 @@ def test_the_certificate_against_long_double(loss):
     far = X + 1e3
     engine = Local(partitions(far, y, None, classify=kind.classifies).load(), threads=2)
     problem = Problem(kind.code, 1 if kind.classifies else None)
-    objective = Objective(engine, problem, kind, C=C, fit_intercept=True, sides=(float(y.sum()), 120.0 - y.sum()))
+    objective = Objective(
+        engine, problem, kind, C=C, fit_intercept=True, sides=(float(y.sum()), 120.0 - y.sum())
+    )
     dual = Dual(objective, np.zeros(5), Plan(partitions=2), 0)
     dual.start_point()
     for _ in range(4):
@@ -285,20 +319,26 @@ def test_the_certificate_against_long_double(loss):
     assert point.value <= dual.at_zero
 
 
-# ---------------------------------------------------------------------------- the intercept
+# ---- the intercept
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "squared"])
-@pytest.mark.parametrize(("positive", "negative"), [(1.0, 1.0), (3.0, 1.0), (1.0, 40.0), (1e6, 1e-6)])
+@pytest.mark.parametrize(
+    ("positive", "negative"), [(1.0, 1.0), (3.0, 1.0), (1.0, 40.0), (1e6, 1e-6)]
+)
 def test_the_best_intercept_of_no_coefficients(name, positive, negative):
     loss = LOSSES[name]
 
     def at(b):
-        return duals.losses(loss.code, np.array([1.0, -1.0]), np.full(2, b), np.array([positive, negative]))
+        return duals.losses(
+            loss.code, np.array([1.0, -1.0]), np.full(2, b), np.array([positive, negative])
+        )
 
     found = minimize_scalar(at, bounds=(-40, 40), method="bounded", options={"xatol": 1e-10})
     assert at(loss.best_constant(positive, negative)) <= found.fun * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("code", [LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE, SMOOTHED_HINGE + 4])
+@pytest.mark.parametrize(
+    "code", [LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE, SMOOTHED_HINGE + 4]
+)
 @pytest.mark.parametrize("shift", [0.0, -1e3, 1e6, 1e12])
 def test_the_least_point_is_found_however_far_it_is(code, shift):
     rng = np.random.default_rng(3)
@@ -321,7 +361,18 @@ def test_the_least_point_is_found_however_far_it_is(code, shift):
 
 
 def test_the_least_point_of_a_function_without_one_ends():
-    assert math.isfinite(least_point(lambda points: [Seen(b, 0.0, -1e-300, 0.0) for b in points], 0.0, smooth=True))
-    assert math.isfinite(least_point(lambda points: [Seen(b, 0.0, -1e-9, 1e-9) for b in points], 0.0, smooth=True))
-    assert math.isfinite(least_point(lambda points: [Seen(b, b, 1.0, 0.0) for b in points], 0.0, smooth=False))
-    assert least_point(lambda points: [Seen(b, math.nan, math.nan, 0.0) for b in points], 3.0, smooth=True) == 3.0
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, 0.0, -1e-300, 0.0) for b in points], 0.0, smooth=True)
+    )
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, 0.0, -1e-9, 1e-9) for b in points], 0.0, smooth=True)
+    )
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, b, 1.0, 0.0) for b in points], 0.0, smooth=False)
+    )
+    assert (
+        least_point(
+            lambda points: [Seen(b, math.nan, math.nan, 0.0) for b in points], 3.0, smooth=True
+        )
+        == 3.0
+    )

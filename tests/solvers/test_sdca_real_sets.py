@@ -26,7 +26,16 @@ SMALL = [
     "insteval",
 ]
 SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "covtype15k", "ALLAML"]
-LARGE = ["news20_text", "skin", "nycflights", "diabetes130", "kddcup99", "higgs", "higgs_lightgbm", "criteo"]
+LARGE = [
+    "news20_text",
+    "skin",
+    "nycflights",
+    "diabetes130",
+    "kddcup99",
+    "higgs",
+    "higgs_lightgbm",
+    "criteo",
+]
 FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.slow), "insteval"]
 LONG_HINGE = ["insteval", "rcv1_binary"]
 # ALLAML's optimum is 0.004: rounding of the margins stops at 7e-6
@@ -46,10 +55,18 @@ def _objectives(name, loss, load):
     found = []
     if loss != "hinge":
         wide = X.shape[1] > 1000
-        ours = daskglm.fit(X, y, loss=loss, fit_intercept=False, tol=1e-7, solver="tron" if wide else "newton")
+        ours = daskglm.fit(
+            X, y, loss=loss, fit_intercept=False, tol=1e-7, solver="tron" if wide else "newton"
+        )
         found.append(ours.report_.objective)
     if X.shape[0] < 80_000 and X.shape[1] < 100_000:
-        common = {"fit_intercept": False, "dual": True, "tol": 1e-8, "max_iter": 30_000, "random_state": 0}
+        common = {
+            "fit_intercept": False,
+            "dual": True,
+            "tol": 1e-8,
+            "max_iter": 30_000,
+            "random_state": 0,
+        }
         if loss == "logistic":
             model = LogisticRegression(solver="liblinear", **common)
         else:
@@ -62,21 +79,35 @@ def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
     X, y = load(name)
     rows = X if client is None else _rows(X, client)
     model = daskglm.fit(
-        rows, y, loss=loss, solver="sdca", fit_intercept=False, tol=tol, random_state=0, max_iter=20_000,
-        client=client, solver_options=options,
-    )  # fmt: skip
+        rows,
+        y,
+        loss=loss,
+        solver="sdca",
+        fit_intercept=False,
+        tol=tol,
+        random_state=0,
+        max_iter=20_000,
+        client=client,
+        solver_options=options,
+    )
     report = model.report_
     assert report.converged
     assert report.relative_gap <= tol
     value, best = objective(X, y, model.coef_, 0.0, 1.0, loss), _best(name, loss, load)
     assert value == pytest.approx(report.objective, rel=1e-9)
-    if best is None:  # the hinge on many rows: LIBLINEAR takes too long, the certificate is the proof
+    if (
+        best is None
+    ):  # the hinge on many rows: LIBLINEAR takes too long, the certificate is the proof
         return
-    assert -1e-3 <= (value - best) / best <= tol  # LIBLINEAR itself may not get that far in 30,000 passes
+    assert (
+        -1e-3 <= (value - best) / best <= tol
+    )  # LIBLINEAR itself may not get that far in 30,000 passes
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+@pytest.mark.parametrize(
+    "name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
+)
 def test_optimum(name, loss, real_set):
     _check(name, loss, real_set)
 
@@ -87,12 +118,29 @@ def test_optimum(name, loss, real_set):
 @pytest.mark.parametrize("name", FEW)
 def test_arrangements(name, where, threads, partitioning, real_set, request):
     client = request.getfixturevalue("client") if where == "on a cluster" else None
-    polish = None if name in ("a9a", "insteval") else False  # else thousands of epochs on 123 and 4,126 columns
-    _check(name, "logistic", real_set, client, partitions=threads, partitioning=partitioning, polish=polish)
+    polish = (
+        None if name in ("a9a", "insteval") else False
+    )  # else thousands of epochs on 123 and 4,126 columns
+    _check(
+        name,
+        "logistic",
+        real_set,
+        client,
+        partitions=threads,
+        partitioning=partitioning,
+        polish=polish,
+    )
 
 
 @pytest.mark.parametrize(
-    "name", [*HINGE, *(pytest.param(name, marks=pytest.mark.slow) for name in (*LONG_HINGE, *LARGE[1:3], *LARGE[5:]))]
+    "name",
+    [
+        *HINGE,
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (*LONG_HINGE, *LARGE[1:3], *LARGE[5:])
+        ),
+    ],
 )
 def test_hinge(name, real_set):
     _check(name, "hinge", real_set)
@@ -101,7 +149,9 @@ def test_hinge(name, real_set):
 @pytest.mark.parametrize("name", ["a9a", "covtype15k"])
 def test_intercept_is_newtons(name, real_set):
     X, y = real_set(name)
-    ours = daskglm.fit(X, y, solver="sdca", tol=1e-7, random_state=0, solver_options={"polish": False})
+    ours = daskglm.fit(
+        X, y, solver="sdca", tol=1e-7, random_state=0, solver_options={"polish": False}
+    )
     theirs = daskglm.fit(X, y, solver="newton", tol=1e-12)
     assert (ours.report_.objective - theirs.report_.objective) / theirs.report_.objective <= 1e-7
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-2)

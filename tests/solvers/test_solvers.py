@@ -29,7 +29,9 @@ class Recording:
         return getattr(self.engine, name)
 
     def total(self, problem, request):
-        self.requests.append(type(request).__name__ + ("+gram" if getattr(request, "gram", False) else ""))
+        self.requests.append(
+            type(request).__name__ + ("+gram" if getattr(request, "gram", False) else "")
+        )
         return self.engine.total(problem, request)
 
 
@@ -93,7 +95,7 @@ def test_intercept_is_not_penalised():
     assert ridge.intercept_ == pytest.approx(0.1, rel=1e-4)
 
 
-# ---------------------------------------------------------------------------- costs
+# ---- costs
 def drive(solver, point_count, **kwargs):
     obj = make_objective(record=True, **kwargs)
     points = SOLVERS[solver](obj, np.zeros(obj.size))
@@ -135,7 +137,9 @@ def test_a_rejected_step_is_searched_on_cached_margins():
     accepted = backtrack(obj, start, trial)
     assert accepted.value < start.value < trial.value
     for other in (0.5, 2.0):  # what the search has tried too
-        assert accepted.value <= make_objective("squared_hinge", C=100.0).at(other * accepted.w).value
+        assert (
+            accepted.value <= make_objective("squared_hinge", C=100.0).at(other * accepted.w).value
+        )
     assert obj.engine.requests.count("Evaluate") == 3
     assert obj.engine.requests.count("OnHull") >= 1
     assert obj.passes == 3.0
@@ -144,7 +148,9 @@ def test_a_rejected_step_is_searched_on_cached_margins():
 def test_damped_newton_from_a_bad_start_converges():
     X, y = make_problem(n=400)
     best = daskglm.fit(X, y, C=100.0, tol=1e-12)
-    far = daskglm.fit(X, y, C=100.0, solver="newton", tol=1e-10, warm_start=(-30 * best.coef_, [10.0]))
+    far = daskglm.fit(
+        X, y, C=100.0, solver="newton", tol=1e-10, warm_start=(-30 * best.coef_, [10.0])
+    )
     assert far.report_.objective == pytest.approx(best.report_.objective, rel=1e-9)
     assert far.report_.gradient_ratio < 1e-3
 
@@ -158,7 +164,7 @@ def test_warm_start_at_the_optimum_stops_at_once():
     assert model.fit(X, y).report_.n_iter == 0
 
 
-# ---------------------------------------------------------------------------- gradient descent of the HPC paper
+# ---- gradient descent of the HPC paper
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.1, 0.01), (0.01, 0.008)])
 def test_gd_takes_exactly_the_papers_steps(alpha, epsilon):
     X, y = make_problem(n=300)
@@ -170,7 +176,13 @@ def test_gd_takes_exactly_the_papers_steps(alpha, epsilon):
         if np.linalg.norm(gradient) <= epsilon:
             break
     model = daskglm.fit(
-        X, y, C=np.inf, solver="gd", tol=0, max_iter=100_000, solver_options={"step": alpha, "epsilon": epsilon}
+        X,
+        y,
+        C=np.inf,
+        solver="gd",
+        tol=0,
+        max_iter=100_000,
+        solver_options={"step": alpha, "epsilon": epsilon},
     )
     np.testing.assert_allclose(np.r_[model.coef_[0], model.intercept_], w, rtol=1e-9)
     assert model.report_.n_iter == steps
@@ -182,11 +194,13 @@ def test_gd_takes_exactly_the_papers_steps(alpha, epsilon):
 def test_gd_with_too_long_a_step_says_that_it_diverged():
     X, y = make_problem(loss="squared")
     with pytest.warns(ConvergenceWarning, match="not finite|max_iter"):
-        model = daskglm.fit(X * 100, y, loss="squared", solver="gd", max_iter=3000, solver_options={"step": 1.0})
+        model = daskglm.fit(
+            X * 100, y, loss="squared", solver="gd", max_iter=3000, solver_options={"step": 1.0}
+        )
     assert not model.report_.converged
 
 
-# ---------------------------------------------------------------------------- pieces
+# ---- pieces
 @pytest.mark.parametrize("full", [False, True])
 def test_cg_in_ball_solves_or_stops_on_the_border(full):
     rng = np.random.default_rng(1)
@@ -214,7 +228,9 @@ def test_cg_in_ball_solves_or_stops_on_the_border(full):
 @pytest.mark.parametrize("C", [0.01, 10.0])
 def test_tron_takes_the_hessian_of_a_sample_where_that_saves_products(C, monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
-    mixing = rng.standard_normal((60, 60)) * np.logspace(0, -1, 60)  # columns that go together: no diagonal helps
+    mixing = rng.standard_normal((60, 60)) * np.logspace(
+        0, -1, 60
+    )  # columns that go together: no diagonal helps
     X = (rng.standard_normal((40_000, 60)) @ mixing.T).astype(np.float32)
     y = np.where(X @ rng.standard_normal(60) + rng.logistic(size=len(X)) > 0, 1.0, -1.0)
     options = {"C": C, "solver": "tron", "tol": 1e-8}
@@ -232,7 +248,9 @@ def test_newton_step_on_singular_and_badly_scaled_hessians():
     scale = np.array([1e-8, 1.0, 1e8])
     A = np.random.default_rng(0).standard_normal((9, 3)) * scale
     np.testing.assert_allclose(
-        newton_step(A.T @ A, scale) * scale, -np.linalg.solve((A / scale).T @ (A / scale), np.ones(3)), rtol=1e-8
+        newton_step(A.T @ A, scale) * scale,
+        -np.linalg.solve((A / scale).T @ (A / scale), np.ones(3)),
+        rtol=1e-8,
     )
 
 
@@ -261,4 +279,6 @@ def test_the_length_of_a_step_is_that_of_the_difference():
     a, b = np.random.default_rng(0).standard_normal((2, 2 * module.AT_ONCE + 5))
     assert point(a).distance(point(b)) == pytest.approx(np.linalg.norm(a - b), rel=1e-12)
     with np.errstate(over="ignore"):
-        assert point(1e200 * a).distance(point(b)) == np.inf, "a diverging solver is told by its values"
+        assert point(1e200 * a).distance(point(b)) == np.inf, (
+            "a diverging solver is told by its values"
+        )

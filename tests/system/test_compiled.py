@@ -24,8 +24,12 @@ print(out[0], sum(curvatures.stats.cache_hits.values()))
 
 def curvature(folder):
     """Of the squared loss, by a kernel that inlines it, and how often machine code was found on disk."""
-    env = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(folder)}
-    done = subprocess.run([sys.executable, "-c", CURVATURES], capture_output=True, text=True, cwd=folder, env=env)
+    env = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"} | {
+        "PYTHONPATH": str(folder)
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CURVATURES], capture_output=True, text=True, cwd=folder, env=env
+    )
     assert done.returncode == 0, done.stderr
     value, hits = done.stdout.split()
     return float(value), int(hits)

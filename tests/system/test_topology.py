@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskglm.system import topology
-from daskglm.system.topology import Node, Topology, choose_nodes, cpus_for, node_of_memory, read_topology
+from daskglm.system.topology import (
+    Node,
+    Topology,
+    choose_nodes,
+    cpus_for,
+    node_of_memory,
+    read_topology,
+)
 from daskglm.worker import schedule as dealing
 
 
@@ -45,11 +52,19 @@ def tree(root, nodes, caches, line, memory_only=()):
         for i, core in enumerate(cores):
             for cpu in core:
                 write(system / f"cpu/cpu{cpu}/topology/thread_siblings_list", as_list(core))
-                write(system / f"cpu/cpu{cpu}/topology/core_siblings_list", as_list(c for core in cores for c in core))
+                write(
+                    system / f"cpu/cpu{cpu}/topology/core_siblings_list",
+                    as_list(c for core in cores for c in core),
+                )
                 for k, (level, kind, size, share) in enumerate(caches):
                     first = i - i % share
                     sharers = as_list(c for core in cores[first : first + share] for c in core)
-                    facts = {"level": level, "type": kind, "size": size, "coherency_line_size": line}
+                    facts = {
+                        "level": level,
+                        "type": kind,
+                        "size": size,
+                        "coherency_line_size": line,
+                    }
                     for name, text in (facts | {"shared_cpu_list": sharers}).items():
                         write(system / f"cpu/cpu{cpu}/cache/index{k}" / name, text)
                 write(system / f"cpu/cpu{cpu}/cache/uevent", "")
@@ -80,12 +95,17 @@ def xeon_2_nodes(root, interleaved=False):
     """Two Xeon Gold 6148: 20 cores each, hyper-threads after all cores; node by node, or in turn as Dell's BIOS."""
     first = (lambda k, i: 2 * i + k) if interleaved else (lambda k, i: 20 * k + i)
     nodes = {k: [(first(k, i), 40 + first(k, i)) for i in range(20)] for k in range(2)}
-    return tree(root, nodes, [*LEVEL_1, (2, "Unified", "1024K", 1), (3, "Unified", "28160K", 20)], 64)
+    return tree(
+        root, nodes, [*LEVEL_1, (2, "Unified", "1024K", 1), (3, "Unified", "28160K", 20)], 64
+    )
 
 
 def xeon_4_nodes(root, smt=False):
     """Four Xeon E5-4620, as in the paper: 8 cores each, numbered node by node, SMT off unless asked."""
-    nodes = {k: [(8 * k + i, 32 + 8 * k + i) if smt else (8 * k + i,) for i in range(8)] for k in range(4)}
+    nodes = {
+        k: [(8 * k + i, 32 + 8 * k + i) if smt else (8 * k + i,) for i in range(8)]
+        for k in range(4)
+    }
     return tree(root, nodes, [*LEVEL_1, (2, "Unified", "256K", 1), (3, "Unified", "16384K", 8)], 64)
 
 
@@ -95,7 +115,9 @@ def power9(root, cores=20, smt=4):
     With SMT off (`ppc64_cpu --smt=off`, as in the paper) the first thread of each core keeps its number: 0, 4, 8, ...
     """
     first = {8 * k: range(4 * cores * k, 4 * cores * (k + 1), 4) for k in range(2)}
-    nodes = {number: [tuple(range(cpu, cpu + smt)) for cpu in cpus] for number, cpus in first.items()}
+    nodes = {
+        number: [tuple(range(cpu, cpu + smt)) for cpu in cpus] for number, cpus in first.items()
+    }
     caches = [*LEVEL_1, (2, "Unified", "512K", 2), (3, "Unified", "10240K", 2)]
     return tree(root, nodes, caches, 128, memory_only=(252, 253, 254, 255))
 
@@ -107,7 +129,7 @@ def shape(found):
     return {node.number: (len(node.cores), len(node.cpus)) for node in found.nodes}
 
 
-# ---------------------------------------------------------------------------- real machines
+# ---- real machines
 def test_one_node(tmp_path):
     found = read_topology(one_node(tmp_path), EVERY)
     assert found == Topology((Node(0, ((0,), (1,))),), 64, 480 << 20)
@@ -147,7 +169,10 @@ def test_smt_siblings_are_one_core(tmp_path):
 @pytest.mark.parametrize("cores", [20, 22])
 def test_power9(tmp_path, cores):
     found = read_topology(power9(tmp_path, cores), EVERY)
-    assert shape(found) == {0: (cores, 4 * cores), 8: (cores, 4 * cores)}  # in numbers, not in the order of names
+    assert shape(found) == {
+        0: (cores, 4 * cores),
+        8: (cores, 4 * cores),
+    }  # in numbers, not in the order of names
     assert [node.number for node in found.nodes] == [0, 8]
     assert found.nodes[1].cores[0] == tuple(range(4 * cores, 4 * cores + 4))
     assert (found.line_bytes, found.last_level_bytes) == (128, 10 << 20)
@@ -159,7 +184,10 @@ def test_power9_without_smt_keeps_gaps_in_the_numbers(tmp_path):
     found = read_topology(power9(tmp_path, smt=1), EVERY)
     assert [node.cpus for node in found.nodes] == [tuple(range(0, 80, 4)), tuple(range(80, 160, 4))]
     assert shape(found) == {0: (20, 20), 8: (20, 20)}
-    assert [(node.number, count) for node, count in choose_nodes(found, 24, home=8)] == [(8, 12), (0, 12)]
+    assert [(node.number, count) for node, count in choose_nodes(found, 24, home=8)] == [
+        (8, 12),
+        (0, 12),
+    ]
 
 
 def test_this_machine():
@@ -169,7 +197,7 @@ def test_this_machine():
     assert found.line_bytes in (32, 64, 128, 256)
 
 
-# ---------------------------------------------------------------------------- parts of machines
+# ---- parts of machines
 def test_affinity_leaves_parts_of_nodes(tmp_path):
     found = read_topology(xeon_2_nodes(tmp_path), {0, 1, 40, 21})
     assert [node.cores for node in found.nodes] == [((0, 40), (1,)), ((21,),)]
@@ -179,13 +207,20 @@ def test_affinity_leaves_parts_of_nodes(tmp_path):
 
 def test_affinity_of_the_process_is_the_default(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 43, 22}, raising=False)
-    assert [node.cores for node in read_topology(xeon_2_nodes(tmp_path)).nodes] == [((3, 43),), ((22,),)]
+    assert [node.cores for node in read_topology(xeon_2_nodes(tmp_path)).nodes] == [
+        ((3, 43),),
+        ((22,),),
+    ]
 
 
 def test_isolated_processors_count_only_where_the_affinity_has_them(tmp_path, monkeypatch):
     root = xeon_4_nodes(tmp_path)
-    write(root / "devices/system/cpu/isolated", "4-7,24-31")  # isolcpus=4-7,24-31: online, in cpulist, not in affinity
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {*range(4), *range(8, 24)}, raising=False)
+    write(
+        root / "devices/system/cpu/isolated", "4-7,24-31"
+    )  # isolcpus=4-7,24-31: online, in cpulist, not in affinity
+    monkeypatch.setattr(
+        os, "sched_getaffinity", lambda pid: {*range(4), *range(8, 24)}, raising=False
+    )
     assert shape(read_topology(root)) == {0: (4, 4), 1: (8, 8), 2: (8, 8)}
     assert shape(read_topology(root, {3, 4, 5})) == {0: (3, 3)}  # taskset -c 3-5
 
@@ -204,9 +239,19 @@ def test_a_sysfs_of_another_machine_does_not_take_the_processors_away(tmp_path):
     assert read_topology(one_node(tmp_path), {6, 7}).nodes == (Node(0, ((6,), (7,))),)
 
 
-# ---------------------------------------------------------------------------- odd trees
+# ---- odd trees
 @pytest.mark.parametrize(
-    "text", ["", "garbage", "3-", "-1", "0-99999999999", "\x00\xff", "\u00b2".encode().decode("latin1"), "9" * 5000]
+    "text",
+    [
+        "",
+        "garbage",
+        "3-",
+        "-1",
+        "0-99999999999",
+        "\x00\xff",
+        "\u00b2".encode().decode("latin1"),
+        "9" * 5000,
+    ],
 )
 def test_garbage_and_absence_fall_back(tmp_path, text):
     nothing = read_topology(tmp_path / "nowhere", {0, 1, 5})
@@ -228,7 +273,9 @@ def test_without_sysfs_and_affinity_every_processor_is_a_core(tmp_path, monkeypa
     else:
         monkeypatch.setattr(os, "sched_getaffinity", refused, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert read_topology(tmp_path) == Topology((Node(0, tuple((cpu,) for cpu in range(6))),), 64, 8 << 20)
+    assert read_topology(tmp_path) == Topology(
+        (Node(0, tuple((cpu,) for cpu in range(6))),), 64, 8 << 20
+    )
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert read_topology(tmp_path).nodes == (Node(0, ((0,),)),)
 
@@ -321,7 +368,12 @@ def test_nothing_raises_whatever_the_files_hold(data):
         st.sampled_from([b"Unified", b"Data", b"0-3", b"0,1", b"3-0", b"9" * 5000, b"64", b"1K"]),
     )
     with tempfile.TemporaryDirectory() as folder:
-        root = tree(Path(folder), {0: [(0, 2)], 1: [(1, 3)]}, [(1, "Data", "32K", 1), (2, "Unified", "1M", 1)], 64)
+        root = tree(
+            Path(folder),
+            {0: [(0, 2)], 1: [(1, 3)]},
+            [(1, "Data", "32K", 1), (2, "Unified", "1M", 1)],
+            64,
+        )
         files = sorted(path for path in root.rglob("*") if path.is_file())
         for path in data.draw(st.lists(st.sampled_from(files), max_size=8)):
             path.write_bytes(data.draw(text))
@@ -336,7 +388,7 @@ def test_nothing_raises_whatever_the_files_hold(data):
     assert found.last_level_bytes > 0
 
 
-# ---------------------------------------------------------------------------- the paper's rule
+# ---- the paper's rule
 def numbers(chosen):
     return {node.number: count for node, count in chosen}
 
@@ -398,7 +450,10 @@ def test_nodes_for_threads_on_power9(tmp_path, threads, home, expected):
 )
 def test_affinity_makes_nodes_uneven(tmp_path, threads, home, expected):
     allowed = {0, 1, 40, 41, *range(20, 40), *range(60, 80)}
-    assert numbers(choose_nodes(read_topology(xeon_2_nodes(tmp_path), allowed), threads, home)) == expected
+    assert (
+        numbers(choose_nodes(read_topology(xeon_2_nodes(tmp_path), allowed), threads, home))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("threads", [0, -3])
@@ -414,13 +469,17 @@ def test_no_nodes_is_an_error():
 
 @given(
     st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=6), min_size=1, max_size=5),
-    st.integers(1, 120), st.sampled_from([None, 0, 8, 16, 252]),
-)  # fmt: skip
+    st.integers(1, 120),
+    st.sampled_from([None, 0, 8, 16, 252]),
+)
 @settings(max_examples=300, deadline=None)
 def test_rule_on_uneven_machines(machine, threads, home):
     """Nodes 0, 8, 16, ...: each a list of the siblings of its cores."""
     nodes = tuple(
-        Node(8 * k, tuple(tuple(1000 * k + 10 * i + j for j in range(n)) for i, n in enumerate(cores)))
+        Node(
+            8 * k,
+            tuple(tuple(1000 * k + 10 * i + j for j in range(n)) for i, n in enumerate(cores)),
+        )
         for k, cores in enumerate(machine)
     )
     cores = {node.number: len(node.cores) for node in nodes}
@@ -437,7 +496,8 @@ def test_rule_on_uneven_machines(machine, threads, home):
             size
             for size in range(1, len(nodes) + 1)
             for some in combinations(cores, size)
-            if sum(cores[number] for number in some) >= threads and (home not in cores or home in some)
+            if sum(cores[number] for number in some) >= threads
+            and (home not in cores or home in some)
         )
         assert len(counts) == fewest
     else:
@@ -447,7 +507,9 @@ def test_rule_on_uneven_machines(machine, threads, home):
     if threads <= sum(cpus.values()):
         assert all(count <= room[number] for number, count in counts.items())
         started = {number: 0 if room is cores else cores[number] for number in counts}
-        for low in counts:  # whoever has two less than another is full, unless the other's cores were as many
+        for low in (
+            counts
+        ):  # whoever has two less than another is full, unless the other's cores were as many
             for high in counts:
                 level = counts[high] - counts[low] <= 1
                 assert level or counts[low] == room[low] or counts[high] == started[high]
@@ -465,7 +527,7 @@ def test_threads_go_to_cores_first_then_to_siblings_then_round():
     assert cpus_for(node, 8) == [0, 1, 2, 4, 6, 8, 0, 1]
 
 
-# ---------------------------------------------------------------------------- where memory lies
+# ---- where memory lies
 def test_memory_of_this_process_has_a_node():
     with mmap.mmap(-1, 1 << 20) as pages:
         pages[: 1 << 19] = bytes(1 << 19)  # a page lies nowhere before it is written
@@ -476,7 +538,9 @@ def test_memory_of_this_process_has_a_node():
         del start
     known = [int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*")]
     status = Path("/proc/self/status")
-    free = status.exists() and re.search(r"^Seccomp:\s+0$", status.read_text(), re.M)  # containers refuse move_pages
+    free = status.exists() and re.search(
+        r"^Seccomp:\s+0$", status.read_text(), re.M
+    )  # containers refuse move_pages
     if known and free and platform.machine() in topology.MOVE_PAGES:
         assert where[0] in known
     assert set(where) in [{None}, *({number} for number in known)]
@@ -517,7 +581,7 @@ def test_memory_is_asked_by_number_and_only_where_the_number_is_known(monkeypatc
     assert not asked
 
 
-# ---------------------------------------------------------------------------- groups of threads
+# ---- groups of threads
 def test_groups_follow_the_machine(tmp_path, monkeypatch):
     from daskglm.core.facts import Facts
     from daskglm.core.requests import Plan
@@ -535,7 +599,9 @@ def test_groups_follow_the_machine(tmp_path, monkeypatch):
 
 
 def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(dealing, "machine", lambda: Topology((), line_bytes=128, last_level_bytes=10 << 20))
+    monkeypatch.setattr(
+        dealing, "machine", lambda: Topology((), line_bytes=128, last_level_bytes=10 << 20)
+    )
     assert dealing.bucket_rows(1000, 1000) == 1
     assert dealing.bucket_rows(2_000_000, 1000) == 16  # alpha does not fit: the paper's rule
     assert dealing.bucket_rows(1000, 1 << 30) == 16  # the rows come from memory
@@ -543,8 +609,11 @@ def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
 
 @given(
     st.lists(st.tuples(st.integers(1, 300), st.integers(0, 50)), min_size=1, max_size=6),
-    st.integers(1, 9), st.sampled_from([1, 8]), st.sampled_from(["dynamic", "static"]), st.integers(0, 99),
-)  # fmt: skip
+    st.integers(1, 9),
+    st.sampled_from([1, 8]),
+    st.sampled_from(["dynamic", "static"]),
+    st.integers(0, 99),
+)
 @settings(max_examples=150, deadline=None)
 def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, seed):
     import numpy as np
@@ -563,7 +632,9 @@ def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, se
         count = -(-(part.stop - part.first) // bucket)
         bits = _bits(count)
         for t in range(part.begin, part.end):
-            first = part.first + bucket * place_of(t, count, (1 << bits) - 1, (bits + 1) // 2, part.key)
+            first = part.first + bucket * place_of(
+                t, count, (1 << bits) - 1, (bits + 1) // 2, part.key
+            )
             visits[part.block][first : min(first + bucket, part.stop)] += 1
     assert all((count == 1).all() for count in visits)
     assert topology.LINE_BYTES == 64

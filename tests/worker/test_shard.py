@@ -52,11 +52,15 @@ def assert_same(a, b, rtol):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("cuts", [[], [10, 500, 501, 1700, 2000, 2990], [0, 0, 1500, 1500, 3000]])
 def test_cuts_and_threads_do_not_matter(sparse, threads, cuts):
-    assert_same(transcript(shard(cuts, threads, sparse)), transcript(shard([], 1, sparse)), rtol=1e-10)
+    assert_same(
+        transcript(shard(cuts, threads, sparse)), transcript(shard([], 1, sparse)), rtol=1e-10
+    )
 
 
 def test_asked_twice_gives_the_same_bits():
-    for one, other in zip(transcript(shard([700], 2)), transcript(shard([700], 2), twice=True), strict=True):
+    for one, other in zip(
+        transcript(shard([700], 2)), transcript(shard([700], 2), twice=True), strict=True
+    ):
         for key in one:
             np.testing.assert_array_equal(one[key], other[key])
 
@@ -106,12 +110,22 @@ def test_threads_get_about_equal_work_of_skewed_sparse_rows():
 
     from daskglm.worker.shard import _deal
 
-    X = sp.vstack([sp.csr_matrix(np.ones((20, 1000))), sp.random(4000, 1000, 0.005, format="csr", random_state=0)])
+    X = sp.vstack(
+        [
+            sp.csr_matrix(np.ones((20, 1000))),
+            sp.random(4000, 1000, 0.005, format="csr", random_state=0),
+        ]
+    )
     block = to_block(X, np.arange(4020) % 2, place=Place(), classify=True)
     deals = _deal([block], 4)
-    work = [sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in deal) for deal in deals]
+    work = [
+        sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in deal)
+        for deal in deals
+    ]
     assert max(work) < 1.2 * min(work) + 2000
-    assert [lo for deal in deals for _, lo, _ in deal][1:] == [hi for deal in deals for _, _, hi in deal][:-1]
+    assert [lo for deal in deals for _, lo, _ in deal][1:] == [
+        hi for deal in deals for _, _, hi in deal
+    ][:-1]
 
 
 def test_tiny_neighbours_are_joined_only_with_their_like():
@@ -119,7 +133,12 @@ def test_tiny_neighbours_are_joined_only_with_their_like():
     assert len(tiny.blocks) == 3
     assert_same(transcript(tiny), transcript(shard([])), rtol=1e-10)
     X, y = make_problem(60, 4)
-    one_class = [to_block(X[a : a + 10], np.ones(10), place=Place(), classify=True) for a in range(0, 20, 10)]
-    two = [to_block(X[a : a + 10], np.arange(10) % 2, place=Place(), classify=True) for a in range(20, 60, 10)]
+    one_class = [
+        to_block(X[a : a + 10], np.ones(10), place=Place(), classify=True) for a in range(0, 20, 10)
+    ]
+    two = [
+        to_block(X[a : a + 10], np.arange(10) % 2, place=Place(), classify=True)
+        for a in range(20, 60, 10)
+    ]
     mixed = Shard([*one_class, *two], 1)
     assert [len(block.y) for block in mixed.blocks] == [20, 40]

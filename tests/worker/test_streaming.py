@@ -61,14 +61,18 @@ def test_runs_of_partitions_fit_the_room():
 def test_replies_are_those_of_rows_in_memory(source, room):
     streamed = shard_of(source, room)
     kept = Local(partitions(*source[:2], classify=True).load(), threads=2).shard
-    assert replace(streamed.facts, order=0) == kept.facts  # rows that are read again are told by their order too
+    assert (
+        replace(streamed.facts, order=0) == kept.facts
+    )  # rows that are read again are told by their order too
     problem, w, v = Problem(0, 1.0), np.linspace(-1, 1, 7), np.linspace(2, 1, 7)
     for request in (
         Evaluate(w, 1, gram=True),
         HessianVector(v, (1, w)),
         Evaluate(v, 2, diagonal=True),
         OnHull(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
-        OnHull(((3, w + v), (2, v)), np.array([[0.5, 0.5, 0.1]])),  # the margins of one are not known
+        OnHull(
+            ((3, w + v), (2, v)), np.array([[0.5, 0.5, 0.1]])
+        ),  # the margins of one are not known
     ):
         got, wanted = streamed.answer(problem, request), kept.answer(problem, request)
         waited = got.pop("waited")
@@ -107,7 +111,12 @@ def test_every_solver_out_of_core(source, solver, monkeypatch):
 
 
 def test_dual_rounds_over_runs_take_a_few_times_those_over_all_rows(source, monkeypatch):
-    options = {"solver": "sdca", "tol": 1e-4, "random_state": 0, "solver_options": {"polish": False}}
+    options = {
+        "solver": "sdca",
+        "tol": 1e-4,
+        "random_state": 0,
+        "solver_options": {"polish": False},
+    }
     whole = daskglm.fit(*source[:2], **options).report_
     monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 4800 * 2)
     streamed = daskglm.fit(*source[:2], out_of_core=True, **options).report_
@@ -147,7 +156,10 @@ def test_zarr(tmp_path):
     pytest.importorskip("zarr", reason="zarr is not installed")
     da.from_array(X, chunks=(150, 6)).to_zarr(str(tmp_path / "x.zarr"))
     model = daskglm.fit(
-        da.from_zarr(str(tmp_path / "x.zarr")), da.from_array(y, chunks=150), out_of_core=True, tol=1e-10
+        da.from_zarr(str(tmp_path / "x.zarr")),
+        da.from_array(y, chunks=150),
+        out_of_core=True,
+        tol=1e-10,
     )
     np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
 
@@ -169,7 +181,9 @@ def test_what_cannot_be_streamed_is_told(client):
 
 def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_path):
     monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 4000)
-    with pytest.raises(MemoryError, match=r"partition 0 alone takes 4,800 bytes.*at least 3 times as many"):
+    with pytest.raises(
+        MemoryError, match=r"partition 0 alone takes 4,800 bytes.*at least 3 times as many"
+    ):
         daskglm.fit(*source[:2], out_of_core=True)
     monkeypatch.undo()
     count = iter(range(1000))
@@ -181,14 +195,16 @@ def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_pat
         daskglm.fit([dask.delayed(read)()], [dask.delayed(y[:500])], out_of_core=True, client=None)
 
 
-# ---------------------------------------------------------------------------- on a cluster
+# ---- on a cluster
 @pytest.mark.slow
 def test_a_worker_killed_while_streaming_is_replaced_by_the_others(tmp_path):
     from distributed import Client, LocalCluster
 
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=y)
     write_parts(frame, tmp_path / "p")
-    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster:
         with Client(cluster) as client:
             victim = min(client.run(os.getpid).values())
 
@@ -197,19 +213,23 @@ def test_a_worker_killed_while_streaming_is_replaced_by_the_others(tmp_path):
                     os.kill(victim, signal.SIGKILL)
 
             table = dd.read_parquet(tmp_path / "p")
-            model = daskglm.fit(table, "label", out_of_core=True, tol=1e-10, solver="lbfgs", callback=kill)
+            model = daskglm.fit(
+                table, "label", out_of_core=True, tol=1e-10, solver="lbfgs", callback=kill
+            )
             assert model.report_.repairs >= 1
     here = daskglm.fit(X, y, tol=1e-10, solver="lbfgs").report_
     assert model.report_.passes <= here.passes + 4, "the others remember their own rows"
     np.testing.assert_allclose(model.coef_, daskglm.fit(X, y, tol=1e-12).coef_, atol=1e-4)
 
 
-# ---------------------------------------------------------------------------- room
+# ---- room
 @pytest.fixture
 def small_workers():
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="900MB", dashboard_address=None) as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit="900MB", dashboard_address=None
+    ) as cluster:
         with Client(cluster) as client:
             yield client
 
@@ -222,22 +242,28 @@ def test_data_beyond_the_memory_of_workers_are_refused_before_loading(small_work
         (read / str(k)).touch()
         return np.random.default_rng(k).standard_normal((rows, 50))
 
-    parts = [da.from_delayed(dask.delayed(block)(k, 40_000), (40_000, 50), float) for k in range(200)]
+    parts = [
+        da.from_delayed(dask.delayed(block)(k, 40_000), (40_000, 50), float) for k in range(200)
+    ]
     big = da.concatenate(parts)
     t = da.ones(big.shape[0], chunks=40_000)
     with pytest.raises(
-        MemoryError, match=r"need 3.28 GiB of memory: 2.98 GiB of rows.*the 2 workers have together 1.68"
+        MemoryError,
+        match=r"need 3.28 GiB of memory: 2.98 GiB of rows.*the 2 workers have together 1.68",
     ):
         daskglm.fit(big, t)
     assert not list(read.iterdir()), "nothing was loaded"
     # of unknown size: some partitions tell
     unknown = [dask.delayed(block)(k, 40_000) for k in range(200)]
     labels = [dask.delayed(np.arange)(40_000) for _ in unknown]
-    with pytest.raises(MemoryError, match=r"estimated from \d+ of 200 partitions.*out_of_core=True"):
+    with pytest.raises(
+        MemoryError, match=r"estimated from \d+ of 200 partitions.*out_of_core=True"
+    ):
         daskglm.fit(unknown, labels, loss="squared")
     deadline = time.monotonic() + 10
     while (
-        small_workers.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) and time.monotonic() < deadline
+        small_workers.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        and time.monotonic() < deadline
     ):
         time.sleep(0.1)
     assert len(list(read.iterdir())) < 120
@@ -254,7 +280,11 @@ def test_data_beyond_the_memory_of_workers_are_streamed(small_workers):
 
     rows = [dask.delayed(block)(k) for k in range(240)]  # 1.9 GB, of 1.8
     model = daskglm.fit(
-        rows, [dask.delayed(labels)(k) for k in range(240)], solver="newton", tol=1e-4, out_of_core=True
+        rows,
+        [dask.delayed(labels)(k) for k in range(240)],
+        solver="newton",
+        tol=1e-4,
+        out_of_core=True,
     )
     assert model.report_.converged
     np.testing.assert_allclose(model.coef_[0], np.linspace(-1, 1, 50), atol=0.02)
@@ -268,7 +298,10 @@ def test_room_in_this_process(monkeypatch):
     monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 40_000)
     with pytest.raises(MemoryError, match="this machine has"):
         daskglm.fit(da.from_array(X, chunks=(100, 6)), y)
-    parts = ([dask.delayed(X[k::10]) for k in range(10)], [dask.delayed(y[k::10]) for k in range(10)])
+    parts = (
+        [dask.delayed(X[k::10]) for k in range(10)],
+        [dask.delayed(y[k::10]) for k in range(10)],
+    )
     with pytest.raises(MemoryError, match="estimated from 3 of 10 partitions"):
         daskglm.fit(*parts)
     monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 60_000)

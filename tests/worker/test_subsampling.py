@@ -22,7 +22,7 @@ def large(loss="logistic", n=60_000, d=20, seed=0, **kwargs):
     return make_problem(n=n, d=d, loss=loss, seed=seed, **kwargs)
 
 
-# ---------------------------------------------------------------------------- rows
+# ---- rows
 @pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
 def test_a_sample_holds_rows_of_the_block_spread_over_it(storage):
     rng = np.random.default_rng(0)
@@ -40,7 +40,9 @@ def test_a_sample_holds_rows_of_the_block_spread_over_it(storage):
     np.testing.assert_array_equal(part.weight, weight[rows])
     dense = X if storage == "dense" else X.toarray()
     if storage == "pattern":
-        got = sp.csr_matrix((np.full(part.X.nnz, part.X.value[0]), part.X.indices, part.X.indptr), part.X.shape)
+        got = sp.csr_matrix(
+            (np.full(part.X.nnz, part.X.value[0]), part.X.indices, part.X.indptr), part.X.shape
+        )
     else:
         got = part.X
     np.testing.assert_array_equal(got if storage == "dense" else got.toarray(), dense[rows])
@@ -57,9 +59,14 @@ def test_a_sample_is_the_same_wherever_its_blocks_are_and_costs_its_share_of_a_p
     problem = Problem(LOSSES["logistic"].code, 1.0)
     request = Sampled(Evaluate(np.ones(X.shape[1]), 0), 0.05, 1)
     whole = Local(blocks, 2).total(problem, request)
-    parts = [Local(blocks[:2], 1).total(problem, request), Local(blocks[2:], 2).total(problem, request)]
+    parts = [
+        Local(blocks[:2], 1).total(problem, request),
+        Local(blocks[2:], 2).total(problem, request),
+    ]
     assert whole["rows"] == 200
-    np.testing.assert_allclose(whole["gradient"], parts[0]["gradient"] + parts[1]["gradient"], rtol=1e-12)
+    np.testing.assert_allclose(
+        whole["gradient"], parts[0]["gradient"] + parts[1]["gradient"], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("divided", [{"groups": np.repeat(np.arange(4), 1000)}, {"seed": 3}])
@@ -70,10 +77,14 @@ def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
     part = draw(block, 0.1, 2)
     here = np.array([np.flatnonzero((row == X).all(axis=1))[0] for row in part.X])
     for fold in range(4):
-        np.testing.assert_array_equal(trained_on(part, folds, fold), trained_on(block, folds, fold)[here])
+        np.testing.assert_array_equal(
+            trained_on(part, folds, fold), trained_on(block, folds, fold)[here]
+        )
         problem = Problem(LOSSES["logistic"].code, 1.0, folds=folds, fold=fold)
         sums = Local([block], 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
-        assert sums["value"] == pytest.approx(np.log(2) * trained_on(block, folds, fold)[here].sum())
+        assert sums["value"] == pytest.approx(
+            np.log(2) * trained_on(block, folds, fold)[here].sum()
+        )
 
 
 def test_a_worker_without_rows_answers_for_its_sample():
@@ -83,13 +94,15 @@ def test_a_worker_without_rows_answers_for_its_sample():
     assert not reply["gradient"].any()
 
 
-# ---------------------------------------------------------------------------- Newton begun on samples
+# ---- Newton begun on samples
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_newton_from_samples_ends_at_the_same_optimum(loss, intercept):
     X, y = large(loss)
     options = {"loss": loss, "fit_intercept": intercept, "tol": 1e-9}
-    cold = daskglm.fit(X, y, solver="newton", warm_start=(np.full(X.shape[1], 1e-9), 0.0), **options)
+    cold = daskglm.fit(
+        X, y, solver="newton", warm_start=(np.full(X.shape[1], 1e-9), 0.0), **options
+    )
     model = daskglm.fit(X, y, solver="newton", **options)
     assert model.report_.passes % 1.0 > 0.0, "samples were read"
     assert model.report_.objective == pytest.approx(cold.report_.objective, rel=2e-9)
@@ -113,10 +126,12 @@ def test_samples_of_sorted_and_of_lopsided_labels():
     rare = np.where(rng.random(len(y)) < 2e-4, 1.0, -1.0)
     few = daskglm.fit(X, rare, solver="newton", tol=1e-9)
     assert few.report_.converged
-    np.testing.assert_allclose(few.coef_, daskglm.fit(X, rare, solver="tron", tol=1e-12).coef_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        few.coef_, daskglm.fit(X, rare, solver="tron", tol=1e-12).coef_, rtol=1e-3, atol=1e-4
+    )
 
 
-# ---------------------------------------------------------------------------- the bound by the Hessian
+# ---- the bound by the Hessian
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_bound_by_the_hessian_holds_and_is_tight_near_the_optimum(C, intercept):
@@ -143,7 +158,9 @@ def test_the_bound_is_exact_for_least_squares_and_absent_where_curvature_jumps()
     A = rng.standard_normal((30, 4))
     H, g = A.T @ A, rng.standard_normal(4)
     factor = HessianFactor.of(H, 0.0)
-    assert excess(factor.decrement(g), 0.0) == pytest.approx(0.5 * g @ np.linalg.solve(H, g), rel=1e-9)
+    assert excess(factor.decrement(g), 0.0) == pytest.approx(
+        0.5 * g @ np.linalg.solve(H, g), rel=1e-9
+    )
     assert excess(factor.decrement(1e6 * g), 1.0) == np.inf
     assert excess(HessianFactor.of(np.zeros((4, 4)), 0.0).decrement(g), 0.0) == np.inf
     assert excess(HessianFactor.of(H * np.nan, 0.0).decrement(g), 0.0) == np.inf

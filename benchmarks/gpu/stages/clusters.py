@@ -20,11 +20,15 @@ LOOSE = (*FITS[:2], ("hinge", "sdca", 0.5))  # with tiny sizes: epochs take the 
 
 
 def cluster(lines: Lines, quick: bool) -> None:
-    """Fits on dask-cuda's cluster, one worker for each GPU, and on two plain workers that share one."""
+    """Fits on dask-cuda's cluster, one worker for each GPU, and on two plain workers that share
+    one.
+    """
     X, y = higgs((QUICK if quick else SIZES)["higgs"] // 10)
     fits = LOOSE if quick else FITS
     best = {
-        loss: daskglm.fit(X, y, loss=loss, solver=solver, tol=tol, device="cuda", random_state=0, progress=False)
+        loss: daskglm.fit(
+            X, y, loss=loss, solver=solver, tol=tol, device="cuda", random_state=0, progress=False
+        )
         for loss, solver, tol in fits[1:]
     }
     if importlib.util.find_spec("dask_cuda") is None:
@@ -46,8 +50,14 @@ def _two_workers() -> Any:
 
 
 def _on(
-    lines: Lines, kind: str, make: Callable[[], Any], X: Any, y: Any, fits: Any, best: dict[str, Any]
-) -> None:  # fmt: skip
+    lines: Lines,
+    kind: str,
+    make: Callable[[], Any],
+    X: Any,
+    y: Any,
+    fits: Any,
+    best: dict[str, Any],
+) -> None:
     """A line for each fit, with its objective relative to that of this process."""
     rows = -(-len(y) // CHUNKS)
     parts = da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
@@ -56,14 +66,28 @@ def _on(
             for loss, solver, tol in fits:
                 began = time.perf_counter()
                 report = daskglm.fit(
-                    *parts, loss=loss, solver=solver, tol=tol, device="cuda", random_state=0, progress=False,
+                    *parts,
+                    loss=loss,
+                    solver=solver,
+                    tol=tol,
+                    device="cuda",
+                    random_state=0,
+                    progress=False,
                     client=client,
-                ).report_  # fmt: skip
+                ).report_
                 lines.add(
-                    "cluster", kind=kind, loss=loss, solver=solver, tol=tol, device=report.device,
-                    workers=report.workers, wall_seconds=time.perf_counter() - began, seconds=report.seconds,
-                    rounds=report.rounds, ms_a_round=1e3 * report.seconds / max(report.rounds, 1),
+                    "cluster",
+                    kind=kind,
+                    loss=loss,
+                    solver=solver,
+                    tol=tol,
+                    device=report.device,
+                    workers=report.workers,
+                    wall_seconds=time.perf_counter() - began,
+                    seconds=report.seconds,
+                    rounds=report.rounds,
+                    ms_a_round=1e3 * report.seconds / max(report.rounds, 1),
                     objective_over_the_best=report.objective / best[loss].report_.objective - 1.0,
-                )  # fmt: skip
+                )
     except Exception:
         lines.failed("cluster", kind=kind)

@@ -13,7 +13,8 @@ from benchmarks.gpu.results import version
 NEEDED = {  # package: what to do where it cannot be imported
     "numpy": "nothing runs without it",
     "scipy": "nothing runs without it",
-    "numba": "daskglm cannot be imported without it; where it refuses this NumPy take a newer numba and its llvmlite "
+    "numba": "daskglm cannot be imported without it; where it refuses this NumPy take a newer "
+    "numba and its llvmlite "
     "(0.68.1 and 0.50.0 take NumPy 2.5), or an older NumPy",
     "sklearn": "daskglm cannot be imported without it",
     "pandas": "daskglm cannot be imported without it",
@@ -29,11 +30,14 @@ WISHED = {
 
 
 def env(lines: Lines, quick: bool) -> None:
-    """Packages first, and what to do where one is missing; then our own, the device, and what it costs to use it."""
+    """Packages first, and what to do where one is missing; then our own, the device, and what it
+    costs to use it.
+    """
     for name, why in NEEDED.items():
         try:
             lines.add("env", package=name, version=importlib.import_module(name).__version__)
-        except Exception as error:  # numba raises ImportError for a NumPy that it does not know, CuPy its own kinds
+        # numba raises ImportError for a NumPy that it does not know, CuPy its own kinds
+        except Exception as error:
             lines.add("env", package=name, error=repr(error)[:300], do=why)
     for name, why in WISHED.items():
         found = version(name)
@@ -50,11 +54,16 @@ def _device(lines: Lines) -> None:
 
     properties = cp.cuda.runtime.getDeviceProperties(0)
     lines.add(
-        "env", python=platform.python_version(), device=properties["name"].decode(),
-        compute_capability=cp.cuda.Device().compute_capability, driver=cp.cuda.runtime.driverGetVersion(),
-        runtime=cp.cuda.runtime.runtimeGetVersion(), multiprocessors=properties["multiProcessorCount"],
-        l2_bytes=properties.get("l2CacheSize"), memory_free_and_all=cp.cuda.runtime.memGetInfo(),
-    )  # fmt: skip
+        "env",
+        python=platform.python_version(),
+        device=properties["name"].decode(),
+        compute_capability=cp.cuda.Device().compute_capability,
+        driver=cp.cuda.runtime.driverGetVersion(),
+        runtime=cp.cuda.runtime.runtimeGetVersion(),
+        multiprocessors=properties["multiProcessorCount"],
+        l2_bytes=properties.get("l2CacheSize"),
+        memory_free_and_all=cp.cuda.runtime.memGetInfo(),
+    )
 
 
 def _speeds(lines: Lines, quick: bool) -> None:
@@ -68,14 +77,25 @@ def _speeds(lines: Lines, quick: bool) -> None:
     copy = on_device_clock(lambda: b.__setitem__(..., a), quick)
     lines.add("env", what="copy on the device", GBps=8 * size / copy.seconds / 1e9, clock=copy.way)
     v = cp.ones(28)
-    for what, work in (("a launch", lambda: v + v), ("a number that the host waits for", lambda: float(v @ v))):
-        lines.add("env", what=f"host's time for {what}", us=1e6 * enqueueing(work, 20 if quick else 200))
+    for what, work in (
+        ("a launch", lambda: v + v),
+        ("a number that the host waits for", lambda: float(v @ v)),
+    ):
+        lines.add(
+            "env", what=f"host's time for {what}", us=1e6 * enqueueing(work, 20 if quick else 200)
+        )
     host = np.ones(size, np.uint8)
     out = cp.empty(size, np.uint8)
-    lines.add("env", what="to the device, pageable", GBps=size / wall(lambda: out.set(host))[1] / 1e9)
+    lines.add(
+        "env", what="to the device, pageable", GBps=size / wall(lambda: out.set(host))[1] / 1e9
+    )
     seconds = _locking(lines, host)
     if seconds is not None:
-        lines.add("env", what="to the device, page-locked", GBps=size / wall(lambda: out.set(host))[1] / 1e9)
+        lines.add(
+            "env",
+            what="to the device, page-locked",
+            GBps=size / wall(lambda: out.set(host))[1] / 1e9,
+        )
         cp.cuda.runtime.hostUnregister(host.ctypes.data)
 
 
@@ -88,7 +108,10 @@ def _locking(lines: Lines, host: Any) -> float | None:
         cp.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, 0)
     except cp.cuda.runtime.CUDARuntimeError as error:
         lines.add(
-            "env", what="page-locking in place", error=repr(error), do="streamed rows are copied more slowly here"
+            "env",
+            what="page-locking in place",
+            error=repr(error),
+            do="streamed rows are copied more slowly here",
         )
         return None
     seconds = time.perf_counter() - began

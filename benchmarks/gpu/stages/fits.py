@@ -11,9 +11,13 @@ from benchmarks.gpu.measure import judged, on_device
 from benchmarks.gpu.rows import QUICK, SIZES, data, higgs
 
 FITS = (  # set, solver, whether to LIBLINEAR's default rule
-    ("higgs", "newton", False), ("higgs", "tron", False), ("rcv1", "tron", True), ("rcv1", "tron", False),
-    ("rcv1", "lbfgs", False), ("higgs", "lbfgs", False),
-)  # fmt: skip
+    ("higgs", "newton", False),
+    ("higgs", "tron", False),
+    ("rcv1", "tron", True),
+    ("rcv1", "tron", False),
+    ("rcv1", "lbfgs", False),
+    ("higgs", "lbfgs", False),
+)
 LIBLINEAR_EPS = 0.01  # of -s 0
 VECTORS = 24  # bytes a row that a solve keeps beside X
 
@@ -27,12 +31,19 @@ def solves(lines: Lines, quick: bool) -> None:
             objective, bound = judged(X, y, model.coef_)
             report = reports[-1]
             lines.add(
-                "solves", set=name, solver=solver, to="LIBLINEAR's rule" if liblinear else 1e-6,
+                "solves",
+                set=name,
+                solver=solver,
+                to="LIBLINEAR's rule" if liblinear else 1e-6,
                 ms=[1e3 * each.seconds for each in reports],
                 first_iteration_ms=[1e3 * each.history[0]["seconds"] for each in reports],
-                loading_ms=[1e3 * each.seconds_loading for each in reports], iterations=report.n_iter,
-                passes=report.passes, rounds=report.rounds, objective=objective, proved_suboptimality=bound,
-            )  # fmt: skip
+                loading_ms=[1e3 * each.seconds_loading for each in reports],
+                iterations=report.n_iter,
+                passes=report.passes,
+                rounds=report.rounds,
+                objective=objective,
+                proved_suboptimality=bound,
+            )
         except Exception:
             lines.failed("solves", set=name, solver=solver)
 
@@ -47,7 +58,12 @@ def _fits(X: Any, y: Any, solver: str, liblinear: bool, repeats: int) -> tuple[A
             first[:] = [record["gradient_norm"]]
         return liblinear and bool(record["gradient_norm"] <= share * first[0])
 
-    options = {"solver": solver, "tol": 0.0 if liblinear else 1e-6, "fit_intercept": False, "callback": enough}
+    options = {
+        "solver": solver,
+        "tol": 0.0 if liblinear else 1e-6,
+        "fit_intercept": False,
+        "callback": enough,
+    }
     with warnings.catch_warnings(action="ignore"):  # the callback ends it before tol does
         models = [daskglm.fit(X, y, progress=False, **options) for _ in range(repeats)]
     return models[-1], [model.report_ for model in models]
@@ -56,16 +72,29 @@ def _fits(X: Any, y: Any, solver: str, liblinear: bool, repeats: int) -> tuple[A
 def stream(lines: Lines, quick: bool) -> None:
     """Host rows, all of them allowed on the device and a third; the second fit of each counts."""
     X, y = higgs((QUICK if quick else SIZES)["higgs"] // 4)
-    solver = "tron" if quick else "newton"  # a Gram for each of the tiny chunks takes the stand-in long
+    # a Gram for each of the tiny chunks takes the stand-in long
+    solver = "tron" if quick else "newton"
     for limit in (None, X.nbytes // 3 + VECTORS * len(y)):
         for _ in range(2):
             model = daskglm.fit(
-                X, y, solver=solver, tol=1e-6, fit_intercept=False, device="cuda", device_memory_limit=limit,
+                X,
+                y,
+                solver=solver,
+                tol=1e-6,
+                fit_intercept=False,
+                device="cuda",
+                device_memory_limit=limit,
                 progress=False,
-            )  # fmt: skip
+            )
         objective, bound = judged(X, y, model.coef_)
         report = model.report_
         lines.add(
-            "stream", limit=limit, bytes=X.nbytes, seconds=report.seconds, passes=report.passes, objective=objective,
-            proved_suboptimality=bound, GBps=report.passes * X.nbytes / report.seconds / 1e9,
-        )  # fmt: skip
+            "stream",
+            limit=limit,
+            bytes=X.nbytes,
+            seconds=report.seconds,
+            passes=report.passes,
+            objective=objective,
+            proved_suboptimality=bound,
+            GBps=report.passes * X.nbytes / report.seconds / 1e9,
+        )

@@ -1,4 +1,6 @@
-"""Stage right: every kernel that reads rows beside NumPy in float64, at sizes with many waves of blocks and a tail."""
+"""Stage right: every kernel that reads rows beside NumPy in float64, at sizes with many waves of
+blocks and a tail.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700
 FEWEST_ROWS = 30
 STORED = 74  # values a row of sparse rows, as in RCV1
-DOUBLE = 1e-10  # allowed of what is summed from float64 numbers: rounding of a million terms is far below
+# allowed of what is summed from float64 numbers: rounding of a million terms is far below
+DOUBLE = 1e-10
 SINGLE = 1e-6  # allowed of what is made of curvatures stored as float32 (6e-8 each)
 
 
 class Shape(NamedTuple):
-    """ROWS / `part` rows, `d` features; kind "dense", "csr", "csc" (columns beside it) or "pattern" (equal values)."""
+    """ROWS / `part` rows, `d` features; kind "dense", "csr", "csc" (columns beside it) or "pattern"
+    (equal values).
+    """
 
     kind: str
     dtype: str
@@ -31,9 +36,18 @@ class Shape(NamedTuple):
 
 
 DENSE = (
-    ("f4", 28, 1), ("f8", 28, 1), ("f4", 18, 1), ("f4", 63, 2), ("f8", 63, 2), ("f4", 1, 1), ("f4", 64, 4),
-    ("f4", 300, 10), ("f8", 1000, 40), ("f4", 2000, 60), ("f4", 2500, 80),
-)  # fmt: skip
+    ("f4", 28, 1),
+    ("f8", 28, 1),
+    ("f4", 18, 1),
+    ("f4", 63, 2),
+    ("f8", 63, 2),
+    ("f4", 1, 1),
+    ("f4", 64, 4),
+    ("f4", 300, 10),
+    ("f8", 1000, 40),
+    ("f4", 2000, 60),
+    ("f4", 2500, 80),
+)
 TEXT = (("csr", "f4"), ("csc", "f4"), ("pattern", "f4"), ("csc", "f8"))  # RCV1's number of features
 SHAPES = (
     *(Shape("dense", dtype, d, part) for dtype, d, part in DENSE),
@@ -55,7 +69,9 @@ def right(lines: Lines, quick: bool) -> None:
 
 
 def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
-    """Distances of a shape from NumPy's sums, whether they are small, and whether a second run gives the same bits."""
+    """Distances of a shape from NumPy's sums, whether they are small, and whether a second run
+    gives the same bits.
+    """
     rng = np.random.default_rng(1)
     n, d = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS), shape.d
     X = _rows(shape, n, rng)
@@ -66,18 +82,30 @@ def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
     rows = _on_device(X, shape)
     first, second = (_found(rows, y, weight, w, v, wanted.gram is not None) for _ in range(2))
     errors = {
-        name: reference.distance(first[name], value) for name, value in wanted._asdict().items() if value is not None
+        name: reference.distance(first[name], value)
+        for name, value in wanted._asdict().items()
+        if value is not None
     }
     exact = SINGLE if shape.dtype == "f4" else DOUBLE
-    allowed = {"value": DOUBLE, "gradient": DOUBLE, "diagonal": exact, "product": exact, "gram": exact}
+    allowed = {
+        "value": DOUBLE,
+        "gradient": DOUBLE,
+        "diagonal": exact,
+        "product": exact,
+        "gram": exact,
+    }
     same = all(np.array_equal(first[name], second[name]) for name in errors)
-    ok = all(error <= allowed[name] for name, error in errors.items()) and (same or shape.kind == "csr")
+    ok = all(error <= allowed[name] for name, error in errors.items()) and (
+        same or shape.kind == "csr"
+    )
     return {"rows": n, "ok": ok, "same_bits_twice": same, "errors": errors}
 
 
 def _rows(shape: Shape, n: int, rng: np.random.Generator) -> Any:
     if shape.kind == "dense":
-        return (rng.standard_normal((n, shape.d), np.float32) / np.float32(np.sqrt(shape.d))).astype(shape.dtype)
+        return (
+            rng.standard_normal((n, shape.d), np.float32) / np.float32(np.sqrt(shape.d))
+        ).astype(shape.dtype)
     many = min(STORED, shape.d // 2)
     indices = rng.integers(0, shape.d, (n, many))
     values = rng.standard_normal(n * many) / np.sqrt(many)
@@ -109,7 +137,11 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     at = (0, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
     kernels.evaluate(*at, sums, diagonal, home.zeros(0, 0))
     kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
-    found = {"value": sums.get()[d + 1 :], "gradient": sums.get()[: d + 1], "diagonal": diagonal.get()}
+    found = {
+        "value": sums.get()[d + 1 :],
+        "gradient": sums.get()[: d + 1],
+        "diagonal": diagonal.get(),
+    }
     found["product"] = product.get()
     if grams:
         side = gram_side(d)

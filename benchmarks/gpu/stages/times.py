@@ -1,4 +1,6 @@
-"""Stages times and ball: what a pass and a step of TRON cost the device, and what they cost the host."""
+"""Stages times and ball: what a pass and a step of TRON cost the device, and what they cost the
+host.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ from daskglm.worker.device_placement import Where
 
 TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
 EPSILON_PART = 4  # of epsilon's rows
-MATCH = 1e-3  # of steps: conjugate gradients carry differences of rounding on (6e-5 on 1,000 rows of HIGGS's shape)
+# of steps: conjugate gradients carry differences of rounding on (6e-5 on 1,000 rows of HIGGS's
+# shape)
+MATCH = 1e-3
 WIDEST_GRAM = 64  # columns up to which a Gram is made beside the gradient in one kernel
 
 
 def times(lines: Lines, quick: bool) -> None:
-    """Every pass over rows of four shapes: device, bytes of the rows a second, host's time to enqueue it."""
+    """Every pass over rows of four shapes: device, bytes of the rows a second, host's time to
+    enqueue it.
+    """
     for name, rows, make in (
         ("higgs", SIZES["higgs"], higgs),
         ("rcv1", SIZES["rcv1"], rcv1_like),
@@ -48,10 +54,16 @@ def times(lines: Lines, quick: bool) -> None:
             try:
                 timed = on_device_clock(work, quick)
                 lines.add(
-                    "times", set=name, rows=len(y), columns=X.shape[1], kind=kind, device_us=1e6 * timed.seconds,
-                    clock=timed.way, GBps=nbytes / timed.seconds / 1e9,
+                    "times",
+                    set=name,
+                    rows=len(y),
+                    columns=X.shape[1],
+                    kind=kind,
+                    device_us=1e6 * timed.seconds,
+                    clock=timed.way,
+                    GBps=nbytes / timed.seconds / 1e9,
                     host_us=1e6 * enqueueing(work, 1 if quick else 20),
-                )  # fmt: skip
+                )
             except Exception:
                 lines.failed("times", set=name, kind=kind)
 
@@ -59,10 +71,16 @@ def times(lines: Lines, quick: bool) -> None:
 def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callable[[], None]]:
     """What reads the rows once, by name."""
     home, n, rng = gpu(), len(y), np.random.default_rng(2)
-    labels, z, c = home.vector(y, rows, exact=False), home.vector(None, rows), home.vector(None, rows, exact=False)
+    labels, z, c = (
+        home.vector(y, rows, exact=False),
+        home.vector(None, rows),
+        home.vector(None, rows, exact=False),
+    )
     w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
-    evaluate = functools.partial(kernels.evaluate, 0, rows, labels, none, w, 0, 0, n, z, c, cp.zeros(d + 2))
+    evaluate = functools.partial(
+        kernels.evaluate, 0, rows, labels, none, w, 0, 0, n, z, c, cp.zeros(d + 2)
+    )
     found = {
         "margins": functools.partial(kernels.margins, rows, w, 0, 0, n, z),
         "gradient": functools.partial(evaluate, none, none),
@@ -70,7 +88,9 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
         "Hessian-vector": functools.partial(kernels.hessian_vector, rows, c, v, 0, 0, n, out),
     }
     if d <= WIDEST_GRAM:
-        found["with Gram"] = functools.partial(evaluate, none, cp.zeros((gram_side(d), gram_side(d))))
+        found["with Gram"] = functools.partial(
+            evaluate, none, cp.zeros((gram_side(d), gram_side(d)))
+        )
     return found
 
 
@@ -86,22 +106,38 @@ def ball(lines: Lines, quick: bool) -> None:
     for name, (X, y) in sets.items():
         for share in (1e9, 0.1):
             wanted = None
-            ways = {"operations from the host": contextlib.nullcontext, "kernels": no_graph, "graph": graph_at_once}
+            ways = {
+                "operations from the host": contextlib.nullcontext,
+                "kernels": no_graph,
+                "graph": graph_at_once,
+            }
             for way, means in ways.items():
                 with means():
-                    found, first, usual = _step(X, y, share, by_host=wanted is None, repeats=1 if quick else 10)
+                    found, first, usual = _step(
+                        X, y, share, by_host=wanted is None, repeats=1 if quick else 10
+                    )
                 wanted = found if wanted is None else wanted
                 here, there = to_host(wanted.step), to_host(found.step)
                 off = float(np.linalg.norm(there - here) / np.linalg.norm(here))
                 lines.add(
-                    "ball", set=name, radius_share=share, way=way, off=off, on_border=found.on_border,
-                    as_the_host=found.on_border == wanted.on_border and off < MATCH, first_ms=1e3 * first,
+                    "ball",
+                    set=name,
+                    radius_share=share,
+                    way=way,
+                    off=off,
+                    on_border=found.on_border,
+                    as_the_host=found.on_border == wanted.on_border and off < MATCH,
+                    first_ms=1e3 * first,
                     ms=1e3 * usual,
-                )  # fmt: skip
+                )
 
 
-def _step(X: Any, y: np.ndarray, share: float, *, by_host: bool, repeats: int) -> tuple[Any, float, float]:
-    """The step from zero in a ball of `share` times the gradient's norm; seconds of the first solve, and usual ones."""
+def _step(
+    X: Any, y: np.ndarray, share: float, *, by_host: bool, repeats: int
+) -> tuple[Any, float, float]:
+    """The step from zero in a ball of `share` times the gradient's norm; seconds of the first
+    solve, and usual ones.
+    """
     loss = LOSSES["logistic"]
     engine = Local([to_block(on_device(X), y, place=Place(), classify=True)], where=Where("cuda"))
     if by_host:

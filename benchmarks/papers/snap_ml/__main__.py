@@ -1,4 +1,6 @@
-"""The command line: `python -m benchmarks.papers.snap_ml FIGURE`, one command for each figure of the paper."""
+"""The command line: `python -m benchmarks.papers.snap_ml FIGURE`, one command for each figure of
+the paper.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,26 @@ FIGURES: dict[str, Callable[..., Any]] = {
 }
 
 
-@click.command(help="Measure a figure and write its table and picture.\n\n" + "\n\n".join(
-    f"{name}: {(function.__doc__ or '').splitlines()[0]}" for name, function in FIGURES.items()
-))  # fmt: skip
+@click.command(
+    help="Measure a figure and write its table and picture.\n\n"
+    + "\n\n".join(
+        f"{name}: {(function.__doc__ or '').splitlines()[0]}" for name, function in FIGURES.items()
+    )
+)
 @click.argument("figure", type=click.Choice([*FIGURES, "all"]))
 @click.option("--rows", type=int, help="Rows of the generated data; default: by figure.")
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Of what is timed.")
-@click.option("--threads", type=click.IntRange(min=1), help="Default: all processors this process may use.")
-@click.option("--out", type=click.Path(path_type=Path), default=FOLDER, help="Default: benchmarks/results/sdca")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Of what is timed."
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Default: all processors this process may use."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=FOLDER,
+    help="Default: benchmarks/results/sdca",
+)
 def main(figure: str, rows: int | None, repeats: int, threads: int | None, out: Path) -> None:
     """Measure and write."""
     count = threads or len(os.sched_getaffinity(0))

@@ -1,7 +1,8 @@
-"""The figures of the Snap ML paper (Parallel training of linear models without compromising convergence), one by one.
+"""The figures of the Snap ML paper (Parallel training of linear models without compromising
+convergence), one by one.
 
-Each function measures and gives a `Figure`. Epochs do not depend on the machine: they are counted for as many simulated
-partitions as wanted. Seconds are measured with the threads that there are.
+Each function measures and gives a `Figure`. Epochs do not depend on the machine: they are counted
+for as many simulated partitions as wanted. Seconds are measured with the threads that there are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from benchmarks.papers.snap_ml.output import Figure, Panel
 PAPER_SETS = ("criteo-like", "higgs-like", "epsilon-like")
 ROWS = {"criteo-like": 500_000, "higgs-like": 500_000, "epsilon-like": 50_000}
 PARTITIONS = (1, 2, 4, 8, 16, 32, 64)
-CHANGE = 1e-3  # the paper's rule: relative change of the model between epochs; its threshold is not given
+# the paper's rule: relative change of the model between epochs; its threshold is not given
+CHANGE = 1e-3
 GAP = 1e-4
 PENALTY = "C = 1 / mean |x|^2"
 
@@ -40,8 +42,10 @@ def wild(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig1-wild",
         "Figure 1: wild asynchronous SDCA",
-        f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, 60 epochs at most. "
-        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many cores. The gap "
+        f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, "
+        "60 epochs at most. "
+        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many "
+        "cores. The gap "
         "is computed "
         "from the dual variables after the fit.",
         ("data", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
@@ -56,7 +60,9 @@ def wild(rows: int | None, repeats: int, threads: int) -> Figure:
         found = interleaved((1, 2, 4, 8, 16), repeats, run)
         panel = Panel(name, "threads", "seconds", log="x")
         for p, r in found.items():
-            figure.rows.append((name, p, r["seconds"], r["least"], r["most"], r["epochs"], r["gap"], _state(r)))
+            figure.rows.append(
+                (name, p, r["seconds"], r["least"], r["most"], r["epochs"], r["gap"], _state(r))
+            )
             panel.add("wild", p, r["seconds"])
         figure.panels.append(panel)
     return figure
@@ -67,10 +73,13 @@ def partitions(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig2b-partitions",
         "Figure 2b: partitions against epochs",
-        f"Epochs to a relative gap of {GAP:g} (200 at most), logistic, {PENALTY}. Partitions are simulated on "
-        "the threads there are; their number alone decides the epochs. Static: rows dealt once; dynamic: anew "
+        f"Epochs to a relative gap of {GAP:g} (200 at most), logistic, {PENALTY}. Partitions are "
+        "simulated on "
+        "the threads there are; their number alone decides the epochs. Static: rows dealt once; "
+        "dynamic: anew "
         "every epoch; "
-        "safe: sigma' = number of partitions (CoCoA+); adaptive: sigma' as measured; auto: adaptive, then the best "
+        "safe: sigma' = number of partitions (CoCoA+); adaptive: sigma' as measured; auto: "
+        "adaptive, then the best "
         "combination of each change with the previous step.",
         ("data", "dealing", "aggregation", "partitions", "epochs", "gap"),
     )
@@ -85,8 +94,12 @@ def partitions(rows: int | None, repeats: int, threads: int) -> Figure:
             ("dynamic", "auto"),
         ):
             for p in PARTITIONS:
-                r = fit(X, y, tol=GAP, max_iter=200, partitions=p, partitioning=dealing, aggregation=how)
-                figure.rows.append((name, dealing, how, p, r["epochs"] if r["converged"] else ">200", r["gap"]))
+                r = fit(
+                    X, y, tol=GAP, max_iter=200, partitions=p, partitioning=dealing, aggregation=how
+                )
+                figure.rows.append(
+                    (name, dealing, how, p, r["epochs"] if r["converged"] else ">200", r["gap"])
+                )
                 panel.add(f"{dealing}, {how}", p, r["epochs"])
         figure.panels.append(panel)
     return figure
@@ -97,9 +110,21 @@ def time_to_converge(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig3-threads",
         "Figure 3: time to convergence against threads",
-        f"Logistic, {PENALTY}; stop where the model changes by less than {CHANGE:g} (the paper's rule). Median "
-        f"of {repeats} interleaved runs. Only 1 to {threads} threads could be timed on this machine.",
-        ("data", "solver", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
+        f"Logistic, {PENALTY}; stop where the model changes by less than {CHANGE:g} (the paper's "
+        "rule). Median "
+        f"of {repeats} interleaved runs. Only 1 to {threads} threads could be timed on this "
+        "machine.",
+        (
+            "data",
+            "solver",
+            "threads",
+            "seconds",
+            "least",
+            "most",
+            "epochs",
+            "gap at the end",
+            "right",
+        ),
     )
     for name in PAPER_SETS:
         X, y = _data(name, rows)
@@ -107,11 +132,25 @@ def time_to_converge(rows: int | None, repeats: int, threads: int) -> Figure:
 
         def run(setting: Any, X: Any = X, y: Any = y) -> Record:
             how, p = setting
-            return fit(X, y, tol=CHANGE, stop="model-change", threads=p, partitions=p, partitioning=how)
+            return fit(
+                X, y, tol=CHANGE, stop="model-change", threads=p, partitions=p, partitioning=how
+            )
 
         panel = Panel(name, "threads", "seconds to converge")
         for (how, p), r in interleaved(settings, repeats, run).items():
-            figure.rows.append((name, how, p, r["seconds"], r["least"], r["most"], r["epochs"], r["gap"], _state(r)))
+            figure.rows.append(
+                (
+                    name,
+                    how,
+                    p,
+                    r["seconds"],
+                    r["least"],
+                    r["most"],
+                    r["epochs"],
+                    r["gap"],
+                    _state(r),
+                )
+            )
             panel.add(how, p, r["seconds"])
         figure.panels.append(panel)
     return figure
@@ -122,7 +161,8 @@ def scaling(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig4-scaling",
         "Figure 4: strong scaling per epoch",
-        f"Median seconds of an epoch of the domesticated solver (dynamic, adaptive), logistic, {PENALTY}; {repeats} "
+        "Median seconds of an epoch of the domesticated solver (dynamic, adaptive), logistic, "
+        f"{PENALTY}; {repeats} "
         f"interleaved runs of 12 epochs. Only 1 to {threads} threads could be timed.",
         ("data", "threads", "seconds an epoch", "speed-up"),
     )
@@ -148,9 +188,11 @@ def dealing(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5a-dealing",
         "Figure 5a: static and dynamic partitioning",
-        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median of {repeats} "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median "
+        f"of {repeats} "
         "interleaved "
-        f"runs) mean something up to {threads} partitions, the threads of this machine; epochs for all.",
+        f"runs) mean something up to {threads} partitions, the threads of this machine; epochs "
+        "for all.",
         ("data", "partitions", "dealing", "epochs", "seconds", "least", "most"),
     )
     for name in PAPER_SETS:
@@ -158,10 +200,20 @@ def dealing(rows: int | None, repeats: int, threads: int) -> Figure:
         settings = [(p, how) for p in (1, threads, 8, 32) for how in ("static", "dynamic")]
 
         def run(setting: Any, X: Any = X, y: Any = y) -> Record:
-            return fit(X, y, tol=GAP, max_iter=200, partitions=setting[0], partitioning=setting[1], aggregation="safe")
+            return fit(
+                X,
+                y,
+                tol=GAP,
+                max_iter=200,
+                partitions=setting[0],
+                partitioning=setting[1],
+                aggregation="safe",
+            )
 
         panel = Panel(name, "partitions", "epochs", log="xy")
-        for (p, how), r in interleaved(settings, 1 if name == "higgs-like" else repeats, run).items():
+        for (p, how), r in interleaved(
+            settings, 1 if name == "higgs-like" else repeats, run
+        ).items():
             shown = r["epochs"] if r["converged"] else ">200"
             figure.rows.append((name, p, how, shown, r["seconds"], r["least"], r["most"]))
             panel.add(how, p, r["epochs"])
@@ -174,7 +226,8 @@ def buckets(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5b-buckets",
         "Figure 5b: buckets",
-        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of {repeats} interleaved "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of "
+        f"{repeats} interleaved "
         "runs. A "
         "bucket of 8 rows holds the dual variables of one cache line of 64 bytes.",
         ("data", "bucket", "epochs", "seconds an epoch", "seconds", "least", "most"),
@@ -187,7 +240,9 @@ def buckets(rows: int | None, repeats: int, threads: int) -> Figure:
 
         panel = Panel(name, "rows of a bucket", "seconds", log="x")
         for size, r in interleaved((1, 2, 8, 32), repeats, run).items():
-            figure.rows.append((name, size, r["epochs"], r["epoch_seconds"], r["seconds"], r["least"], r["most"]))
+            figure.rows.append(
+                (name, size, r["epochs"], r["epoch_seconds"], r["seconds"], r["least"], r["most"])
+            )
             panel.add("to converge", size, r["seconds"])
             panel.add("of an epoch", size, r["epoch_seconds"])
         figure.panels.append(panel)
@@ -199,8 +254,10 @@ def nodes(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig5c-nodes",
         "Figure 5c: NUMA nodes",
-        f"To a relative gap of {GAP:g}, logistic, {PENALTY}. 16 partitions in all, dynamic within a node, rows static "
-        "between nodes; 'none' deals all rows to all partitions. Nodes are simulated: this machine has one, so the "
+        f"To a relative gap of {GAP:g}, logistic, {PENALTY}. 16 partitions in all, dynamic within "
+        "a node, rows static "
+        "between nodes; 'none' deals all rows to all partitions. Nodes are simulated: this "
+        "machine has one, so the "
         "time that local memory saves was NOT measured; what the hierarchy costs in epochs was.",
         ("data", "nodes", "epochs", "gap"),
     )
@@ -208,9 +265,16 @@ def nodes(rows: int | None, repeats: int, threads: int) -> Figure:
     for name in PAPER_SETS:
         X, y = _data(name, rows or ROWS[name] // 4)
         for count in (1, 2, 4, 8):
-            r = fit(X, y, tol=GAP, max_iter=200, partitions=16, nodes=count, threads=max(threads, count))
+            r = fit(
+                X, y, tol=GAP, max_iter=200, partitions=16, nodes=count, threads=max(threads, count)
+            )
             figure.rows.append(
-                (name, count if count > 1 else "none", r["epochs"] if r["converged"] else ">200", r["gap"])
+                (
+                    name,
+                    count if count > 1 else "none",
+                    r["epochs"] if r["converged"] else ">200",
+                    r["gap"],
+                )
             )
             panel.add(name, count, r["epochs"])
     figure.panels.append(panel)

@@ -1,4 +1,6 @@
-"""Figure 6 of the paper: test loss against training time, for scikit-learn's solvers, Snap ML, H2O and daskglm."""
+"""Figure 6 of the paper: test loss against training time, for scikit-learn's solvers, Snap ML, H2O
+and daskglm.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ HELD_OUT = 0.2
 FEW_ROWS = 10_000  # below: a try, at the loosest and the tightest tolerance only
 BUDGET = 8.0  # seconds of one fit, after which a contestant is asked for no tighter tolerance
 TIMEOUT = 120.0
-SHOWN = ("sklearn-liblinear", "sklearn-lbfgs", "sklearn-sag", "sklearn-saga", "h2o-irlsm", "h2o-lbfgs")
+SHOWN = (
+    "sklearn-liblinear",
+    "sklearn-lbfgs",
+    "sklearn-sag",
+    "sklearn-saga",
+    "h2o-irlsm",
+    "h2o-lbfgs",
+)
 BY_THREADS = ("snapml-dual", "daskglm-sdca")
 Setting = tuple[str, int]
 
@@ -31,10 +40,20 @@ def test_loss(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig6-test-loss",
         "Figure 6: test loss against time",
-        "Logistic regression, C = 1 / mean |x|^2, no intercept; every fit is a fresh process at one of the "
-        f"contestant's own tolerances, from loose to tight, all contestants in turn, median of {repeats}; fit only. No "
+        "Logistic regression, C = 1 / mean |x|^2, no intercept; every fit is a fresh process at "
+        "one of the "
+        "contestant's own tolerances, from loose to tight, all contestants in turn, median of "
+        f"{repeats}; fit only. No "
         f"tighter tolerance after a fit of {BUDGET:g} s. H2O takes dense rows only here.",
-        ("data", "contestant", "threads", "tol", "seconds", "test loss", "relative suboptimality, training"),
+        (
+            "data",
+            "contestant",
+            "threads",
+            "tol",
+            "seconds",
+            "test loss",
+            "relative suboptimality, training",
+        ),
     )
     not_run = {}
     for name in PAPER_SETS:
@@ -50,15 +69,21 @@ def test_loss(rows: int | None, repeats: int, threads: int) -> Figure:
             who = f"{run['contestant']}, {run['threads']} threads"
             above = (run["objective"] - best) / best
             loss = round(run["test_loss"], 6)
-            figure.rows.append((name, run["contestant"], run["threads"], run["tol"], run["seconds"], loss, above))
+            figure.rows.append(
+                (name, run["contestant"], run["threads"], run["tol"], run["seconds"], loss, above)
+            )
             panel.add(who, run["seconds"], loss)
         figure.panels.append(panel)
     if not_run:
-        figure.text += " Not run: " + "; ".join(f"{who} ({reason})" for who, reason in not_run.items()) + "."
+        figure.text += (
+            " Not run: " + "; ".join(f"{who} ({reason})" for who, reason in not_run.items()) + "."
+        )
     return figure
 
 
-def _race(problem: Problem, settings: list[Setting], repeats: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _race(
+    problem: Problem, settings: list[Setting], repeats: int
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A record of medians for each setting and tolerance, and why contestants did not run."""
     found, reasons, stopped = [], {}, set()
     ladders = {name: CONTESTANTS[name].tols for name, _ in settings}
@@ -66,11 +91,18 @@ def _race(problem: Problem, settings: list[Setting], repeats: int) -> tuple[list
         ladders = {name: (tols[0], tols[-1]) for name, tols in ladders.items()}
     with tempfile.TemporaryDirectory(prefix="daskglm-benchmarks-") as cache:
         for level in range(max(map(len, ladders.values()))):
-            racing = [who for who in settings if who not in stopped and level < len(ladders[who[0]])]
+            racing = [
+                who for who in settings if who not in stopped and level < len(ladders[who[0]])
+            ]
             runs: dict[Setting, list[dict[str, Any]]] = {who: [] for who in racing}
             for _ in range(repeats):
                 for name, count in racing:
-                    request = {"what": "run", "problem": problem.fields(), "contestant": name, "held_out": HELD_OUT}
+                    request = {
+                        "what": "run",
+                        "problem": problem.fields(),
+                        "contestant": name,
+                        "held_out": HELD_OUT,
+                    }
                     request["tol"] = ladders[name][level]
                     runs[name, count].append(child(request, Conditions(count, TIMEOUT, cache)))
             for who, some in runs.items():

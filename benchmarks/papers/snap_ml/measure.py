@@ -16,27 +16,50 @@ Record = dict[str, Any]
 
 
 def penalty(X: Any) -> float:
-    """C = 1 / mean |x|^2: the loss of a row weighs as much beside the penalty in every set (unit rows: C = 1)."""
-    squares = X.multiply(X).sum() if hasattr(X, "multiply") else np.einsum("ij,ij->", X, X, dtype=np.float64)
+    """C = 1 / mean |x|^2: the loss of a row weighs as much beside the penalty in every set (unit
+    rows: C = 1).
+    """
+    squares = (
+        X.multiply(X).sum()
+        if hasattr(X, "multiply")
+        else np.einsum("ij,ij->", X, X, dtype=np.float64)
+    )
     return float(X.shape[0] / squares)
 
 
 def fit(
-    X: Any, y: np.ndarray, *, tol: float, max_iter: int = 100, seed: int = 0, loss: str = "logistic", **options: Any
+    X: Any,
+    y: np.ndarray,
+    *,
+    tol: float,
+    max_iter: int = 100,
+    seed: int = 0,
+    loss: str = "logistic",
+    **options: Any,
 ) -> Record:
     """Fit without intercept and Newton's help; `options` are those of the solver.
 
-    Seconds are of the whole call, checks included; `epoch_seconds` is the median from one epoch to the next. The gap
-    is the true one, read from the rows after the fit, also where the stop rule was another.
+    Seconds are of the whole call, checks included; `epoch_seconds` is the median from one epoch to
+    the next. The gap is the true one, read from the rows after the fit, also where the stop rule
+    was another.
     """
     C = penalty(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
         model = daskglm.fit(
-            X, y, loss=loss, C=C, solver="sdca", fit_intercept=False, tol=tol, max_iter=max_iter, random_state=seed,
-            progress=False, solver_options={"polish": False, **options},
-        )  # fmt: skip
+            X,
+            y,
+            loss=loss,
+            C=C,
+            solver="sdca",
+            fit_intercept=False,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=seed,
+            progress=False,
+            solver_options={"polish": False, **options},
+        )
         seconds = time.perf_counter() - start
     report = model.report_
     times = [record["seconds"] for record in report.history]
@@ -58,7 +81,9 @@ def warm_up(X: Any, y: np.ndarray) -> None:
         fit(X[few], y[few], tol=1e-3, max_iter=5, **options)
 
 
-def interleaved(settings: Iterable[Any], repeats: int, run: Callable[[Any], Record]) -> dict[Any, Record]:
+def interleaved(
+    settings: Iterable[Any], repeats: int, run: Callable[[Any], Record]
+) -> dict[Any, Record]:
     """Run all settings in turn, `repeats` times, and give each its record with median times."""
     settings = list(settings)
     runs: dict[Any, list[Record]] = {setting: [] for setting in settings}
@@ -73,5 +98,7 @@ def merged(records: list[Record]) -> Record:
     found = dict(records[-1])
     for name in ("seconds", "epoch_seconds"):
         found[name] = median(record[name] for record in records)
-    found["least"], found["most"] = (pick(record["seconds"] for record in records) for pick in (min, max))
+    found["least"], found["most"] = (
+        pick(record["seconds"] for record in records) for pick in (min, max)
+    )
     return found

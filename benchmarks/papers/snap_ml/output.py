@@ -46,14 +46,20 @@ class Figure:
         picture = folder / f"{self.name}.png"
         _draw(self.panels, picture)
         head = "| " + " | ".join(self.columns) + " |\n|" + " --- |" * len(self.columns)
-        body = "\n".join("| " + " | ".join(_cell(value) for value in row) + " |" for row in self.rows)
-        known = ", ".join(f"{name} {version}" for name, version in versions.items() if version != "absent")
+        body = "\n".join(
+            "| " + " | ".join(_cell(value) for value in row) + " |" for row in self.rows
+        )
+        known = ", ".join(
+            f"{name} {version}" for name, version in versions.items() if version != "absent"
+        )
         where = (
-            f"{machine['cpu']}, {machine['cores']} cores, load {around['load']} at the end; commit {commit()}; {known}."
+            f"{machine['cpu']}, {machine['cores']} cores, load {around['load']} at the end; "
+            f"commit {commit()}; {known}."
         )
         path = folder / f"{self.name}.md"
         path.write_text(
-            f"# {self.title}\n\n{self.text}\n\n![{self.title}]({picture.name})\n\n{head}\n{body}\n\n{where}\n"
+            f"# {self.title}\n\n{self.text}\n\n![{self.title}]({picture.name})\n\n"
+            f"{head}\n{body}\n\n{where}\n"
         )
         return path
 
@@ -74,7 +80,9 @@ def _draw(panels: list[Panel], path: Path) -> None:
     for panel, axis in zip(panels, axes[0], strict=True):
         for name, points in panel.lines.items():
             points = sorted(points)
-            axis.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=name)
+            axis.plot(
+                [x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=name
+            )
         axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         if "x" in panel.log:
             axis.set_xscale("log")

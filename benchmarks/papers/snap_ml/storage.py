@@ -1,4 +1,6 @@
-"""Beside the paper's figures: rows without values, shrinking, and what bounds the time of an epoch."""
+"""Beside the paper's figures: rows without values, shrinking, and what bounds the time of an
+epoch.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ def pattern(rows: int | None, repeats: int, threads: int) -> Figure:
     """One-hot rows with equal values: the pattern alone against pattern and values."""
     X, y = load("criteo-like", rows=rows)
     other = X.copy()
-    other.data[0] = np.nextafter(other.data[0], np.float32(1))  # one value differs in its last bit: values are stored
+    # one value differs in its last bit: values are stored
+    other.data[0] = np.nextafter(other.data[0], np.float32(1))
     data = {"pattern only": X, "pattern and values": other}
     for matrix in data.values():
         warm_up(matrix, y)
     figure = Figure(
         "pattern",
         "Pattern-only storage of one-hot rows",
-        f"criteo-like, {X.shape[0]:,} x {X.shape[1]:,}, 39 stored a row; logistic, C = 1, 10 epochs, median of "
+        f"criteo-like, {X.shape[0]:,} x {X.shape[1]:,}, 39 stored a row; logistic, C = 1, 10 "
+        "epochs, median of "
         f"{repeats} interleaved runs. 'Bytes' are those of X that an epoch reads.",
         ("storage", "threads", "bytes of X", "seconds an epoch", "ratio"),
     )
@@ -31,7 +35,9 @@ def pattern(rows: int | None, repeats: int, threads: int) -> Figure:
 
     def run(setting: Any) -> Record:
         name, p = setting
-        return fit(data[name], y, tol=0.0, max_iter=10, threads=p, partitions=p, aggregation="adaptive")
+        return fit(
+            data[name], y, tol=0.0, max_iter=10, threads=p, partitions=p, aggregation="adaptive"
+        )
 
     found = interleaved([(name, p) for p in sorted({1, threads}) for name in data], repeats, run)
     for (name, p), r in found.items():
@@ -48,13 +54,16 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "shrinking",
         "Shrinking",
-        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} threads, 300 epochs at "
+        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} "
+        "threads, 300 epochs at "
         "most, median of "
         f"{repeats} interleaved runs.",
         ("data", "loss", "shrinking", "epochs", "gap", "seconds", "least", "most"),
     )
     panel = Panel("seconds", "set", "on / off")
-    for k, (name, count) in enumerate((("rcv1-like", 100_000), ("criteo-like", 200_000), ("higgs-like", 50_000))):
+    for k, (name, count) in enumerate(
+        (("rcv1-like", 100_000), ("criteo-like", 200_000), ("higgs-like", 50_000))
+    ):
         X, y = load(name, rows=rows or count)
         warm_up(X, y)
 
@@ -63,10 +72,14 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
             tol = 1e-4 if loss == "hinge" else 1e-6
             return fit(X, y, tol=tol, max_iter=300, loss=loss, shrinking=on, threads=threads)
 
-        found = interleaved([(a, b) for a in ("hinge", "squared_hinge") for b in (False, True)], repeats, run)
+        found = interleaved(
+            [(a, b) for a in ("hinge", "squared_hinge") for b in (False, True)], repeats, run
+        )
         for (loss, on), r in found.items():
             word = "on" if on else "off"
-            figure.rows.append((name, loss, word, r["epochs"], r["gap"], r["seconds"], r["least"], r["most"]))
+            figure.rows.append(
+                (name, loss, word, r["epochs"], r["gap"], r["seconds"], r["least"], r["most"])
+            )
         for loss in ("hinge", "squared_hinge"):
             panel.add(loss, k, found[loss, True]["seconds"] / found[loss, False]["seconds"])
     figure.panels.append(panel)
@@ -74,18 +87,33 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
 
 
 def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
-    """Where the time of an epoch goes: bytes over measured bandwidth, and the cost of the row steps."""
+    """Where the time of an epoch goes: bytes over measured bandwidth, and the cost of the row
+    steps.
+    """
     speed = _bandwidth(threads)
     figure = Figure(
         "roofline",
         "Roofline of an epoch",
-        f"Logistic and squared hinge, C = 1 / mean |x|^2, {threads} threads, median of {repeats} runs of 10 "
+        f"Logistic and squared hinge, C = 1 / mean |x|^2, {threads} threads, median of {repeats} "
+        "runs of 10 "
         "epochs. Read bandwidth "
-        f"measured here: {speed / 1e9:.1f} GB/s. 'Bytes': X, alpha (read and written), norms, labels and margins met, "
-        "once an epoch. 'Bound': bytes over bandwidth. 'Places': entries of the shared vector that are read and "
-        "written, two visits for each stored value. What exceeds the bound is those visits, and of the logistic loss "
+        f"measured here: {speed / 1e9:.1f} GB/s. 'Bytes': X, alpha (read and written), norms, "
+        "labels and margins met, "
+        "once an epoch. 'Bound': bytes over bandwidth. 'Places': entries of the shared vector "
+        "that are read and "
+        "written, two visits for each stored value. What exceeds the bound is those visits, and "
+        "of the logistic loss "
         "the exponentials: its difference to the squared hinge.",
-        ("data", "loss", "bytes", "bound, s", "seconds an epoch", "epoch / bound", "ns a stored value", "ns a row"),
+        (
+            "data",
+            "loss",
+            "bytes",
+            "bound, s",
+            "seconds an epoch",
+            "epoch / bound",
+            "ns a stored value",
+            "ns a row",
+        ),
     )
     panel = Panel("epoch over bound", "set", "ratio")
     for k, name in enumerate(("rcv1-like", "criteo-like", "epsilon-like", "higgs-like")):
@@ -94,16 +122,24 @@ def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
         sparse = not isinstance(X, np.ndarray)
         stored = int(X.nnz if sparse else X.size)
         equal = sparse and bool((X.data == X.data[0]).all())
-        size = (X.indices.nbytes + X.indptr.nbytes + (0 if equal else X.data.nbytes)) if sparse else X.nbytes
+        size = (
+            (X.indices.nbytes + X.indptr.nbytes + (0 if equal else X.data.nbytes))
+            if sparse
+            else X.nbytes
+        )
         size += 8 * X.shape[0] * 5
 
         def run(loss: str, X: Any = X, y: Any = y) -> Record:
-            return fit(X, y, tol=0.0, max_iter=10, loss=loss, threads=threads, aggregation="adaptive")
+            return fit(
+                X, y, tol=0.0, max_iter=10, loss=loss, threads=threads, aggregation="adaptive"
+            )
 
         for loss, r in interleaved(("logistic", "squared_hinge"), repeats, run).items():
             seconds, bound = r["epoch_seconds"], size / speed
             per = seconds * threads * 1e9
-            figure.rows.append((name, loss, size, bound, seconds, seconds / bound, per / stored, per / X.shape[0]))
+            figure.rows.append(
+                (name, loss, size, bound, seconds, seconds / bound, per / stored, per / X.shape[0])
+            )
             panel.add(loss, k, seconds / bound)
     figure.panels.append(panel)
     return figure

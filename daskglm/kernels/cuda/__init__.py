@@ -1,6 +1,8 @@
-"""Rows and vectors on an NVIDIA GPU: CuPy arrays, kernels of our own in CUDA C++, libraries for the rest.
+"""Rows and vectors on an NVIDIA GPU: CuPy arrays, kernels of our own in CUDA C++, libraries for the
+rest.
 
-The only package that imports CuPy. It offers what `kernels.host` offers for NumPy, and the way of rows to the device.
+The only package that imports CuPy. It offers what `kernels.host` offers for NumPy, and the way of
+rows to the device.
 """
 
 from __future__ import annotations
@@ -21,17 +23,42 @@ from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
 from daskglm.kernels.cuda.points import finish
 
 __all__ = [
-    "Ball", "OnDevice", "Upload", "add_twin", "available", "coefficients", "collective", "fetch", "finish",
-    "for_rows", "gram_without_curvature", "inverse", "is_resident", "kept_margins", "margins", "move",
-    "solve_positive", "take", "to_host", "vector", "vector_dtype", "wait", "xp", "zeros",
-]  # fmt: skip
-VECTORS_SHARE = 0.15  # of the bytes of rows that vectors beside them may take where that is enough for one of margins
+    "Ball",
+    "OnDevice",
+    "Upload",
+    "add_twin",
+    "available",
+    "coefficients",
+    "collective",
+    "fetch",
+    "finish",
+    "for_rows",
+    "gram_without_curvature",
+    "inverse",
+    "is_resident",
+    "kept_margins",
+    "margins",
+    "move",
+    "solve_positive",
+    "take",
+    "to_host",
+    "vector",
+    "vector_dtype",
+    "wait",
+    "xp",
+    "zeros",
+]
+# of the bytes of rows that vectors beside them may take where that is enough for one of margins
+VECTORS_SHARE = 0.15
 adopt_rmm()
-SINGULAR = 1e-7  # pivots of a factor below this: what is flat is left to the eigendecomposition on the host
+# pivots of a factor below this: what is flat is left to the eigendecomposition on the host
+SINGULAR = 1e-7
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
-    """Return the kernel module for rows on the device and the rows in the form its functions take."""
+    """Return the kernel module for rows on the device and the rows in the form its functions
+    take.
+    """
     if isinstance(X, dense.Rows):
         return dense, X
     if isinstance(X, csr.Rows):
@@ -53,8 +80,8 @@ def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Up
     raw : ndarray, or tuple of data, indices and indptr
         As `cpu.for_rows` gives them.
     share : float
-        Part of the rows to keep on the device; if not all, the others are streamed through two buffers of `buffer`
-        bytes.
+        Part of the rows to keep on the device; if not all, the others are streamed through two
+        buffers of `buffer` bytes.
     upload : Upload
         Makes the copies; its `finish` must follow.
     """
@@ -72,12 +99,17 @@ def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
     data, indices, indptr = raw
     pattern, stop = len(data) == 1, int(indptr[n])
     values = upload.copy(data if pattern else data[:stop])
-    return csr.Rows(values, upload.copy(indices[:stop]), upload.copy(indptr[: n + 1]), (n, d), pattern=pattern)
+    return csr.Rows(
+        values, upload.copy(indices[:stop]), upload.copy(indptr[: n + 1]), (n, d), pattern=pattern
+    )
 
 
 def add_twin(rows: Any, room: int) -> int:
-    """Give sparse rows on the device their CSC twin where `room` bytes allow it; return the bytes it takes."""
-    needed = 3 * rows.nbytes if isinstance(rows, csr.Rows) else 0  # the twin itself, and as much again while it is made
+    """Give sparse rows on the device their CSC twin where `room` bytes allow it; return the bytes
+    it takes.
+    """
+    # the twin itself, and as much again while it is made
+    needed = 3 * rows.nbytes if isinstance(rows, csr.Rows) else 0
     if not needed or needed > room or rows.indices.dtype != np.int32:
         return 0
     csr.add_twin(rows)
@@ -96,7 +128,8 @@ def take(rows: Any, numbers: np.ndarray) -> Any:
 
 
 def kept_margins(rows: Any) -> int:
-    """Vectors of margins (8 bytes a row) that a block may hold, targets and curvatures having their place.
+    """Vectors of margins (8 bytes a row) that a block may hold, targets and curvatures having their
+    place.
 
     One will do: a point's margins that are wanted again are computed again, at the cost of a pass.
     """
@@ -105,7 +138,9 @@ def kept_margins(rows: Any) -> int:
 
 
 def gram_without_curvature(rows: Any) -> bool:
-    """Whether a Gram comes without the curvatures being kept: where it is made of a tile in shared memory."""
+    """Whether a Gram comes without the curvatures being kept: where it is made of a tile in shared
+    memory.
+    """
     sparse = isinstance(rows, csr.Rows) or (isinstance(rows, streamed.Rows) and rows.sparse)
     return not sparse and rows.d <= dense.NARROW
 
@@ -116,11 +151,15 @@ def is_resident(rows: Any) -> bool:
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> Any:
-    """One number a row, float64 where `exact`, else in the dtype of the rows; `values` None: undefined ones."""
+    """One number a row, float64 where `exact`, else in the dtype of the rows; `values` None:
+    undefined ones.
+    """
     dtype = np.dtype(np.float64) if exact else vector_dtype(rows)
     if values is None:
         return xp.empty(rows.n, dtype)
-    return xp.asarray(values if isinstance(values, xp.ndarray) else np.asarray(values, dtype=dtype), dtype=dtype)
+    return xp.asarray(
+        values if isinstance(values, xp.ndarray) else np.asarray(values, dtype=dtype), dtype=dtype
+    )
 
 
 def vector_dtype(rows: Any) -> Any:
@@ -136,7 +175,9 @@ def zeros(*shape: int) -> Any:
 
 
 def solve_positive(matrix: Any, rhs: Any) -> Any:
-    """Solve a positive definite system on the device, scaled to a unit diagonal; None where it is (nearly) singular."""
+    """Solve a positive definite system on the device, scaled to a unit diagonal; None where it is
+    (nearly) singular.
+    """
     factor, scale = _factor(matrix)
     if factor is None:
         return None
@@ -158,7 +199,8 @@ def _factor(matrix: Any) -> tuple[Any, Any]:
     scale = xp.sqrt(xp.maximum(xp.diag(matrix), 0.0))
     scale = xp.where(scale == 0.0, 1.0, scale)
     try:
-        with errstate(linalg="raise"):  # else a factorisation that fails leaves what is not specified
+        # else a factorisation that fails leaves what is not specified
+        with errstate(linalg="raise"):
             factor = xp.linalg.cholesky(matrix / scale[:, None] / scale[None, :])
     except np.linalg.LinAlgError:
         return None, scale
@@ -184,10 +226,15 @@ def fetch(*numbers: Any) -> list[float]:
 def to_host(totals: dict[str, Any]) -> dict[str, Any]:
     """Sums as NumPy arrays: one copy and one wait for all that are float64."""
     there = {key: value for key, value in totals.items() if isinstance(value, xp.ndarray)}
-    packed = {key: value for key, value in there.items() if value.dtype == np.float64 and value.size}
+    packed = {
+        key: value for key, value in there.items() if value.dtype == np.float64 and value.size
+    }
     if len(packed) > 1:
         flat = xp.concatenate([value.reshape(-1) for value in packed.values()]).get()
         cuts = np.cumsum([value.size for value in packed.values()])[:-1]
         parts = zip(packed.items(), np.split(flat, cuts), strict=True)
         totals = totals | {key: part.reshape(value.shape) for (key, value), part in parts}
-    return {key: value.get() if isinstance(value, xp.ndarray) else value for key, value in totals.items()}
+    return {
+        key: value.get() if isinstance(value, xp.ndarray) else value
+        for key, value in totals.items()
+    }

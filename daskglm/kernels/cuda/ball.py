@@ -1,18 +1,21 @@
-"""Conjugate gradients in a trust region without the host: `linear.cg_in_ball` with everything on the device.
+"""Conjugate gradients in a trust region without the host: `linear.cg_in_ball` with everything on
+the device.
 
 How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer latency):
 
-- (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS iterations, where
-  there are many captured as a CUDA graph and launched as one;
-- (b) the transfer follows them on that stream: one row of scalars and flags, into pinned memory, nothing of length d
-  or n;
-- (c) independent work comes before waiting: the next chunk is enqueued; if it proves one too many its kernels see the
-  flag LIVE and return at once, and nobody on the host waits for them;
+- (a) all functions that make what the host needs go to one asynchronous stream: a chunk of STEPS
+  iterations, where there are many captured as a CUDA graph and launched as one;
+- (b) the transfer follows them on that stream: one row of scalars and flags, into pinned memory,
+  nothing of length d or n;
+- (c) independent work comes before waiting: the next chunk is enqueued; if it proves one too many
+  its kernels see the flag LIVE and return at once, and nobody on the host waits for them;
 - (d) the stream is synchronised, by an event, just before the host reads the row;
-- (e) scalars, v'Hv among them, are not even returned: they are used where they are made (`ball.cu`).
+- (e) scalars, v'Hv among them, are not even returned: they are used where they are made
+  (`ball.cu`).
 
-The other way, host to device, `memory.Upload` and `streamed` launch a copy as soon as its data are packed, and what
-needs them waits for an event on the device. Margins, losses, slopes and D come of one kernel (`visit` in `common.cu`).
+The other way, host to device, `memory.Upload` and `streamed` launch a copy as soon as its data are
+packed, and what needs them waits for an event on the device. Margins, losses, slopes and D come of
+one kernel (`visit` in `common.cu`).
 """
 
 from __future__ import annotations
@@ -26,16 +29,18 @@ import numpy as np
 from daskglm.kernels.cuda.launch import NULL, THREADS, blocks, kernel
 from daskglm.kernels.cuda.memory import pinned
 
-STEPS = 2  # iterations of a chunk: as many products, at most, are enqueued in vain at the end of a solve
-# chunks of one workspace that are launched kernel by kernel: by forecast a capture takes 1 to 2 ms and saves some
-# 0.1 ms of launches a chunk (not measured on a device yet)
+# iterations of a chunk: as many products, at most, are enqueued in vain at the end of a solve
+STEPS = 2
+# chunks of one workspace that are launched kernel by kernel: by forecast a capture takes 1 to 2 ms
+# and saves some 0.1 ms of launches a chunk (not measured on a device yet)
 CAPTURE_AFTER = 16
 LENGTH, SLOPE, LEFT, SCALARS = 8, 9, 10, 12  # of `state` in ball.cu, and its size
 LIVE, BORDER, PRODUCTS, FLAGS = 0, 1, 2, 8  # of `flags`, and its size
 
 
 class Solved(NamedTuple):
-    """A step s and its residual r, both (size,) and overwritten by the next solve, and what the host wants to know.
+    """A step s and its residual r, both (size,) and overwritten by the next solve, and what the
+    host wants to know.
 
     `length` is the root of s'Ms, `slope` g's and `left` s'r.
     """
@@ -50,7 +55,8 @@ class Solved(NamedTuple):
 
 
 class Ball:
-    """Workspace for coefficients of one size, the memos of some blocks and a kind of metric, and the captured chunk.
+    """Workspace for coefficients of one size, the memos of some blocks and a kind of metric, and
+    the captured chunk.
 
     Parameters
     ----------
@@ -64,7 +70,8 @@ class Ball:
     capture : bool
         Whether chunks are launched as graphs once there have been many.
     ranks : collective.Communicator, optional
-        Over devices that solve the same system, each with rows of its own: they add up each product.
+        Over devices that solve the same system, each with rows of its own: they add up each
+        product.
     """
 
     def __init__(
@@ -84,9 +91,11 @@ class Ball:
         self.step, self.residual, self.direction = (cp.empty(size) for _ in range(3))
         self.full = metric if metric.ndim == 2 else None
         self.inverse = None if self.full is None else cp.ascontiguousarray(cp.asarray(metric))
-        self.metric = cp.empty(size)  # of a diagonal one its entries, of a full one its inverse times the residual
+        # of a diagonal one its entries, of a full one its inverse times the residual
+        self.metric = cp.empty(size)
         self.hd = cp.empty(n_features + 1)
-        self.row = cp.zeros(SCALARS + FLAGS // 2)  # scalars and flags in one piece, so that one copy brings both
+        # scalars and flags in one piece, so that one copy brings both
+        self.row = cp.zeros(SCALARS + FLAGS // 2)
         self.state, self.flags = self.row[:SCALARS], self.row[SCALARS:].view(np.int32)
         self.grid = blocks(size, 4 * THREADS, 1)
         self.solve_grid = blocks(size, THREADS // 32, 2)
@@ -98,21 +107,31 @@ class Ball:
 
     @staticmethod
     def _reads(memos: Sequence[Any]) -> list[Any]:
-        """What a captured chunk has the addresses of: it is of no use once one of them has moved."""
+        """What a captured chunk has the addresses of: it is of no use once one of them has
+        moved.
+        """
         return [(m.curvature, m.rows, m.rows.workspace.moves) for m in memos]
 
     def serves(self, size: int, memos: Sequence[Any], metric: Any) -> bool:
-        """Whether this workspace, and the chunk it may have captured, is good for these memos and this metric."""
+        """Whether this workspace, and the chunk it may have captured, is good for these memos and
+        this metric.
+        """
         now = self._reads(memos)
         same = len(now) == len(self.reads) and all(
             a is b and rows is others and moves == before
             for (a, rows, moves), (b, others, before) in zip(now, self.reads, strict=True)
         )
-        return size == self.size and same and (self.full is None if metric.ndim == 1 else self.full is metric)
+        return (
+            size == self.size
+            and same
+            and (self.full is None if metric.ndim == 1 else self.full is metric)
+        )
 
     def _product(self, live: Any) -> None:
         for m in self.memos:
-            m.kernels.hessian_vector(m.rows, m.curvature, self.direction, self.intercept, 0, len(m.y), self.hd, live)
+            m.kernels.hessian_vector(
+                m.rows, m.curvature, self.direction, self.intercept, 0, len(m.y), self.hd, live
+            )
 
     def _wait(self, event: Any) -> None:
         if self.ranks is None:
@@ -124,7 +143,9 @@ class Ball:
             self.graph = None  # which NCCL waits for when it ends a communicator
             raise
 
-    def solve(self, gradient: Any, metric: Any, radius: float, scale: float, penalised: Any) -> Solved:
+    def solve(
+        self, gradient: Any, metric: Any, radius: float, scale: float, penalised: Any
+    ) -> Solved:
         """Minimise the model within the radius.
 
         Parameters
@@ -140,10 +161,21 @@ class Ball:
             self.metric[:] = cp.asarray(metric)
         most = max(self.size, 5)
         args = (
-            np.int32(self.size), np.int32(len(self.hd)), np.float64(radius), np.float64(scale), np.int32(most),
-            self.gradient, self._diagonal, self.step, self.residual, self.direction, self.hd, self.state, self.flags,
+            np.int32(self.size),
+            np.int32(len(self.hd)),
+            np.float64(radius),
+            np.float64(scale),
+            np.int32(most),
+            self.gradient,
+            self._diagonal,
+            self.step,
+            self.residual,
+            self.direction,
+            self.hd,
+            self.state,
+            self.flags,
             self.partial,
-        )  # fmt: skip
+        )
         _ball("ball_start")((self.grid,), (THREADS,), args)
         if self.full is not None:
             self._solve()
@@ -161,7 +193,8 @@ class Ball:
                     break
         if self.ranks is not None:
             self._wait(done[-1])
-        outer.wait_event(done[-1])  # nobody writes to what the chunk too many reads before it is through
+        # nobody writes to what the chunk too many reads before it is through
+        outer.wait_event(done[-1])
         self.reads = self._reads(self.memos)
         return Solved(
             self.step,
@@ -194,12 +227,28 @@ class Ball:
             self._product(self.flags[:1])
             if self.ranks is not None:
                 self.ranks.sum(self.hd)  # also where LIVE is zero: the others wait for it
-            length = (size, self.penalised, self.direction, self.hd, self.state, self.flags, self.partial)
+            length = (
+                size,
+                self.penalised,
+                self.direction,
+                self.hd,
+                self.state,
+                self.flags,
+                self.partial,
+            )
             _ball("ball_length")((self.grid,), (THREADS,), length)
             move = (
-                size, self.gradient, self._diagonal, self.direction, self.hd, self.step, self.residual, self.state,
-                self.flags, self.partial,
-            )  # fmt: skip
+                size,
+                self.gradient,
+                self._diagonal,
+                self.direction,
+                self.hd,
+                self.step,
+                self.residual,
+                self.state,
+                self.flags,
+                self.partial,
+            )
             _ball("ball_move")((self.grid,), (THREADS,), move)
             if self.full is not None:
                 self._solve()
@@ -211,15 +260,28 @@ class Ball:
 
     def _solve(self) -> None:
         args = (
-            np.int32(self.size), self.inverse, self.residual, self.metric, self.state, self.flags, self.partial,
-        )  # fmt: skip
+            np.int32(self.size),
+            self.inverse,
+            self.residual,
+            self.metric,
+            self.state,
+            self.flags,
+            self.partial,
+        )
         _ball("ball_solve")((self.solve_grid,), (THREADS,), args)
 
     def _turn(self) -> None:
         args = (
-            np.int32(self.size), np.int32(len(self.hd)), self._diagonal, self.metric, self.residual, self.direction,
-            self.hd, self.state, self.flags,
-        )  # fmt: skip
+            np.int32(self.size),
+            np.int32(len(self.hd)),
+            self._diagonal,
+            self.metric,
+            self.residual,
+            self.direction,
+            self.hd,
+            self.state,
+            self.flags,
+        )
         _ball("ball_turn")((self.grid,), (THREADS,), args)
 
 

@@ -1,8 +1,10 @@
-"""Sums over the GPUs of several workers by NCCL, on streams and in captured graphs. No device has run it yet.
+"""Sums over the GPUs of several workers by NCCL, on streams and in captured graphs. No device has
+run it yet.
 
-NCCL gives all ranks the same bits of a sum (nccl#434, #855, #1497), so what each computes from it alone is the same on
-all, decisions too. It does not tell that a rank has died: who waits for it waits for ever, until the communicator is
-aborted. So the host never waits for a stream with a sum on it but by `Communicator.wait`. docs/multi-gpu.md says more.
+NCCL gives all ranks the same bits of a sum (nccl#434, #855, #1497), so what each computes from it
+alone is the same on all, decisions too. It does not tell that a rank has died: who waits for it
+waits for ever, until the communicator is aborted. So the host never waits for a stream with a sum
+on it but by `Communicator.wait`. docs/multi-gpu.md says more.
 """
 
 from __future__ import annotations
@@ -22,11 +24,16 @@ import numpy as np
 from daskglm.core.requests import CollectiveLost
 from daskglm.kernels.cuda.memory import pinned
 
-PATIENCE = 30.0  # seconds that ranks may lag behind each other; a chunk over 140 GB of rows takes half a second
-DRAIN = 10.0  # seconds that a stream may take to end after an abort, which makes NCCL's kernels return
-SPIN = 0.01  # seconds of waiting in which the host asks all the time: solves of milliseconds are not to sleep
+# seconds that ranks may lag behind each other; a chunk over 140 GB of rows takes half a second
+PATIENCE = 30.0
+# seconds that a stream may take to end after an abort, which makes NCCL's kernels return
+DRAIN = 10.0
+# seconds of waiting in which the host asks all the time: solves of milliseconds are not to sleep
+SPIN = 0.01
 LOOK = 0.001  # seconds between two questions afterwards
-FLAGS = 2  # numbers that ranks exchange before a solve: whether one needs a new workspace, whether one has failed
+# numbers that ranks exchange before a solve: whether one needs a new workspace, whether one has
+# failed
+FLAGS = 2
 
 
 def library() -> ModuleType:
@@ -42,15 +49,19 @@ def library() -> ModuleType:
         from cupy.cuda import nccl
     if not nccl.available:
         raise RuntimeError(
-            "collective='nccl' needs the library NCCL, and CuPy finds none: install nvidia-nccl-cu13 or "
-            "nvidia-nccl-cu12, after your driver's CUDA version, or set daskglm.engines.collective to None"
+            "collective='nccl' needs the library NCCL, and CuPy finds none: install "
+            "nvidia-nccl-cu13 or "
+            "nvidia-nccl-cu12, after your driver's CUDA version, or set "
+            "daskglm.engines.collective to None"
         )
     found: ModuleType = nccl
     return found
 
 
 def identity() -> tuple[str, str, str]:
-    """The GPU of this process: its machine, place there and kind; sums over a grid have the same bits on one kind."""
+    """The GPU of this process: its machine, place there and kind; sums over a grid have the same
+    bits on one kind.
+    """
     device = cp.cuda.Device()
     name = cp.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
     version = library().get_version()
@@ -117,14 +128,18 @@ class Communicator:
             self._lose(f"NCCL added {self.size} ones up to {found}", self.stream)
 
     def sum(self, array: Any) -> None:
-        """Put the sum over all ranks into a float64 array, as work of the current stream, which may be capturing."""
+        """Put the sum over all ranks into a float64 array, as work of the current stream, which may
+        be capturing.
+        """
         assert array.dtype == np.float64
         assert array.flags.c_contiguous
         if self._ranks is None:
             raise CollectiveLost("the communicator is closed")
         at, stream = array.data.ptr, cp.cuda.get_current_stream()
         try:
-            self._ranks.allReduce(at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream.ptr)
+            self._ranks.allReduce(
+                at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream.ptr
+            )
         except RuntimeError as error:
             if not stream.is_capturing():
                 self._lose(f"NCCL: {error}", stream)
@@ -132,7 +147,9 @@ class Communicator:
             raise CollectiveLost(f"NCCL: {error}") from error
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank, after all have come here; raises CollectiveLost where one has failed."""
+        """Whether the flag is set on any rank, after all have come here; raises CollectiveLost
+        where one has failed.
+        """
         flags, failed = self._exchange(float(flag), 0.0)
         if failed:
             self._lose("another GPU could not go on", self.stream)
@@ -160,11 +177,13 @@ class Communicator:
         self.left.set()
 
     def close(self) -> None:
-        """Abort: what the others were to send is no longer waited for, on this device or by the host.
+        """Abort: what the others were to send is no longer waited for, on this device or by the
+        host.
 
-        All work that counts has been waited for, and a rank that has died would not answer to a destruction in good
-        order. In a thread of its own, since NCCL first tells its kernels to return and then waits until the last graph
-        with a sum of this communicator is gone (`commDestroySync`).
+        All work that counts has been waited for, and a rank that has died would not answer to a
+        destruction in good order. In a thread of its own, since NCCL first tells its kernels to
+        return and then waits until the last graph with a sum of this communicator is gone
+        (`commDestroySync`).
         """
         self.left.set()
         ranks, self._ranks = self._ranks, None
@@ -190,7 +209,9 @@ class Communicator:
             if self.left.is_set():
                 self._lose("the fit has given up the sums over GPUs", stream)
             if waited > self.patience:
-                self._lose(f"another GPU did not come to a sum within {self.patience:.0f} s", stream)
+                self._lose(
+                    f"another GPU did not come to a sum within {self.patience:.0f} s", stream
+                )
             if self._ranks is not None:
                 try:
                     self._ranks.check_async_error()
@@ -204,7 +225,8 @@ class Communicator:
         while not stream.done:
             if time.monotonic() - began > DRAIN:
                 raise RuntimeError(
-                    f"{why}; and the GPU has not ended its work {DRAIN:.0f} s after: restart this worker"
+                    f"{why}; and the GPU has not ended its work {DRAIN:.0f} s after: restart this "
+                    "worker"
                 )
             time.sleep(LOOK)
         raise CollectiveLost(why)

@@ -1,6 +1,8 @@
-"""Device kernels on sparse rows, under the names of the CPU's; see `kernels.dense`, and `cuda.dense` for what differs.
+"""Device kernels on sparse rows, under the names of the CPU's; see `kernels.dense`, and
+`cuda.dense` for what differs.
 
-Rows are CSR; a CSC twin beside them makes column sums without atomics where the budget of memory allows it.
+Rows are CSR; a CSC twin beside them makes column sums without atomics where the budget of memory
+allows it.
 """
 
 from __future__ import annotations
@@ -30,12 +32,20 @@ SEGMENT = 512  # entries of a column that one group of lanes adds up
 
 
 class Rows:
-    """CSR on the device: values (for a pattern one, of all entries), indices and row starts; perhaps a CSC twin."""
+    """CSR on the device: values (for a pattern one, of all entries), indices and row starts;
+    perhaps a CSC twin.
+    """
 
     def __init__(
-        self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int], workspace: Workspace | None = None,
-        *, pattern: bool,
-    ) -> None:  # fmt: skip
+        self,
+        data: Any,
+        indices: Any,
+        indptr: Any,
+        shape: tuple[int, int],
+        workspace: Workspace | None = None,
+        *,
+        pattern: bool,
+    ) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
         self.n, self.d = shape
         self.pattern = np.int32(pattern)
@@ -87,7 +97,9 @@ def add_twin(rows: Rows) -> None:
     within = np.arange(first[-1]) - np.repeat(first[:-1], segments)
     starts = np.append(np.repeat(begin[:-1], segments) + SEGMENT * within, begin[-1])
     values = rows.data if rows.pattern else csc.data
-    rows.twin = Twin(values, csc.indices, cp.asarray(starts), cp.asarray(first.astype(rows.indices.dtype)))
+    rows.twin = Twin(
+        values, csc.indices, cp.asarray(starts), cp.asarray(first.astype(rows.indices.dtype))
+    )
 
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
@@ -97,9 +109,22 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
-) -> None:  # fmt: skip
+    code: int,
+    rows: Rows,
+    y: Any,
+    weight: Any,
+    w: Any,
+    b: int,
+    start: int,
+    stop: int,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
+    gram: Any,
+    *,
+    exact: bool = False,
+) -> None:
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop).
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
@@ -123,10 +148,14 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag
+    `live` is zero.
+    """
     part, d = rows.part(start, stop), rows.d
     slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live)
+    partial, grid = _forward(
+        part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live
+    )
     add_up(partial, grid, 3, out[d : d + 1], live=live)
     _columns(part, slope, out, live=live)
 
@@ -138,7 +167,9 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
-    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
+    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`.
+    Waits.
+    """
     part = rows.part(start, stop)
     function = _csr("csr_norms", part, "-DVECTOR=double")
     grid = function.grid(part.n, THREADS)
@@ -151,21 +182,44 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
 
 
 def _forward(
-    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
+    part: Rows,
+    mode: int,
+    w: Any,
+    b: int,
+    y: Any,
+    weight: Any,
+    z: Any,
+    slope: Any,
+    curvature: Any,
+    live: Any = None,
 ) -> tuple[Any, int]:
     function = _csr("csr_forward", part, numbers(curvature, y))
     grid = function.grid(part.n * part.lanes, THREADS)
     partial = part.workspace.get("partial", 3 * grid)
     args = (
-        *part.arrays, np.int32(part.lanes), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y),
-        pointer(weight), pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
-    )  # fmt: skip
+        *part.arrays,
+        np.int32(part.lanes),
+        np.int32(part.d),
+        w,
+        np.int32(b),
+        np.int32(mode),
+        pointer(y),
+        pointer(weight),
+        pointer(z),
+        pointer(slope),
+        pointer(curvature),
+        partial,
+        pointer(live),
+    )
     function((grid,), (THREADS,), args)
     return partial, grid
 
 
-def _columns(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None) -> None:
-    """Add X' r to the first d entries of `out`, and X.^2' curvature (None: not wanted) to those of `diagonal`.
+def _columns(
+    part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
+) -> None:
+    """Add X' r to the first d entries of `out`, and X.^2' curvature (None: not wanted) to those of
+    `diagonal`.
 
     One read of the rows, or of their twin, for both; r is float64.
     """
@@ -182,9 +236,17 @@ def _columns(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any 
     sums, squares = sums[: twin.segments], sums[twin.segments :] if both else NULL
     segments, columns = _csr("csc_segments", part, *options), _csr("csc_columns", part, *options)
     args = (
-        twin.data, twin.rows, part.pattern, twin.starts, np.int64(twin.segments), np.int32(twin.lanes), *wanted[:2],
-        sums, squares, pointer(live),
-    )  # fmt: skip
+        twin.data,
+        twin.rows,
+        part.pattern,
+        twin.starts,
+        np.int64(twin.segments),
+        np.int32(twin.lanes),
+        *wanted[:2],
+        sums,
+        squares,
+        pointer(live),
+    )
     segments((segments.grid(twin.segments * twin.lanes, THREADS),), (THREADS,), args)
     args = (sums, squares, twin.first, np.int64(part.d), *wanted[2:], pointer(live))
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)

@@ -1,8 +1,9 @@
-"""Device kernels on dense rows: every function that touches a dense CuPy X is here, under the names of the CPU's.
+"""Device kernels on dense rows: every function that touches a dense CuPy X is here, under the names
+of the CPU's.
 
-See `kernels.dense` for what the functions do. Differences: `b` is a flag, w holding the intercept as its last entry;
-vectors are device arrays, all float64 but targets, weights and curvatures, which are of one dtype, float32 or
-float64; nothing is returned, since that would wait.
+See `kernels.dense` for what the functions do. Differences: `b` is a flag, w holding the intercept
+as its last entry; vectors are device arrays, all float64 but targets, weights and curvatures, which
+are of one dtype, float32 or float64; nothing is returned, since that would wait.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from daskglm.kernels.cuda.launch import (
 )
 
 NARROW = 63  # features up to which a tile of rows fits in shared memory
-WIDE = {4: 2048, 8: 1024}  # by bytes of a value: features up to which a warp holds a row in its registers
+# by bytes of a value: features up to which a warp holds a row in its registers
+WIDE = {4: 2048, 8: 1024}
 DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
 NARROW_THREADS, GRAM_THREADS = 128, 256
 PRODUCT, FORWARD = -1, -2
@@ -61,9 +63,22 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
-) -> None:  # fmt: skip
+    code: int,
+    rows: Rows,
+    y: Any,
+    weight: Any,
+    w: Any,
+    b: int,
+    start: int,
+    stop: int,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
+    gram: Any,
+    *,
+    exact: bool = False,
+) -> None:
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop).
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
@@ -71,7 +86,9 @@ def evaluate(
     part, run = rows.part(start, stop), slice(start, stop)
     y, weight, z, curvature = y[run], weight[run] if weight.size else weight, z[run], curvature[run]
     if part.d <= NARROW:
-        _narrow(part, code, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram)
+        _narrow(
+            part, code, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram
+        )
         if not exact:
             return
     elif part.d <= _held(part, diagonal.size > 0):
@@ -88,7 +105,9 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag
+    `live` is zero.
+    """
     part, run = rows.part(start, stop), slice(start, stop)
     if part.d <= NARROW:
         _narrow(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, NOTHING, live)
@@ -106,19 +125,29 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
-    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`. Waits."""
+    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`.
+    Waits.
+    """
     part = rows.part(start, stop)
     function = _dense("dense_norms", part, "-DVECTOR=double")
     grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("partial", 2 * grid)
-    args = (part.X, np.int64(part.n), np.int32(part.d), NULL if norms is None else norms[start:stop], partial)
+    args = (
+        part.X,
+        np.int64(part.n),
+        np.int32(part.d),
+        NULL if norms is None else norms[start:stop],
+        partial,
+    )
     function((grid,), (THREADS,), args)
     found = partial[: 2 * grid].get().reshape(-1, 2)
     return float(found[:, 0].max()), float(found[:, 1].sum())
 
 
 def scaled_runs(part: Any, side: int, dtype: Any) -> Iterator[tuple[int, Any, Any]]:
-    """Some rows at a time, as (first, rows, room for them scaled (n, side)): GRAM_BYTES of it at most, or one row."""
+    """Some rows at a time, as (first, rows, room for them scaled (n, side)): GRAM_BYTES of it at
+    most, or one row.
+    """
     many = max(1, GRAM_BYTES // (side * dtype.itemsize))
     for lo in range(0, part.n, many):
         run = part.part(lo, min(lo + many, part.n))
@@ -128,8 +157,8 @@ def scaled_runs(part: Any, side: int, dtype: Any) -> Iterator[tuple[int, Any, An
 def add_gram(scaled: Any, gram: Any, workspace: Workspace) -> None:
     """Add the upper triangle of A'A of scaled rows A (n, side) to `gram` (side, side).
 
-    Products are summed in A's dtype, runs of rows in float64. By cuBLAS's syrk, which makes one triangle only; the
-    side is a multiple of four, so that its rows begin at multiples of 16 bytes.
+    Products are summed in A's dtype, runs of rows in float64. By cuBLAS's syrk, which makes one
+    triangle only; the side is a multiple of four, so that its rows begin at multiples of 16 bytes.
     """
     side = scaled.shape[1]
     product = workspace.get("product", side * side, scaled.dtype, zeroed=True).reshape(side, side)
@@ -137,27 +166,54 @@ def add_gram(scaled: Any, gram: Any, workspace: Workspace) -> None:
     gram += product
 
 
-# ---------------------------------------------------------------------------- one read for both products
+# ---- one read for both products
 def _narrow(
-    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
-    gram: Any, live: Any = None,
-) -> None:  # fmt: skip
+    part: Rows,
+    mode: int,
+    w: Any,
+    b: int,
+    y: Any,
+    weight: Any,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
+    gram: Any,
+    live: Any = None,
+) -> None:
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
     side = gram.shape[0] if wanted else 0
     apart, chunked = _tile(part.X, side)
-    shared = _narrow_shared(d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize, side)
-    function = kernel(("narrow",), "dense_narrow", *part.options, numbers(curvature, y), f"-DGRAM={int(wanted)}")
+    shared = _narrow_shared(
+        d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize, side
+    )
+    function = kernel(
+        ("narrow",), "dense_narrow", *part.options, numbers(curvature, y), f"-DGRAM={int(wanted)}"
+    )
     grid = function.grid(part.n, threads, threads, shared)
     length = 2 * d + 3 if diagonal.size else d + 2
     partial = part.workspace.get("partial", grid * length)
     # what lies below the diagonal stays zero
     grams = part.workspace.get("gram", grid * side * side, zeroed=True) if wanted else None
     args = (
-        part.X, np.int64(part.n), np.int32(d), np.int32(apart), np.int32(chunked), w, np.int32(b), np.int32(mode),
-        pointer(y), pointer(weight), pointer(z), pointer(curvature), partial, np.int32(diagonal.size > 0),
-        pointer(grams), pointer(live),
-    )  # fmt: skip
+        part.X,
+        np.int64(part.n),
+        np.int32(d),
+        np.int32(apart),
+        np.int32(chunked),
+        w,
+        np.int32(b),
+        np.int32(mode),
+        pointer(y),
+        pointer(weight),
+        pointer(z),
+        pointer(curvature),
+        partial,
+        np.int32(diagonal.size > 0),
+        pointer(grams),
+        pointer(live),
+    )
     function((grid,), (threads,), args, shared_mem=shared)
     add_up(partial, grid, length, sums, live=live)
     if diagonal.size:
@@ -167,11 +223,13 @@ def _narrow(
 
 
 def _tile(X: Any, side: int) -> tuple[int, bool]:
-    """How many values apart the rows of a tile in shared memory lie, and whether they are copied by 16 bytes.
+    """How many values apart the rows of a tile in shared memory lie, and whether they are copied by
+    16 bytes.
 
-    Neighbouring threads read neighbouring rows: an odd number of chunks of 16 bytes, or of values where rows are not
-    copied by chunks, puts them into different banks. For a Gram of this side (0: none) a row of the tile has its one,
-    zeros and curvature behind it, and is read by chunks all the same.
+    Neighbouring threads read neighbouring rows: an odd number of chunks of 16 bytes, or of values
+    where rows are not copied by chunks, puts them into different banks. For a Gram of this side (0:
+    none) a row of the tile has its one, zeros and curvature behind it, and is read by chunks all
+    the same.
     """
     d, chunk = X.shape[1], 16 // X.itemsize
     chunked = d % chunk == 0 and X.data.ptr % 16 == 0
@@ -183,41 +241,78 @@ def _tile(X: Any, side: int) -> tuple[int, bool]:
 
 
 def _narrow_shared(d: int, threads: int, tiles: int, side: int) -> int:
-    """Bytes of shared memory of dense_narrow, those of its tiles given; narrow.cu says what they are for."""
+    """Bytes of shared memory of dense_narrow, those of its tiles given; narrow.cu says what they
+    are for.
+    """
     return 8 * ((side or (d + 2) // 2 * 2) + 2 * threads + 32) + tiles
 
 
 def _held(part: Rows, diagonal: bool) -> int:
-    """Features up to which a warp holds a row in its registers, and the diagonal's sums where that is wanted."""
+    """Features up to which a warp holds a row in its registers, and the diagonal's sums where that
+    is wanted.
+    """
     most = WIDE[part.X.itemsize]
     return min(most, 32 * DIAGONAL_EACH) if diagonal else most
 
 
 def _wide(
-    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any,
+    part: Rows,
+    mode: int,
+    w: Any,
+    b: int,
+    y: Any,
+    weight: Any,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
     live: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     d, wanted = part.d, diagonal.size > 0
     each = max(4, 1 << (-(-d // 32) - 1).bit_length())
     function = kernel(
-        ("wide",), "dense_wide", *part.options, numbers(curvature, y), f"-DEACH={each}", f"-DDIAGONAL={int(wanted)}"
+        ("wide",),
+        "dense_wide",
+        *part.options,
+        numbers(curvature, y),
+        f"-DEACH={each}",
+        f"-DDIAGONAL={int(wanted)}",
     )
     length = 2 * d + 3 if wanted else d + 2
     grid = function.grid(part.n, THREADS // 32, THREADS, 8 * length)
     partial = part.workspace.get("partial", grid * length)
     args = (
-        part.X, np.int64(part.n), np.int32(d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight), pointer(z),
-        pointer(curvature), partial, pointer(live),
-    )  # fmt: skip
+        part.X,
+        np.int64(part.n),
+        np.int32(d),
+        w,
+        np.int32(b),
+        np.int32(mode),
+        pointer(y),
+        pointer(weight),
+        pointer(z),
+        pointer(curvature),
+        partial,
+        pointer(live),
+    )
     function((grid,), (THREADS,), args, shared_mem=8 * length)
     add_up(partial, grid, length, sums, live=live)
     if wanted:
         add_up(partial[d + 2 :], grid, length, diagonal)
 
 
-# ---------------------------------------------------------------------------- two reads
+# ---- two reads
 def _two_passes(
-    part: Rows, code: int, w: Any, b: int, y: Any, weight: Any, z: Any, curvature: Any, sums: Any, diagonal: Any
+    part: Rows,
+    code: int,
+    w: Any,
+    b: int,
+    y: Any,
+    weight: Any,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
 ) -> None:
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, code, w, b, y, weight, z, slope, curvature)
@@ -226,28 +321,60 @@ def _two_passes(
 
 
 def _forward(
-    part: Rows, mode: int, w: Any, b: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, live: Any = None
+    part: Rows,
+    mode: int,
+    w: Any,
+    b: int,
+    y: Any,
+    weight: Any,
+    z: Any,
+    slope: Any,
+    curvature: Any,
+    live: Any = None,
 ) -> tuple[Any, int]:
     function = _dense("dense_forward", part, numbers(curvature, y))
     grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("rows", 2 * grid)
     args = (
-        part.X, np.int64(part.n), np.int32(part.d), w, np.int32(b), np.int32(mode), pointer(y), pointer(weight),
-        pointer(z), pointer(slope), pointer(curvature), partial, pointer(live),
-    )  # fmt: skip
+        part.X,
+        np.int64(part.n),
+        np.int32(part.d),
+        w,
+        np.int32(b),
+        np.int32(mode),
+        pointer(y),
+        pointer(weight),
+        pointer(z),
+        pointer(slope),
+        pointer(curvature),
+        partial,
+        pointer(live),
+    )
     function((grid,), (THREADS,), args)
     return partial, grid
 
 
-def _backward(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None) -> None:
-    """Add [X 1]' r to `out`, and [X.^2 1]' curvature (None: not wanted) to `diagonal`: one read; r is float64."""
+def _backward(
+    part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
+) -> None:
+    """Add [X 1]' r to `out`, and [X.^2 1]' curvature (None: not wanted) to `diagonal`: one read; r
+    is float64.
+    """
     d, both = part.d, curvature is not None
     function = _dense("dense_backward", part, numbers(curvature))
     columns = -(-(d + 1) // THREADS)
     grid = function.grid(part.n, ROWS_A_BLOCK, beside=columns)
     length = 2 * (d + 1) if both else d + 1
     partial = part.workspace.get("partial", grid * length)
-    args = (part.X, np.int64(part.n), np.int32(d), r, curvature if both else NULL, partial, pointer(live))
+    args = (
+        part.X,
+        np.int64(part.n),
+        np.int32(d),
+        r,
+        curvature if both else NULL,
+        partial,
+        pointer(live),
+    )
     function((grid, columns), (THREADS,), args)
     add_up(partial, grid, length, out[: d + 1], live=live)
     if both:
@@ -255,10 +382,22 @@ def _backward(part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    """Add the upper triangle of [X 1]' D [X 1] to `gram`, whose products are summed in this dtype."""
-    function, side = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype)), gram.shape[0]
+    """Add the upper triangle of [X 1]' D [X 1] to `gram`, whose products are summed in this
+    dtype.
+    """
+    function, side = (
+        _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype)),
+        gram.shape[0],
+    )
     for lo, run, scaled in scaled_runs(part, side, dtype):
-        args = (run.X, np.int64(run.n), np.int32(part.d), np.int32(side), curvature[lo : lo + run.n], scaled)
+        args = (
+            run.X,
+            np.int64(run.n),
+            np.int32(part.d),
+            np.int32(side),
+            curvature[lo : lo + run.n],
+            scaled,
+        )
         function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
         add_gram(scaled, gram, part.workspace)
 

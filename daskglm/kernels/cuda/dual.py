@@ -1,10 +1,12 @@
-"""What dual requests ask of rows on a device: epochs by teams of threads, and sums over vectors of dual variables.
+"""What dual requests ask of rows on a device: epochs by teams of threads, and sums over vectors of
+dual variables.
 
-A team (a block of threads) takes a row after the other; the teams of a partition share a replica of the shared vector
-and work at once, after TPA-SCD (Parnell, Duenner, Atasu, Sifalakis & Pozidis 2017). Replicas are added as on a CPU.
-Teams that work at once do not see each other's steps. Each step is therefore damped by the expected overlap
-1 + (w - 1)(teams - 1) / (n - 1) of Richtarik & Takac 2016, w being how many rows share a feature on average, and a
-round's change is shortened where the dual would fall along it.
+A team (a block of threads) takes a row after the other; the teams of a partition share a replica of
+the shared vector and work at once, after TPA-SCD (Parnell, Duenner, Atasu, Sifalakis & Pozidis
+2017). Replicas are added as on a CPU. Teams that work at once do not see each other's steps. Each
+step is therefore damped by the expected overlap 1 + (w - 1)(teams - 1) / (n - 1) of Richtarik &
+Takac 2016, w being how many rows share a feature on average, and a round's change is shortened
+where the dual would fall along it.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ class OnDevice:
     def _layout(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int, float]:
         """Partitions, teams in each, and the damping of their steps.
 
-        By default as many teams share a replica as about double the curvature of a step, and as many partitions are
-        made as then keep the device busy.
+        By default as many teams share a replica as about double the curvature of a step, and as
+        many partitions are made as then keep the device busy.
         """
         if self.overlap is None:
             self.overlap = _overlap([m.rows for m in memos], self.n_features)
@@ -80,12 +82,16 @@ class OnDevice:
         if plan.partitioning == "wild":
             return 1, plan.threads or most, 1.0
         teams = plan.threads or max(1, min(alone, most, self.rows))
-        partitions = plan.partitions or max(1, min(PARTITIONS, most // teams, self.rows // (BUCKET * teams)))
+        partitions = plan.partitions or max(
+            1, min(PARTITIONS, most // teams, self.rows // (BUCKET * teams))
+        )
         return partitions, teams, 1.0 + (self.overlap - 1.0) * (teams - 1) / others
 
-    # ------------------------------------------------------------------ blocks
+    # ---- blocks
     def prepare(self, memos: Sequence[Any]) -> None:
-        """Give memos that have none the squared norms of their rows and room for the margins met."""
+        """Give memos that have none the squared norms of their rows and room for the margins
+        met.
+        """
         for m in memos:
             if len(m.dual.seen) == len(m.y):
                 continue
@@ -93,9 +99,13 @@ class OnDevice:
             m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
 
     def slopes(self, code: int, memo: Any, w: Any) -> Any:
-        """Minus the slopes of a block's losses at w: the dual variables as the primal point has them."""
+        """Minus the slopes of a block's losses at w: the dual variables as the primal point has
+        them.
+        """
         z, slope = cp.empty(len(memo.y)), cp.empty(len(memo.y))
-        memo.kernels.margins(memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z)
+        memo.kernels.margins(
+            memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z
+        )
         row_kernels.losses(code, memo.y, None, z, slope, None)
         return -slope
 
@@ -107,8 +117,16 @@ class OnDevice:
             function = _on_vectors("dual_clip", memo)
             function((function.grid(n, THREADS),), (THREADS,), args)
 
-    # ------------------------------------------------------------------ sums
-    def totals(self, state: Committed, memos: Sequence[Any], v: Any, side: bool | None, out: Any, anew: bool) -> Totals:
+    # ---- sums
+    def totals(
+        self,
+        state: Committed,
+        memos: Sequence[Any],
+        v: Any,
+        side: bool | None,
+        out: Any,
+        anew: bool,
+    ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
         v, d = cp.asarray(v), self.n_features
         own, part = cp.zeros(d + 1 if anew else 0), cp.zeros(d + 1 if side is not None else 0)
@@ -119,7 +137,9 @@ class OnDevice:
             if anew:
                 m.kernels.backward(m.rows, cost * m.dual.alpha, 0, n, own)
             if side is not None:
-                m.kernels.backward(m.rows, cost * (m.dual.alpha * (m.y > 0) if side else 1.0), 0, n, part)
+                m.kernels.backward(
+                    m.rows, cost * (m.dual.alpha * (m.y > 0) if side else 1.0), 0, n, part
+                )
         if anew:
             own[d:] *= state.bias
         return {"own": own, "side": part}
@@ -128,7 +148,9 @@ class OnDevice:
         """Local epochs from alpha to work."""
         plan, outer, state = request.plan, request.outer, request.state
         if plan.shrink:
-            raise ValueError("shrinking=True is not offered on a GPU, where passing over a row saves nothing")
+            raise ValueError(
+                "shrinking=True is not offered on a GPU, where passing over a row saves nothing"
+            )
         partitions, teams, damp = self._layout(plan, memos)
         inner = request.inner if partitions > 1 else 1.0
         begin = cp.asarray(request.v)
@@ -139,7 +161,18 @@ class OnDevice:
             replicas = cp.ascontiguousarray(cp.zeros((partitions, len(u))) + u)
             rng = np.random.default_rng([*request.seed, epoch])
             for m in memos:
-                self._epoch(code, m, state, plan, replicas, teams, outer * inner, damp, rng, first=epoch == 0)
+                self._epoch(
+                    code,
+                    m,
+                    state,
+                    plan,
+                    replicas,
+                    teams,
+                    outer * inner,
+                    damp,
+                    rng,
+                    first=epoch == 0,
+                )
             if partitions == 1:
                 u = replicas[0]
                 continue
@@ -162,34 +195,61 @@ class OnDevice:
         return {"change": change, "squares": squares_outer, "inner": np.array([joint, apart])}
 
     def _epoch(
-        self, code: int, memo: Any, state: Committed, plan: Plan, replicas: Any, teams: int, sigma: float, damp: float,
-        rng: np.random.Generator, *, first: bool,
-    ) -> None:  # fmt: skip
+        self,
+        code: int,
+        memo: Any,
+        state: Committed,
+        plan: Plan,
+        replicas: Any,
+        teams: int,
+        sigma: float,
+        damp: float,
+        rng: np.random.Generator,
+        *,
+        first: bool,
+    ) -> None:
         """Visit all rows of a block once, chunk by chunk where they are streamed."""
         dual = memo.dual
         for lo, hi, rows in _parts(memo.rows):
             n, sparse = hi - lo, isinstance(rows, csr.Rows)
             arrays = (
-                (rows.data, rows.indices, rows.indptr, rows.pattern) if sparse else (rows.X, NULL, NULL, np.int32(0))
+                (rows.data, rows.indices, rows.indptr, rows.pattern)
+                if sparse
+                else (rows.X, NULL, NULL, np.int32(0))
             )
             length = (rows.indices.size / max(n, 1)) if sparse else rows.d
             threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
             args = (
-                *arrays, np.int64(n), np.int32(self.n_features), np.int32(code), memo.y[lo:hi],
-                pointer(memo.weight[lo:hi]), np.float64(state.C), dual.norms[lo:hi], np.float64(state.bias),
-                np.float64(state.offset), dual.work[lo:hi], replicas, dual.seen[lo:hi] if first else NULL,
-                np.int32(plan.bucket or BUCKET), np.int64(rng.integers(1 << 62)),
-                np.int32(plan.partitioning == "static"), np.float64(sigma), np.float64(damp),
-            )  # fmt: skip
+                *arrays,
+                np.int64(n),
+                np.int32(self.n_features),
+                np.int32(code),
+                memo.y[lo:hi],
+                pointer(memo.weight[lo:hi]),
+                np.float64(state.C),
+                dual.norms[lo:hi],
+                np.float64(state.bias),
+                np.float64(state.offset),
+                dual.work[lo:hi],
+                replicas,
+                dual.seen[lo:hi] if first else NULL,
+                np.int32(plan.bucket or BUCKET),
+                np.int64(rng.integers(1 << 62)),
+                np.int32(plan.partitioning == "static"),
+                np.float64(sigma),
+                np.float64(damp),
+            )
             index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
             dtype = rows.data.dtype if sparse else rows.X.dtype
             function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(memo.y))
             function((teams, len(replicas)), (threads,), args)
 
     def _share(self, code: int, request: DualRound, memos: Sequence[Any], change: Any) -> float:
-        """The part of a change to take: the best of a few by the local model, in which the dual cannot fall at zero.
+        """The part of a change to take: the best of a few by the local model, in which the dual
+        cannot fall at zero.
 
-        The model has the square of the change times sigma' among workers, as its steps have. Cost: 0 passes.
+        The model has the square of the change times sigma' among workers, as its steps have. Cost:
+        0 passes.
         """
         state, v = request.state, cp.asarray(request.v)
         pull = state.offset / state.bias if state.bias else 0.0
@@ -206,7 +266,16 @@ class OnDevice:
             n, dual, function = len(m.y), m.dual, _on_vectors("dual_estimates", m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", 4 * grid)
-            args = (np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, dual.seen, partial)
+            args = (
+                np.int64(n),
+                np.int32(code),
+                m.y,
+                pointer(m.weight),
+                dual.alpha,
+                dual.work,
+                dual.seen,
+                partial,
+            )
             function((grid,), (THREADS,), args)
             add_up(partial, grid, 4, out)
         return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
@@ -221,9 +290,16 @@ class OnDevice:
             grid = function.grid(n, THREADS, beside=many)
             partial = self.workspace.get("partial", grid * many * ALONG)
             args = (
-                np.int64(n), np.int32(code), m.y, pointer(m.weight), dual.alpha, dual.work, pointer(dual.previous),
-                coefficients, partial,
-            )  # fmt: skip
+                np.int64(n),
+                np.int32(code),
+                m.y,
+                pointer(m.weight),
+                dual.alpha,
+                dual.work,
+                pointer(dual.previous),
+                coefficients,
+                partial,
+            )
             function((grid, many), (THREADS,), args)
             add_up(partial, grid, many * ALONG, out)
         found = out.get().reshape(many, ALONG)
@@ -241,9 +317,16 @@ class OnDevice:
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", grid)
             args = (
-                np.int64(n), np.int32(code), m.y, pointer(m.weight), m.dual.alpha, np.float64(request.positive),
-                np.float64(request.negative), np.float64(request.shift), partial,
-            )  # fmt: skip
+                np.int64(n),
+                np.int32(code),
+                m.y,
+                pointer(m.weight),
+                m.dual.alpha,
+                np.float64(request.positive),
+                np.float64(request.negative),
+                np.float64(request.shift),
+                partial,
+            )
             function((grid,), (THREADS,), args)
             add_up(partial, grid, 1, out)
         return {"value": float(out[0])}
@@ -257,13 +340,17 @@ def _parts(rows: Any) -> Any:
 def _overlap(many: Sequence[Any], d: int) -> float:
     """How many rows have a feature, averaged over stored values: n where rows are dense."""
     rows = sum(part.n for part in many)
-    if any(isinstance(part, dense.Rows) or (isinstance(part, streamed.Rows) and not part.sparse) for part in many):
+    if any(
+        isinstance(part, dense.Rows) or (isinstance(part, streamed.Rows) and not part.sparse)
+        for part in many
+    ):
         return float(rows)
     counts = sum(
-        np.bincount(part.X[1], minlength=d) if isinstance(part, streamed.Rows)
+        np.bincount(part.X[1], minlength=d)
+        if isinstance(part, streamed.Rows)
         else cp.bincount(part.indices, minlength=d).get()
         for part in many
-    )  # fmt: skip
+    )
     squares = np.asarray(counts, dtype=np.float64)
     return float((squares * squares).sum() / max(squares.sum(), 1.0))
 

@@ -1,4 +1,6 @@
-"""Compiling and launching the CUDA sources beside this file. Work goes to CuPy's current stream; nothing here waits."""
+"""Compiling and launching the CUDA sources beside this file. Work goes to CuPy's current stream;
+nothing here waits.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def source(*names: str) -> str:
 
 
 class Kernel:
-    """A compiled kernel. It is called as CuPy's are: grid, threads, arguments; these are checked first.
+    """A compiled kernel. It is called as CuPy's are: grid, threads, arguments; these are checked
+    first.
 
     Parameters
     ----------
@@ -39,31 +42,43 @@ class Kernel:
         self.resident: dict[tuple[int, int], int] = {}
         self.shared = DEFAULT_SHARED
 
-    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0) -> None:
-        """Launch on the current stream. TypeError where an argument is not what the kernel's signature says."""
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0
+    ) -> None:
+        """Launch on the current stream. TypeError where an argument is not what the kernel's
+        signature says.
+        """
         check(self.name, self.wanted, args, cp.ndarray)
         self.function(grid, block, args, shared_mem=shared_mem)
 
     def most_blocks(self, threads: int = THREADS, shared: int = 0) -> int:
-        """Blocks that the whole device holds at once, each with so many bytes of dynamic shared memory.
+        """Blocks that the whole device holds at once, each with so many bytes of dynamic shared
+        memory.
 
-        More would wait for the first to end, and run as a second wave that leaves part of the device idle.
+        More would wait for the first to end, and run as a second wave that leaves part of the
+        device idle.
         """
         key = threads, shared
         if key not in self.resident:
             if shared > self.shared:
                 self.function.max_dynamic_shared_size_bytes = self.shared = shared
-            each = cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(self.function.kernel.ptr, threads, shared)
+            each = cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                self.function.kernel.ptr, threads, shared
+            )
             if each < 1:
                 raise RuntimeError(
-                    f"{self.name}: no multiprocessor holds a block of {threads} threads with {shared} bytes of shared "
+                    f"{self.name}: no multiprocessor holds a block of {threads} threads with "
+                    f"{shared} bytes of shared "
                     f"memory and {self.function.num_regs} registers a thread"
                 )
             self.resident[key] = each
         return self.resident[key] * processors()
 
-    def grid(self, items: int, a_block: int, threads: int = THREADS, shared: int = 0, *, beside: int = 1) -> int:
-        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds at once.
+    def grid(
+        self, items: int, a_block: int, threads: int = THREADS, shared: int = 0, *, beside: int = 1
+    ) -> int:
+        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds
+        at once.
 
         `beside` of them stand side by side in the grid's other dimension.
         """
@@ -72,7 +87,9 @@ class Kernel:
 
 @functools.cache
 def kernel(files: tuple[str, ...], name: str, *options: str) -> Kernel:
-    """A kernel of some source files, compiled for the current device when first used (CuPy keeps it on disk)."""
+    """A kernel of some source files, compiled for the current device when first used (CuPy keeps it
+    on disk).
+    """
     code = source(*files)
     module = cp.RawModule(code=code, options=("--std=c++17", *options))
     return Kernel(module.get_function(name), parameters(code, name, options))
@@ -84,7 +101,8 @@ def real(dtype: Any) -> str:
 
 
 def numbers(*arrays: Any) -> str:
-    """The compiler option that makes VECTOR, the type of targets, weights and curvatures, that of the first array.
+    """The compiler option that makes VECTOR, the type of targets, weights and curvatures, that of
+    the first array.
 
     Arrays that are None or empty do not count; without any it is double.
     """
@@ -99,12 +117,15 @@ def processors() -> int:
 
 
 def blocks(items: int, a_block: int, most: int) -> int:
-    """Blocks for so many items, each taking `a_block` at a time; at most `most` for each multiprocessor."""
+    """Blocks for so many items, each taking `a_block` at a time; at most `most` for each
+    multiprocessor.
+    """
     return max(1, min(-(-items // a_block), most * processors()))
 
 
 class Workspace:
-    """Device memory that stays with the rows it serves: it grows to what is asked for and is never given back.
+    """Device memory that stays with the rows it serves: it grows to what is asked for and is never
+    given back.
 
     `moves` counts how often memory was taken: addresses from before may be stale.
     """
@@ -114,7 +135,9 @@ class Workspace:
         self.moves = 0
 
     def get(self, name: str, size: int, dtype: Any = np.float64, *, zeroed: bool = False) -> Any:
-        """An array (size,), the same memory at every call; at the first of undefined content, or zeros."""
+        """An array (size,), the same memory at every call; at the first of undefined content, or
+        zeros.
+        """
         key = name, np.dtype(dtype)
         part = self.parts.get(key)
         if part is None or len(part) < size:
@@ -128,7 +151,9 @@ def pointer(array: Any) -> Any:
     return NULL if array is None or array.size == 0 else array
 
 
-def add_up(partial: Any, rows: int, length: int, out: Any, *, live: Any = None, add: bool = True) -> None:
+def add_up(
+    partial: Any, rows: int, length: int, out: Any, *, live: Any = None, add: bool = True
+) -> None:
     """Add columns 0 .. len(out) - 1 of partial (rows, length) to `out`, in the order of rows."""
     if out.size:
         args = (partial, np.int32(rows), np.int32(length), out, np.int32(add), pointer(live))

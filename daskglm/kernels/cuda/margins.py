@@ -1,4 +1,6 @@
-"""Device kernels on vectors of n margins: they never see X, so calling them is not a pass over the data."""
+"""Device kernels on vectors of n margins: they never see X, so calling them is not a pass over the
+data.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,25 @@ SIDE = MOST_POINTS + 1
 LENGTH = 1 + SIDE + SIDE * SIDE
 
 
-def losses(code: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None) -> None:
-    """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to `value` (1,)."""
+def losses(
+    code: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None
+) -> None:
+    """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to
+    `value` (1,).
+    """
     function = kernel(("rows",), "row_losses", numbers(y))
     grid = function.grid(len(y), THREADS)
     partial = cp.empty(3 * grid)
-    args = (np.int64(len(y)), np.int32(code), y, pointer(weight), z, pointer(slope), pointer(curvature), partial)
+    args = (
+        np.int64(len(y)),
+        np.int32(code),
+        y,
+        pointer(weight),
+        z,
+        pointer(slope),
+        pointer(curvature),
+        partial,
+    )
     function((grid,), (THREADS,), args)
     if value is not None:
         add_up(partial[1:], grid, 3, value[:1])
@@ -32,12 +47,22 @@ def curvatures(code: int, y: Any, weight: Any, z: Any, start: int, stop: int, ou
 
 
 def hull(
-    code: int, y: Any, weight: Any, Z: Any, coefficients: np.ndarray, start: int, stop: int, values: np.ndarray,
-    slopes: np.ndarray, hessians: np.ndarray,
-) -> None:  # fmt: skip
-    """The loss at margins combined from cached ones, with derivatives; see `kernels.margins`. Waits for the sums.
+    code: int,
+    y: Any,
+    weight: Any,
+    Z: Any,
+    coefficients: np.ndarray,
+    start: int,
+    stop: int,
+    values: np.ndarray,
+    slopes: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """The loss at margins combined from cached ones, with derivatives; see `kernels.margins`. Waits
+    for the sums.
 
-    Coefficients and outputs are host arrays: they are a few numbers, and what asks for them decides on the host.
+    Coefficients and outputs are host arrays: they are a few numbers, and what asks for them decides
+    on the host.
     """
     run, many, k = slice(start, stop), len(coefficients), len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
@@ -46,7 +71,16 @@ def hull(
     partial, sums = cp.empty(grid * many * LENGTH), cp.zeros(many * LENGTH)
     weight = weight[run] if weight.size else NULL
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
-    args = (np.int64(stop - start), np.int32(code), y[run], weight, *z, np.int32(k), wanted, partial)
+    args = (
+        np.int64(stop - start),
+        np.int32(code),
+        y[run],
+        weight,
+        *z,
+        np.int32(k),
+        wanted,
+        partial,
+    )
     function((grid, many), (THREADS,), args)
     add_up(partial, grid, many * LENGTH, sums)
     found = sums.get().reshape(many, LENGTH)

@@ -1,4 +1,6 @@
-"""Moving rows to the device and back: pinned memory, copies in chunks on a stream of their own, and the budget."""
+"""Moving rows to the device and back: pinned memory, copies in chunks on a stream of their own, and
+the budget.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-FREE_SHARE = 0.9  # of the free memory; the rest is for coefficients, totals, workspaces and pieces too small to use
+# of the free memory; the rest is for coefficients, totals, workspaces and pieces too small to use
+FREE_SHARE = 0.9
 CHUNK_BYTES = 32 << 20  # of a copy to the device: one chunk is prepared while the last one travels
 
 
@@ -24,15 +27,19 @@ class Upload:
 
     def __init__(self) -> None:
         self.stream = cp.cuda.Stream(non_blocking=True)
-        self.buffers = [np.empty(0, np.uint8)] * 2  # page-locking takes time: not before there is something to copy
+        # page-locking takes time: not before there is something to copy
+        self.buffers = [np.empty(0, np.uint8)] * 2
         self.free = [self.stream.record() for _ in self.buffers]
         self.turn = 0
 
     def copy(self, array: np.ndarray, dtype: Any = None) -> Any:
-        """The array on the device, in C order; returns before it is there: `finish` makes later work wait for it."""
+        """The array on the device, in C order; returns before it is there: `finish` makes later
+        work wait for it.
+        """
         dtype = np.dtype(dtype or array.dtype)
         out = cp.empty(array.shape, dtype)
-        self.stream.wait_event(cp.cuda.get_current_stream().record())  # memory that the pool gives may be in use yet
+        # memory that the pool gives may be in use yet
+        self.stream.wait_event(cp.cuda.get_current_stream().record())
         rows = max(1, CHUNK_BYTES // max(dtype.itemsize * int(np.prod(array.shape[1:])), 1))
         flat = out.reshape(-1)
         width = int(np.prod(array.shape[1:]))
@@ -44,19 +51,23 @@ class Upload:
             if need > len(self.buffers[k]):
                 self.buffers[k] = pinned(need, np.uint8)
             staged = self.buffers[k][:need].view(dtype)
-            staged.reshape(part.shape)[...] = part  # conversion and packing overlap with the copy before
+            # conversion and packing overlap with the copy before
+            staged.reshape(part.shape)[...] = part
             flat[lo * width : lo * width + part.size].set(staged, stream=self.stream)
             self.free[k] = self.stream.record()
         return out
 
     def finish(self) -> None:
-        """Let all work enqueued from now on wait for the copies, and keep the buffers until they are done."""
+        """Let all work enqueued from now on wait for the copies, and keep the buffers until they
+        are done.
+        """
         cp.cuda.get_current_stream().wait_event(self.stream.record())
         self.stream.synchronize()
 
 
 def available(limit: int | None) -> int | None:
-    """Bytes a fit may take on the current device: `limit`, or FREE_SHARE of what is free, in CuPy's or RMM's pool too.
+    """Bytes a fit may take on the current device: `limit`, or FREE_SHARE of what is free, in CuPy's
+    or RMM's pool too.
 
     None where memory comes from a resource of RMM that does not tell what is left of it.
     """
@@ -81,12 +92,15 @@ def _rmm_in_use() -> Any:
 def _left_to_rmm(mr: Any) -> int | None:
     """Bytes that the current resource of RMM can give yet; None where its methods do not tell.
 
-    A pool has taken its bytes from the device beforehand, so memGetInfo counts them as used. It tells its size; an
-    adaptor around it tells what was given away (StatisticsResourceAdaptor, TrackingResourceAdaptor) or may be at most
-    (LimitingResourceAdaptor). A pool that may grow is counted as it is.
+    A pool has taken its bytes from the device beforehand, so memGetInfo counts them as used. It
+    tells its size; an adaptor around it tells what was given away (StatisticsResourceAdaptor,
+    TrackingResourceAdaptor) or may be at most (LimitingResourceAdaptor). A pool that may grow is
+    counted as it is.
     """
     resource, given, most = mr.get_current_device_resource(), None, None
-    while isinstance(resource, mr.UpstreamResourceAdaptor) and not isinstance(resource, mr.PoolMemoryResource):
+    while isinstance(resource, mr.UpstreamResourceAdaptor) and not isinstance(
+        resource, mr.PoolMemoryResource
+    ):
         if isinstance(resource, mr.StatisticsResourceAdaptor):
             given = resource.allocation_counts.current_bytes
         elif isinstance(resource, mr.TrackingResourceAdaptor | mr.LimitingResourceAdaptor):
@@ -104,7 +118,9 @@ def _left_to_rmm(mr: Any) -> int | None:
 
 
 def adopt_rmm() -> None:
-    """Take memory from RMM where this process has set up a pool of it, as dask-cuda's workers may."""
+    """Take memory from RMM where this process has set up a pool of it, as dask-cuda's workers
+    may.
+    """
     rmm = sys.modules.get("rmm")
     if rmm is None or isinstance(rmm.mr.get_current_device_resource(), rmm.mr.CudaMemoryResource):
         return

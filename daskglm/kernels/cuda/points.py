@@ -1,4 +1,6 @@
-"""What an objective makes of the sums over rows on a device: one launch, and one wait for all scalars of a point."""
+"""What an objective makes of the sums over rows on a device: one launch, and one wait for all
+scalars of a point.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ SCALARS = 6
 
 
 class Finished(NamedTuple):
-    """Gradient and diagonal of the objective, in place of the sums, and numbers about w and the gradient.
+    """Gradient and diagonal of the objective, in place of the sums, and numbers about w and the
+    gradient.
 
-    Norms are of the parts by features, `intercept` and `slope` what is left of w and of the gradient; `moved` is
-    the distance from the other point.
+    Norms are of the parts by features, `intercept` and `slope` what is left of w and of the
+    gradient; `moved` is the distance from the other point.
     """
 
     gradient: Any
@@ -36,7 +39,14 @@ def _workspace() -> Workspace:
 
 
 def finish(
-    value: Any, gradient: Any, diagonal: Any, w: Any, other: Any, n_features: int, scale: float, penalty: float
+    value: Any,
+    gradient: Any,
+    diagonal: Any,
+    w: Any,
+    other: Any,
+    n_features: int,
+    scale: float,
+    penalty: float,
 ) -> Finished:
     """Finish a point.
 
@@ -54,9 +64,19 @@ def finish(
     ticket = _workspace().get("ticket", 1, np.int32, zeroed=True)
     partial, row = _workspace().get("partial", 4 * grid), cp.empty(SCALARS)
     args = (
-        np.int32(size), np.int32(n_features), np.float64(scale), np.float64(penalty), w,
-        NULL if other is None else other, value.reshape(1), gradient, pointer(diagonal), row, ticket, partial,
-    )  # fmt: skip
+        np.int32(size),
+        np.int32(n_features),
+        np.float64(scale),
+        np.float64(penalty),
+        w,
+        NULL if other is None else other,
+        value.reshape(1),
+        gradient,
+        pointer(diagonal),
+        row,
+        ticket,
+        partial,
+    )
     kernel(("point",), "point_finish")((grid,), (THREADS,), args)
     found = row.get()
     value, norm, intercept, gradient_norm, slope, moved = found.tolist()

@@ -1,7 +1,7 @@
 """What a kernel's C signature says of its arguments, and the comparison with those of a launch.
 
-CuPy passes on whatever it is given: float64 targets where the kernel reads `float*` would be read as other numbers, and
-nothing would say so.
+CuPy passes on whatever it is given: float64 targets where the kernel reads `float*` would be read
+as other numbers, and nothing would say so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__)\b")
 
 
 class Parameter(NamedTuple):
-    """One parameter of a kernel: its name, whether it is a pointer, and the NumPy type of the number or its target."""
+    """One parameter of a kernel: its name, whether it is a pointer, and the NumPy type of the
+    number or its target.
+    """
 
     name: str
     pointer: bool
@@ -62,7 +64,9 @@ def _parameter(kernel: str, text: str, types: dict[str, str]) -> Parameter:
     while resolved in types:
         resolved = types[resolved]
     if resolved not in TYPES:
-        raise ValueError(f"{kernel}: parameter {name} is of the type {written}, which is none of {sorted(TYPES)}")
+        raise ValueError(
+            f"{kernel}: parameter {name} is of the type {written}, which is none of {sorted(TYPES)}"
+        )
     return Parameter(name, pointer, TYPES[resolved])
 
 
@@ -75,7 +79,8 @@ def check(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], array: 
         For the message.
     wanted : sequence of Parameter
     args : sequence
-        For a pointer a C-contiguous array of its dtype, or NULL; for a number a NumPy scalar of its type.
+        For a pointer a C-contiguous array of its dtype, or NULL; for a number a NumPy scalar of its
+        type.
     array : type
         The class of device arrays.
     """
@@ -83,11 +88,15 @@ def check(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], array: 
         raise TypeError(f"{kernel} takes {len(wanted)} arguments, was given {len(args)}")
     for place, (given, (_, pointer, kind)) in enumerate(zip(args, wanted, strict=True)):
         if pointer:
-            if given is NULL or (type(given) is array and given.dtype == kind and given.flags.c_contiguous):
+            if given is NULL or (
+                type(given) is array and given.dtype == kind and given.flags.c_contiguous
+            ):
                 continue
         elif type(given) is kind:
             continue
-        raise TypeError(f"{kernel}: argument {place + 1}, {_difference(wanted[place], given, array)}")
+        raise TypeError(
+            f"{kernel}: argument {place + 1}, {_difference(wanted[place], given, array)}"
+        )
 
 
 def _difference(wanted: Parameter, given: Any, array: Any) -> str:

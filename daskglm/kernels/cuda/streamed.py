@@ -1,7 +1,9 @@
-"""Rows larger than the memory allowed on the device: part of them stays there, the rest comes chunk by chunk.
+"""Rows larger than the memory allowed on the device: part of them stays there, the rest comes chunk
+by chunk.
 
-The names of `cuda.dense`, over host memory that is page-locked in place. While the kernels work on one chunk the next
-one travels on a stream of its own into the other of two buffers; vectors with one number a row stay on the device.
+The names of `cuda.dense`, over host memory that is page-locked in place. While the kernels work on
+one chunk the next one travels on a stream of its own into the other of two buffers; vectors with
+one number a row stay on the device.
 """
 
 from __future__ import annotations
@@ -40,19 +42,26 @@ class Rows:
         self.workspace = Workspace()
         first = resident.n if resident is not None else 0
         self.cuts = self._cut(first, chunk_bytes)
-        self.parts = [part for part in ((X[0], X[1]) if self.sparse else (X.reshape(-1),)) if len(part) > 1]
+        self.parts = [
+            part for part in ((X[0], X[1]) if self.sparse else (X.reshape(-1),)) if len(part) > 1
+        ]
         for part in self.parts:
             _lock(part, self)
-        sizes = [max(self._run(part, lo, hi)[1] for lo, hi in itertools.pairwise(self.cuts)) for part in self.parts]
+        sizes = [
+            max(self._run(part, lo, hi)[1] for lo, hi in itertools.pairwise(self.cuts))
+            for part in self.parts
+        ]
         self.buffers = [
-            [cp.empty(size, part.dtype) for part, size in zip(self.parts, sizes, strict=True)] for _ in range(2)
+            [cp.empty(size, part.dtype) for part, size in zip(self.parts, sizes, strict=True)]
+            for _ in range(2)
         ]
         if self.sparse:
             self.indptr = cp.asarray(X[2][first:])
             self.value = cp.asarray(X[0]) if self.pattern else None
         self.copies = cp.cuda.Stream(non_blocking=True)
         current = cp.cuda.get_current_stream()
-        self.free = [current.record() for _ in range(2)]  # the memory of buffers may be in use on it yet
+        # the memory of buffers may be in use on it yet
+        self.free = [current.record() for _ in range(2)]
         self.bytes_copied = 0
 
     @property
@@ -82,7 +91,9 @@ class Rows:
         return lo * self.d, (hi - lo) * self.d
 
     def chunks(self) -> Iterator[tuple[int, int, Any]]:
-        """All rows as (first, stop, rows on the device), the next chunk on its way while the caller uses one."""
+        """All rows as (first, stop, rows on the device), the next chunk on its way while the caller
+        uses one.
+        """
         runs = list(itertools.pairwise(self.cuts.tolist()))
         arrived = [self._send(0, *runs[0])]
         if self.resident is not None:
@@ -108,17 +119,23 @@ class Rows:
     def _rows(self, k: int, lo: int, hi: int) -> Any:
         buffers = self.buffers[k % 2]
         if not self.sparse:
-            return dense.Rows(buffers[0][: (hi - lo) * self.d].reshape(hi - lo, self.d), self.workspace)
+            return dense.Rows(
+                buffers[0][: (hi - lo) * self.d].reshape(hi - lo, self.d), self.workspace
+            )
         start, count = self._run(self.parts[-1], lo, hi)
         first = self.n - len(self.indptr) + 1
         indptr = self.indptr[lo - first : hi - first + 1] - self.indptr.dtype.type(start)
         indices = buffers[-1][:count]
         data = self.value if self.pattern else buffers[0][:count]
-        return csr.Rows(data, indices, indptr, (hi - lo, self.d), self.workspace, pattern=self.pattern)
+        return csr.Rows(
+            data, indices, indptr, (hi - lo, self.d), self.workspace, pattern=self.pattern
+        )
 
 
 def _lock(part: np.ndarray, owner: Any) -> None:
-    """Page-lock host memory in place for as long as `owner` lives; copies from what cannot be locked are slower."""
+    """Page-lock host memory in place for as long as `owner` lives; copies from what cannot be
+    locked are slower.
+    """
     address = part.ctypes.data
     with contextlib.suppress(cp.cuda.runtime.CUDARuntimeError):
         cp.cuda.runtime.hostRegister(address, part.nbytes, 0)
@@ -141,15 +158,42 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int, rows: Rows, y: Any, weight: Any, w: Any, b: int, start: int, stop: int, z: Any, curvature: Any,
-    sums: Any, diagonal: Any, gram: Any, *, exact: bool = False,
-) -> None:  # fmt: skip
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see `cuda.dense`."""
+    code: int,
+    rows: Rows,
+    y: Any,
+    weight: Any,
+    w: Any,
+    b: int,
+    start: int,
+    stop: int,
+    z: Any,
+    curvature: Any,
+    sums: Any,
+    diagonal: Any,
+    gram: Any,
+    *,
+    exact: bool = False,
+) -> None:
+    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see
+    `cuda.dense`.
+    """
     for lo, hi, part in rows.chunks():
         _kernels(rows).evaluate(
-            code, part, y[lo:hi], weight[lo:hi] if weight.size else weight, w, b, 0, hi - lo, z[lo:hi],
-            curvature[lo:hi], sums, diagonal, gram, exact=exact,
-        )  # fmt: skip
+            code,
+            part,
+            y[lo:hi],
+            weight[lo:hi] if weight.size else weight,
+            w,
+            b,
+            0,
+            hi - lo,
+            z[lo:hi],
+            curvature[lo:hi],
+            sums,
+            diagonal,
+            gram,
+            exact=exact,
+        )
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -158,7 +202,9 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over all rows to `out` (d + 1,); does nothing where the flag `live` is zero."""
+    """Add [X 1]' D (X v + b) over all rows to `out` (d + 1,); does nothing where the flag `live` is
+    zero.
+    """
     for lo, hi, part in rows.chunks():
         _kernels(rows).hessian_vector(part, curvature[lo:hi], v, b, 0, hi - lo, out, live)
 

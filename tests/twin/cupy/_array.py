@@ -65,7 +65,10 @@ class ndarray:
 
     def __getitem__(self, key):
         parts = key if isinstance(key, tuple) else (key,)
-        if all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts):
+        if all(
+            part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))
+            for part in parts
+        ):
             full = parts if Ellipsis in parts else (*parts, ...)
             return ndarray(self._a[full], self._base)  # a view, as in CuPy also of one element
         _default()

@@ -19,27 +19,41 @@ from cupy._array import ndarray
 
 HEADER = Path(__file__).resolve().parents[1] / "cuda_on_cpu.hpp"
 CACHE = Path(tempfile.gettempdir()) / f"daskglm-twin-{os.getuid()}"
-SIGNATURE = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)', re.S)
-SCALARS = {"int": np.int32, "long long": np.int64, "double": np.float64, "float": np.float32, "unsigned": np.uint32}
+SIGNATURE = re.compile(
+    r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)', re.S
+)
+SCALARS = {
+    "int": np.int32,
+    "long long": np.int64,
+    "double": np.float64,
+    "float": np.float32,
+    "unsigned": np.uint32,
+}
 ONE_LAUNCH = threading.Lock()  # a launch's grid is in variables of its library
 
 
 class RawModule:
     """Compiles on first use, as CuPy does."""
 
-    def __init__(self, code=None, *, path=None, options=(), backend="nvrtc", name_expressions=None, **kwargs):
+    def __init__(
+        self, code=None, *, path=None, options=(), backend="nvrtc", name_expressions=None, **kwargs
+    ):
         self.code, self.options = code, tuple(options)
         self.macros = dict(option[2:].split("=") for option in options if option.startswith("-D"))
 
     def get_function(self, name):
-        library, signatures = _compile(self.code, tuple(o for o in self.options if o.startswith("-D")))
+        library, signatures = _compile(
+            self.code, tuple(o for o in self.options if o.startswith("-D"))
+        )
         return RawKernel(getattr(library, f"twin_{name}"), name, signatures[name], self.macros)
 
 
 @functools.cache
 def _compile(code, options):
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    signatures = {name: [_type(p) for p in params.split(",")] for name, params in SIGNATURE.findall(code)}
+    signatures = {
+        name: [_type(p) for p in params.split(",")] for name, params in SIGNATURE.findall(code)
+    }
     calls = "\n".join(_entry(name, types) for name, types in signatures.items())
     text = f'#include "{HEADER}"\n{code}\n{calls}\n'
     name = hashlib.sha256(repr((text, HEADER.read_text(), options)).encode()).hexdigest()[:20]
@@ -48,7 +62,16 @@ def _compile(code, options):
         CACHE.mkdir(exist_ok=True)
         source, made = CACHE / f"{name}-{os.getpid()}.cpp", CACHE / f"{name}-{os.getpid()}.so"
         source.write_text(text)
-        flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", "-U_FORTIFY_SOURCE", "-Wno-attributes"]
+        flags = [
+            "-std=c++20",
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            "-U_FORTIFY_SOURCE",
+            "-Wno-attributes",
+        ]
         subprocess.run([compiler, *flags, *options, "-o", str(made), str(source)], check=True)
         made.rename(library)
     return ctypes.CDLL(str(library)), signatures
@@ -89,15 +112,22 @@ class RawKernel:
         grid, block = ((*map(int, dims), 1, 1)[:3] for dims in (grid, block))
         if min(grid) < 1:
             raise RuntimeError("CUDA_ERROR_INVALID_VALUE: an empty grid")
-        values, arrays = zip(*(_argument(self.name, t, a) for t, a in zip(self.types, args, strict=True)), strict=True)
+        values, arrays = zip(
+            *(_argument(self.name, t, a) for t, a in zip(self.types, args, strict=True)),
+            strict=True,
+        )
 
         def work():
             pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
             three = ctypes.c_uint * 3
             with ONE_LAUNCH:
-                beyond = self.function(three(*grid), three(*block), ctypes.c_size_t(shared_mem), pointers)
+                beyond = self.function(
+                    three(*grid), three(*block), ctypes.c_size_t(shared_mem), pointers
+                )
             if beyond:
-                raise AssertionError(f"{self.name} wrote past its {shared_mem} bytes of shared memory")
+                raise AssertionError(
+                    f"{self.name} wrote past its {shared_mem} bytes of shared memory"
+                )
             for array in arrays:
                 if array is not None:
                     array.check()

@@ -9,7 +9,9 @@ import numpy as np
 
 PENDING = object()  # what work returns that cannot be done yet, since it waits for another device
 allocators = []
-_here = threading.local()  # each thread has its current streams and, as if it had a device of its own, a default one
+_here = (
+    threading.local()
+)  # each thread has its current streams and, as if it had a device of its own, a default one
 _streams = weakref.WeakValueDictionary()
 
 
@@ -96,7 +98,9 @@ class Stream:
 
     def begin_capture(self, mode=None):
         if self.is_null:
-            raise RuntimeError("cudaErrorStreamCaptureUnsupported: the legacy stream cannot be captured")
+            raise RuntimeError(
+                "cudaErrorStreamCaptureUnsupported: the legacy stream cannot be captured"
+            )
         self.captured, self.capture = [], object()
 
     def end_capture(self):
@@ -176,10 +180,15 @@ class Device:
     def __init__(self, device=None):
         self.id = device or 0
 
-    pci_bus_id = property(lambda self: os.environ.get("TWIN_PCI_BUS_ID", f"0000:{os.getpid():04X}:00.0"))
+    pci_bus_id = property(
+        lambda self: os.environ.get("TWIN_PCI_BUS_ID", f"0000:{os.getpid():04X}:00.0")
+    )
     attributes = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 232448}
     compute_capability = "90"
-    mem_info = (int(os.environ.get("TWIN_MEMORY", 1 << 32)), int(os.environ.get("TWIN_MEMORY", 1 << 32)))
+    mem_info = (
+        int(os.environ.get("TWIN_MEMORY", 1 << 32)),
+        int(os.environ.get("TWIN_MEMORY", 1 << 32)),
+    )
 
     def synchronize(self):
         get_current_stream().synchronize()

@@ -67,7 +67,9 @@ def _serve(listener):
         if len(given) == size:
             calls = {call for call, _ in given.values()}
             total = sum(np.frombuffer(given[rank][1]) for rank in sorted(given)).tobytes()
-            _tell(ranks, total if len(calls) == 1 else f"ranks call different things: {sorted(calls)}")
+            _tell(
+                ranks, total if len(calls) == 1 else f"ranks call different things: {sorted(calls)}"
+            )
             given = {}
 
 

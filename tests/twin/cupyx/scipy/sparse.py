@@ -13,7 +13,10 @@ class csr_matrix:
     def __init__(self, arg, shape=None, dtype=None, copy=False):
         if sp.issparse(arg):
             arg = arg.tocsr()
-            shape, arg = arg.shape, (cupy.asarray(arg.data), cupy.asarray(arg.indices), cupy.asarray(arg.indptr))
+            shape, arg = (
+                arg.shape,
+                (cupy.asarray(arg.data), cupy.asarray(arg.indices), cupy.asarray(arg.indptr)),
+            )
         self.data, self.indices, self.indptr = arg
         if not all(isinstance(part, cupy.ndarray) for part in arg):
             raise TypeError("parts of a CSR matrix must be cupy arrays")
@@ -27,10 +30,14 @@ class csr_matrix:
         return bool(self.get().has_canonical_format)
 
     def get(self, stream=None):
-        return sp.csr_matrix((self.data.get(), self.indices.get(), self.indptr.get()), shape=self.shape)
+        return sp.csr_matrix(
+            (self.data.get(), self.indices.get(), self.indptr.get()), shape=self.shape
+        )
 
     def copy(self):
-        return csr_matrix((self.data.copy(), self.indices.copy(), self.indptr.copy()), shape=self.shape)
+        return csr_matrix(
+            (self.data.copy(), self.indices.copy(), self.indptr.copy()), shape=self.shape
+        )
 
     def tocsr(self, copy=False):
         return self
@@ -41,7 +48,9 @@ class csr_matrix:
         host = self.get().tocsc()
         out = csr_matrix.__new__(csr_matrix)
         out.format, out.shape = "csc", self.shape
-        out.data, out.indices, out.indptr = (cupy.asarray(p) for p in (host.data, host.indices, host.indptr))
+        out.data, out.indices, out.indptr = (
+            cupy.asarray(p) for p in (host.data, host.indices, host.indptr)
+        )
         return out
 
     def sum_duplicates(self):
