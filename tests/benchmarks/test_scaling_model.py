@@ -170,7 +170,7 @@ def test_all_data_fit_but_not_in_small_nodes():
 
 
 def test_the_page_has_every_part(tmp_path):
-    scaling = pytest.importorskip("benchmarks.scaling")
+    scaling = pytest.importorskip("benchmarks.scaling.__main__")
     text = scaling.page(points((1e-3, 5e-4, 4e8), 2), 2, model.COUNTS)
     for part in (
         "## The fit",

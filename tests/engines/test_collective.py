@@ -197,14 +197,15 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
         raise MemoryError("no room")
 
     monkeypatch.setattr(parts[1], "_bring_curvature", fail)
-    began = time.monotonic()
+    # a rank that is told does not wait: this would be more than a test may take
+    for shard in parts:
+        shard.ranks.patience = 1000.0
     first, second = at_once(
         *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
     )
     assert isinstance(first, CollectiveLost)
     assert "another GPU could not go on" in str(first)
     assert isinstance(second, MemoryError)
-    assert time.monotonic() - began < gpu().collective.PATIENCE / 2
     for shard in parts:
         shard.retire()
     assert ended()
@@ -401,14 +402,14 @@ def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, ho
     def be_quick():
         from daskglm.core.device import gpu
 
-        gpu().collective.PATIENCE = 2.0 if how == "raises" else 60.0
+        # the other is told, and does not wait: more than a test may take
+        gpu().collective.PATIENCE = 2.0 if how == "raises" else 1000.0
 
     X, y = make_problem(1500, 8)
     counts = counted(monkeypatch)
     one, other = sorted(gpus.run(os.getpid))
     gpus.run(spoil, workers=[other])
     gpus.run(be_quick, workers=[one])
-    began = time.monotonic()
     with caplog.at_level(logging.WARNING, "daskglm"):
         model = collective_fit(X, y, chunks=6, tol=1e-8)
     assert "sums go over Dask again" in caplog.text
@@ -420,9 +421,6 @@ def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, ho
     assert counts["HessianVector"]
     assert model.report_.converged
     assert (model.report_.repairs > 0) == (how == "killed")
-    assert (
-        time.monotonic() - began < 50.0
-    )  # the other was told, and has not waited for its own patience
     assert_optimal(model, X, y, 1e-8)
 
 
