@@ -44,14 +44,14 @@ def unfit(found: dict[str, Any]) -> str:
             return (
                 f"workers {other} and {address} share the GPU {place} of {machine}, which NCCL "
                 "cannot do: start one "
-                "worker for each GPU, or set daskglm.engines.collective to None"
+                "worker for each GPU, or set daskglm.collective to None"
             )
     if len({kind for _, _, kind in found.values()}) > 1:
         mixed = "; ".join(f"{address}: {kind}" for address, (_, _, kind) in sorted(found.items()))
         return (
             f"workers have different GPUs or libraries ({mixed}), whose rounding may differ, so "
             "that they would not "
-            "decide alike: use equal ones, or set daskglm.engines.collective to None"
+            "decide alike: use equal ones, or set daskglm.collective to None"
         )
     return ""
 

@@ -121,7 +121,7 @@ class Settings:
             ) from error
         if number is not None and number <= 0:
             raise ValueError(f"device_memory_limit={limit!r} must be positive")
-        collective = dask.config.get("daskglm.engines.collective", None)
+        collective = dask.config.get("daskglm.collective", None)
         if collective is not None:
-            check_choice(collective, "the setting daskglm.engines.collective", COLLECTIVES)
+            check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
         return Where(self.device, number, collective)

@@ -287,8 +287,8 @@ def test_workers_that_cannot_be_ranks_are_named():
 def test_a_setting_that_does_not_exist_is_an_error(value):
     X, y = make_problem(50, 3)
     with (
-        dask.config.set({"daskglm.engines.collective": value}),
-        pytest.raises((ValueError, TypeError), match="daskglm.engines.collective"),
+        dask.config.set({"daskglm.collective": value}),
+        pytest.raises((ValueError, TypeError), match="daskglm.collective"),
     ):
         daskglm.fit(X, y)
 
@@ -326,7 +326,7 @@ def counted(monkeypatch):
 
 
 def collective_fit(X, y, chunks=4, **options):
-    with dask.config.set({"daskglm.engines.collective": "nccl"}):
+    with dask.config.set({"daskglm.collective": "nccl"}):
         return daskglm.fit(*chunked(X, y, chunks), solver="tron", device="cuda", **options)
 
 
@@ -472,7 +472,7 @@ def test_what_ranks_need_is_asked_for_before_anything_is_loaded(gpus, spoiled, s
     gpus.run(spoil, **spoiled)
     try:
         with (
-            dask.config.set({"daskglm.engines.collective": "nccl"}),
+            dask.config.set({"daskglm.collective": "nccl"}),
             pytest.raises(RuntimeError, match=says),
         ):
             daskglm.fit(X, y, solver="tron", device="cuda")

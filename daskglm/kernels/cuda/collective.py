@@ -52,7 +52,7 @@ def library() -> ModuleType:
             "collective='nccl' needs the library NCCL, and CuPy finds none: install "
             "nvidia-nccl-cu13 or "
             "nvidia-nccl-cu12, after your driver's CUDA version, or set "
-            "daskglm.engines.collective to None"
+            "daskglm.collective to None"
         )
     found: ModuleType = nccl
     return found
