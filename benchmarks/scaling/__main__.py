@@ -215,8 +215,7 @@ def counts(data: tuple[str, ...], rows: int | None, out: Path | None) -> None:
             seconds = f"{r['seconds']:.2f} s, suboptimality {r['suboptimality']:.1e}"
             click.echo(
                 f"{name} {r['solver']} on {r['workers']}: {r['passes']:.0f} passes, {r['rounds']} "
-                "rounds, "
-                f"{vectors}, {seconds}"
+                f"rounds, {vectors}, {seconds}"
             )
 
 

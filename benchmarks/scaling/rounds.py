@@ -177,8 +177,8 @@ def measure(workers: int, sizes: Sequence[int] = SIZES, repeats: int = 100) -> s
             for way, (partitions, tree) in ours.items():
                 rows[way].append(_timed_daskglm(client, d, repeats, partitions, tree))
     title = (
-        f"Milliseconds for one exchange with {workers} worker processes, "
-        f"median (90th percentile) of {repeats}:"
+        f"Milliseconds for one exchange with {workers} worker processes, median (90th percentile) "
+        f"of {repeats}:"
     )
     head = ["way", *(f"{d:,} doubles" for d in sizes)]
     return f"{title}\n\n{table(head, [[way, *cells] for way, cells in rows.items()])}\n"

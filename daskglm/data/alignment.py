@@ -42,8 +42,8 @@ def same_length(given: int, wanted: int, name: str) -> None:
     """Raise ValueError where y or weights are not as long as X."""
     if given != wanted:
         raise ValueError(
-            "Found input variables with inconsistent numbers of samples: X "
-            f"{wanted}, {name} {given}"
+            f"Found input variables with inconsistent numbers of samples: X {wanted}, {name} "
+            f"{given}"
         )
 
 
@@ -150,8 +150,8 @@ def _same_index(rows: Any, index: Any, name: str, place: Any) -> None:
     at = next(i for i in range(len(rows)) if not rows[i : i + 1].equals(index[i : i + 1]))
     raise ValueError(
         f"the index of {name} is not that of X: {place.row(at)} is {rows[at]!r} in X and "
-        f"{index[at]!r} in {name}. Take "
-        "both from one dataframe, or bring them together (join, or set_index on both) before fit"
+        f"{index[at]!r} in {name}. Take both from one dataframe, or bring them together (join, or "
+        "set_index on both) before fit"
     )
 
 
@@ -177,11 +177,10 @@ def check_shuffles(graphs: dict[str, Any]) -> None:
     for name, names in found.items():
         if found["X"] and names and names != found["X"]:
             raise ValueError(
-                f"X and {name} come from shuffled dataframes (shuffle, set_index, merge), and "
-                "each would be shuffled "
-                "by itself, with rows in another order: give the dataframe and its column "
-                "(fit(frame[features], "
-                f"frame[{name!r}])), or persist the dataframe before taking X and {name} from it"
+                f"X and {name} come from shuffled dataframes (shuffle, set_index, merge), and each "
+                "would be shuffled by itself, with rows in another order: give the dataframe and "
+                f"its column (fit(frame[features], frame[{name!r}])), or persist the dataframe "
+                f"before taking X and {name} from it"
             )
 
 

@@ -197,8 +197,8 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
             where = f"{place.row(lo + i)}, {place.column(j)}"
             raise ValueError(f"X contains {kind}: {where}. Drop or impute before fit")
     raise ValueError(
-        f"{place}X has values whose squares overflow float64 (above 1e154 in size); "
-        "rescale before fit"
+        f"{place}X has values whose squares overflow float64 (above 1e154 in size); rescale before "
+        "fit"
     )
 
 
@@ -269,9 +269,8 @@ def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]
         _check_label(y, labels.min(initial=0.0), labels.max(initial=0.0), place)
         if (labels != np.floor(labels)).any():
             raise ValueError(
-                f"Unknown label type: continuous. {place}y has {len(labels)} different values, "
-                "not all whole numbers; "
-                "a classifier wants labels of classes"
+                f"Unknown label type: continuous. {place}y has {len(labels)} different values, not "
+                "all whole numbers; a classifier wants labels of classes"
             )
     try:
         order = np.argsort(labels, kind="stable")

@@ -56,8 +56,7 @@ def _converted(frame: Any, kinds: list[str], place: Place) -> np.ndarray:
             i = int(np.argmax(missing))
             raise ValueError(
                 f"X contains NaN ({values[i]!r} is a missing value): {place.row(i)}, column "
-                f"{frame.columns[j]!r}. Drop "
-                "or impute before fit"
+                f"{frame.columns[j]!r}. Drop or impute before fit"
             )
         rows[:, j] = numbers(values, place, column=f", column {frame.columns[j]!r}")
     return rows

@@ -48,10 +48,8 @@ def check_room(
     left = f", of which {_gib(taken)} are in use" if taken else ""
     raise MemoryError(
         f"the data need {_gib(BESIDE * needed)} of memory{how}: {_gib(needed)} of rows, and a "
-        "tenth beside them; "
-        f"{whose} {_gib(there)}{left}. Take more or larger workers, or float32 rows, or "
-        "out_of_core=True to read "
-        "them at every pass"
+        f"tenth beside them; {whose} {_gib(there)}{left}. Take more or larger workers, or float32 "
+        "rows, or out_of_core=True to read them at every pass"
     )
 
 

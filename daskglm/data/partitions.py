@@ -161,8 +161,7 @@ def _refuse_columns(columns: list[Any]) -> None:
     if len(kinds) > 1 and "str" in kinds:
         raise TypeError(
             "Feature names are only supported if all input features have string names, but your "
-            "input has "
-            f"{kinds} as feature name / column name types. Convert them: X.columns = "
+            f"input has {kinds} as feature name / column name types. Convert them: X.columns = "
             "X.columns.astype(str)"
         )
 
@@ -172,8 +171,8 @@ def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
     for name, values in given.items():
         if isinstance(values, str):
             raise ValueError(
-                f"{name}={values!r} would name a column, but X is a "
-                f"{type(X).__name__}, without columns"
+                f"{name}={values!r} would name a column, but X is a {type(X).__name__}, without "
+                "columns"
             )
 
 
@@ -229,8 +228,7 @@ def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
             raise ValueError(
                 f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a "
                 f"{type(values).__name__}: give {name} as a dask collection with the same "
-                "partitions, or as the name "
-                "of a column"
+                "partitions, or as the name of a column"
             )
         beside[name] = _one_column(values, name)
     columns = tuple(map(str, features))
@@ -359,9 +357,8 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
         if not known:
             raise ValueError(
                 f"X has unknown chunk lengths but {name} is a {type(values).__name__} of "
-                f"{len(values)} values: call "
-                f"X.compute_chunk_sizes() first, or give {name} as a dask array with the same "
-                "chunks"
+                f"{len(values)} values: call X.compute_chunk_sizes() first, or give {name} as a "
+                "dask array with the same chunks"
             )
         same_length(len(values), sum(lengths), name)
         values = da.from_array(values, chunks=(lengths, *values.shape[1:]))

@@ -85,8 +85,7 @@ def _read(
         )
         raise FileNotFoundError(
             f"the checkpoint {path} has no dual variables for {whose} with {rows:,} rows: either "
-            "not all workers see "
-            "that folder, or the data were cut into other partitions"
+            "not all workers see that folder, or the data were cut into other partitions"
         )
     return values
 
@@ -99,7 +98,6 @@ def _part(filesystem: fsspec.AbstractFileSystem, name: str, rows: int) -> np.nda
     if part.shape != (rows,) or part.dtype != np.float64 or not np.isfinite(part).all():
         raise ValueError(
             f"{name} of the checkpoint is damaged: it has {part.dtype} numbers of shape "
-            f"{part.shape}, or some that are "
-            f"not finite, where {rows} dual variables belong"
+            f"{part.shape}, or some that are not finite, where {rows} dual variables belong"
         )
     return part

@@ -58,8 +58,8 @@ def to_csr(X: Any, place: Place) -> Any:
         X = type(X)((_summable(X.data), (X.row, X.col)), shape=X.shape)
     elif kind == "dia" and (X.data.ndim != 2 or len(X.offsets) != len(X.data)):
         raise ValueError(
-            f"{place}X (DIA): {len(X.offsets)} offsets for data of shape "
-            f"{tuple(X.data.shape)}; {ADVICE}"
+            f"{place}X (DIA): {len(X.offsets)} offsets for data of shape {tuple(X.data.shape)}; "
+            f"{ADVICE}"
         )
     return X.tocsr()
 
@@ -141,14 +141,12 @@ def _check_compressed(
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(
                 f"{place}X ({kind}): {name} has dtype {values.dtype} and {values.ndim} "
-                "dimension(s), not integers and "
-                f"1; {ADVICE}"
+                f"dimension(s), not integers and 1; {ADVICE}"
             )
     if len(X.indptr) != majors + 1:
         raise ValueError(
-            f"{place}X ({kind}): indptr has {len(X.indptr):,} numbers for {majors:,} {major}s, "
-            f"not {majors + 1:,}; "
-            f"{ADVICE}"
+            f"{place}X ({kind}): indptr has {len(X.indptr):,} numbers for {majors:,} {major}s, not "
+            f"{majors + 1:,}; {ADVICE}"
         )
     if on_device(X):
         found = _state_on_device(X.indices, X.indptr, stored, width)
@@ -165,14 +163,12 @@ def _check_compressed(
     where = place.row(line) if major == "row" else f"{place}{major} {line:,}"
     if at >= 0:
         raise ValueError(
-            f"{where} of X ({kind}) has the {minor} index {int(indices[at]):,}, which is not "
-            f"among its {width:,} "
-            f"{minor}s; {ADVICE}"
+            f"{where} of X ({kind}) has the {minor} index {int(indices[at]):,}, which is not among "
+            f"its {width:,} {minor}s; {ADVICE}"
         )
     raise ValueError(
         f"{where} of X ({kind}): indptr goes from {begin:,} to {end:,}; it must begin at 0, never "
-        "decrease, and end "
-        f"within the {stored:,} values stored; {ADVICE}"
+        f"decrease, and end within the {stored:,} values stored; {ADVICE}"
     )
 
 
@@ -202,8 +198,7 @@ def _check_coordinates(X: Any, place: Place) -> None:
         if len(where) != len(X.data) or where.dtype.kind not in "iu":
             raise ValueError(
                 f"{place}X (COO): {len(where):,} {name} indices of dtype {where.dtype} for "
-                f"{len(X.data):,} values; "
-                f"{ADVICE}"
+                f"{len(X.data):,} values; {ADVICE}"
             )
         if len(where) and (int(where.min()) < 0 or int(where.max()) >= size):
             host = to_host(where)

@@ -47,8 +47,8 @@ def rows_of(X: Any) -> Any:
     if isinstance(X, (str, Mapping)) or not (hasattr(X, "__array__") or hasattr(X, "__getitem__")):
         hint = "; read it first, e.g. with daskglm.read_svmlight" if isinstance(X, str) else ""
         raise TypeError(
-            f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix "
-            f"or a dataframe{hint}"
+            f"X is {shown(X)}, a {type(X).__name__}: give an array, a sparse matrix or a "
+            f"dataframe{hint}"
         )
     try:
         return np.asarray(X)

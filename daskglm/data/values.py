@@ -48,8 +48,7 @@ def refuse_masked(values: Any, name: str, place: Place) -> None:
         i = int(np.argwhere(mask)[0][0])
         raise ValueError(
             f"{name} has {mask.sum():,} masked values, the first at {place.row(i)}: drop those "
-            "rows, or fill them with "
-            "numpy.ma.filled, before fit and predict"
+            "rows, or fill them with numpy.ma.filled, before fit and predict"
         )
 
 
@@ -64,8 +63,7 @@ def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind in DATES:
         raise ValueError(
             f"{name} has dtype {dtype}: {DATES[dtype.kind]} are not numbers here; make numbers of "
-            "them, such as days "
-            "since a date, first"
+            "them, such as days since a date, first"
         )
 
 

@@ -83,8 +83,8 @@ def check_names(params: Mapping[str, Any]) -> None:
         "elasticnet",
     ):
         raise ValueError(
-            f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are "
-            "arguments of their own"
+            f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are arguments of their "
+            "own"
         )
     if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
         raise ValueError(
@@ -92,8 +92,8 @@ def check_names(params: Mapping[str, Any]) -> None:
         )
     if l1_ratio is not None and (not is_number(l1_ratio) or l1_ratio != 0):
         raise ValueError(
-            f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio "
-            "must be 0 or None (L2)"
+            f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio must be 0 or None "
+            "(L2)"
         )
     scaling = params.get("intercept_scaling", 1)
     if not is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
@@ -104,8 +104,8 @@ def check_names(params: Mapping[str, Any]) -> None:
     multi_class = params.get("multi_class", "ovr")
     if multi_class not in MULTI_CLASS:
         raise ValueError(
-            f"multi_class={multi_class!r} is not implemented; more than two classes "
-            "are fitted 'ovr'"
+            f"multi_class={multi_class!r} is not implemented; more than two classes are fitted "
+            "'ovr'"
         )
     if params.get("positive", False) is not False:
         raise ValueError(
@@ -156,8 +156,8 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
     if dual is not False and dual != "auto":
         if asked not in DUAL_SOLVERS:
             raise ValueError(
-                "dual=True wants a solver of the dual problem, 'sdca' or 'auto', "
-                f"not solver={asked!r}"
+                "dual=True wants a solver of the dual problem, 'sdca' or 'auto', not "
+                f"solver={asked!r}"
             )
         return "sdca", "dual=True"
     smooth = loss not in LOSSES or math.isfinite(LOSSES[loss].smoothness)

@@ -39,8 +39,7 @@ def each_strength(alpha: Any, targets: int) -> list[Any]:
     if len(alphas) not in (1, targets):
         raise ValueError(
             f"alpha has {len(alphas)} values but y has {targets} target(s): Number of targets and "
-            "number of penalties "
-            f"do not correspond: {len(alphas)} != {targets}"
+            f"number of penalties do not correspond: {len(alphas)} != {targets}"
         )
     return alphas * targets if len(alphas) == 1 else alphas
 
@@ -78,8 +77,7 @@ def _held(X: Any, Y: Any, sample_weight: Any, client: Any) -> tuple[Any, Any, An
     if not hasattr(X, "numblocks") or not (hasattr(Y, "numblocks") or isinstance(Y, np.ndarray)):
         raise ValueError(
             f"y has {Y.shape[1]} targets, which dask arrays and data in memory can have, but X is "
-            "a "
-            f"{type(X).__name__} and y a {type(Y).__name__}; call to_dask_array(lengths=True) on "
+            f"a {type(X).__name__} and y a {type(Y).__name__}; call to_dask_array(lengths=True) on "
             "both"
         )
     import dask

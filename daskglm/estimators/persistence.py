@@ -174,8 +174,7 @@ def _text(path: Path) -> bytes:
         if size > (most := schema.room(start)):
             raise ValueError(
                 f"{path} is not a daskglm model: it has {size:,} bytes, more than the {most:,} "
-                "bytes that the "
-                "features it declares can take"
+                "bytes that the features it declares can take"
             )
         return start + file.read(size - len(start))
 
@@ -304,8 +303,8 @@ def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndar
     beside = path.with_name(name)
     if not beside.exists():
         raise ValueError(
-            f"it keeps its coefficients in {name!r}, which is not beside it: move "
-            "both files together"
+            f"it keeps its coefficients in {name!r}, which is not beside it: move both files "
+            "together"
         )
     if not beside.is_file():
         raise ValueError(
@@ -373,8 +372,8 @@ def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
         fits = all(isinstance(value, (str, int, float, bool)) for value in values)
     if not fits:
         raise ValueError(
-            f"labels of dtype {classes.dtype} cannot be saved; known are strings, "
-            "numbers and booleans"
+            f"labels of dtype {classes.dtype} cannot be saved; known are strings, numbers and "
+            "booleans"
         )
     # as little-endian "<i8" and the like, so that a file means the same everywhere
     return {"dtype": classes.dtype.newbyteorder("<").str, "values": values}

@@ -110,8 +110,8 @@ class Ridge(RegressorMixin, LinearModel):
             return super()._fit(X, y, sample_weight, start=start, client=client, **more)
         if refused := [name for name in ("checkpoint", "resume") if more.get(name) is not None]:
             raise ValueError(
-                f"y has {targets} targets, whose fits take no "
-                f"{' or '.join(refused)}; fit one at a time"
+                f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a "
+                "time"
             )
         params = self.get_params(deep=False)
         settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]

@@ -178,8 +178,7 @@ def _positions(labels: Sequence[Any], classes: np.ndarray, place: Place) -> np.n
         if isinstance(label, (str, bytes)) != isinstance(classes[0], (str, bytes)):
             raise ValueError(
                 f"{place}y has the label {label!r}, but the model was fitted to labels such as "
-                f"{next(iter(known))!r}: "
-                "Labels in y and of the model should be of the same type"
+                f"{next(iter(known))!r}: Labels in y and of the model should be of the same type"
             )
     return np.array([known.get(label, -1) for label in np.asarray(labels).tolist()])
 

@@ -137,14 +137,14 @@ class Scoring:
                 names = ", ".join(map(repr, [*SUMMED, "roc_auc", "neg_brier_score"]))
                 raise ValueError(
                     f"scoring={given!r} is not one of {names} or another of "
-                    "sklearn.metrics.get_scorer_names(); it can "
-                    "also be a function of (estimator, X, y)"
+                    "sklearn.metrics.get_scorer_names(); it can also be a function of (estimator, "
+                    "X, y)"
                 )
             return cls(given, given, get_scorer(given))
         if not callable(given):
             raise ValueError(
-                f"scoring={given!r} must be the name of a scorer, a function of (estimator, X, "
-                "y), or None"
+                f"scoring={given!r} must be the name of a scorer, a function of (estimator, X, y), "
+                "or None"
             )
         try:
             return cls(given, None, check_scoring(estimator, scoring=given))
@@ -169,8 +169,8 @@ class Scoring:
             p.kind is not p.VAR_KEYWORD for p in known.values()
         ):
             raise ValueError(
-                f"scoring={self.given!r} takes no sample_weight, which fit was given: it could "
-                "not weigh rows held out"
+                f"scoring={self.given!r} takes no sample_weight, which fit was given: it could not "
+                "weigh rows held out"
             )
 
     def check_classes(self, classes: np.ndarray) -> None:
@@ -260,14 +260,13 @@ def defined(scores: np.ndarray, scoring: Any) -> np.ndarray:
     kept: np.ndarray = ~np.isnan(scores).any(axis=1)
     if not kept.any():
         raise ValueError(
-            f"scoring={scoring!r} is not defined (nan) in any fold: cv gives it no "
-            "fold that it can score"
+            f"scoring={scoring!r} is not defined (nan) in any fold: cv gives it no fold that it "
+            "can score"
         )
     if not kept.all():
         warnings.warn(
             f"scoring={scoring!r} is not defined (nan) in {np.sum(~kept)} of {len(kept)} folds, "
-            "which do not count in "
-            "the choice of C",
+            "which do not count in the choice of C",
             stacklevel=2,
         )
     return kept

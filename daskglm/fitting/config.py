@@ -71,8 +71,8 @@ class Settings:
         check_choice(self.stop, "stop", STOPS)
         if self.stop == "coefficients" and math.isinf(self.C):
             raise ValueError(
-                "stop='coefficients' wants a penalty, by which they are known; "
-                f"C={self.C!r} has none"
+                f"stop='coefficients' wants a penalty, by which they are known; C={self.C!r} has "
+                "none"
             )
         check_whole(self.max_iter, "max_iter", 0, optional=True)
         check_flag(self.fit_intercept, "fit_intercept")
@@ -90,13 +90,13 @@ class Settings:
         loss = LOSSES[self.loss]
         if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
             raise ValueError(
-                f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is "
-                "not; use 'sdca'"
+                f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use "
+                "'sdca'"
             )
         if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
             raise ValueError(
-                f"C={self.C!r}: without a penalty there is no dual problem for "
-                "solver='sdca' to solve"
+                f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to "
+                "solve"
             )
         if self.class_weight is not None and not loss.classifies:
             raise ValueError(

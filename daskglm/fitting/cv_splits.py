@@ -37,8 +37,7 @@ def check_splits(cv: Any) -> None:
     if isinstance(cv, (str, bytes, bool, Mapping)) or not isinstance(cv, Iterable):
         raise ValueError(
             f"cv={cv!r} must be a number of folds, a splitter with a method split, an iterable of "
-            "(train, test) "
-            "indices, or None (5 stratified folds)"
+            "(train, test) indices, or None (5 stratified folds)"
         )
 
 
@@ -95,14 +94,13 @@ def _drawn(cv: Any, random_state: Any, split_params: Mapping[str, Any]) -> Folds
     if any(value is not None for value in split_params.values()):
         raise ValueError(
             f"{', '.join(split_params)}: rows of dask collections are assigned to folds at random "
-            "and take no groups; "
-            "bring the data into memory for a splitter by groups"
+            "and take no groups; bring the data into memory for a splitter by groups"
         )
     n = DEFAULT_FOLDS if cv is None else cv
     if not isinstance(n, numbers.Integral):
         raise ValueError(
-            f"cv={cv!r}: dask collections take a number of folds of at least 2, "
-            "which are then drawn"
+            f"cv={cv!r}: dask collections take a number of folds of at least 2, which are then "
+            "drawn"
         )
     seed = random_state if isinstance(random_state, (int, np.integer)) else None
     seed = (
@@ -151,8 +149,7 @@ def _by_roles(n: int, splits: Iterator[tuple[int, Any]]) -> Folds:
         if len(both):
             raise ValueError(
                 f"cv: fold {fold} has rows both to train on and to hold out: {len(both)} of them, "
-                "such as row "
-                f"{test[both[0]]}"
+                f"such as row {test[both[0]]}"
             )
         role[test] = TEST
         # hashing: np.unique of whole rows took seconds
@@ -160,8 +157,8 @@ def _by_roles(n: int, splits: Iterator[tuple[int, Any]]) -> Folds:
         table = np.concatenate([table[kinds // 3], kinds[:, None] % 3], axis=1)
     if not table.shape[1]:
         raise ValueError(
-            "cv gives no folds: an iterable that was used before is empty the second "
-            "time; give a list"
+            "cv gives no folds: an iterable that was used before is empty the second time; give a "
+            "list"
         )
     # those that kernels are compiled for
     dtype = np.int16 if len(table) <= np.iinfo(np.int16).max else np.int64
@@ -194,7 +191,7 @@ def _rows(given: Any, fold: int, name: str, n: int) -> np.ndarray:
     repeated = np.flatnonzero(np.bincount(rows, minlength=n) > 1)
     if len(repeated):
         raise ValueError(
-            f"{place} have row {repeated[0]} more than once; give repeated rows a "
-            "sample_weight instead"
+            f"{place} have row {repeated[0]} more than once; give repeated rows a sample_weight "
+            "instead"
         )
     return rows

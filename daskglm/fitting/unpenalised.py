@@ -60,8 +60,7 @@ def settled(objective: Objective, solution: Solution) -> Solution:
 def _warn_of_many(why: str) -> None:
     warnings.warn(
         f"C=inf and {why}: the coefficients that were found are some of many that fit as well. "
-        "Give a finite C for "
-        "unique ones.",
+        "Give a finite C for unique ones.",
         ConvergenceWarning,
         stacklevel=6,
     )
@@ -167,8 +166,8 @@ def _shortest(objective: Objective, solution: Solution) -> Solution:
     if gram is None:
         if _too_few_rows(objective):
             _warn_of_many(
-                f"there are {objective.engine.facts.n_rows:,} rows for "
-                f"{objective.size:,} coefficients"
+                f"there are {objective.engine.facts.n_rows:,} rows for {objective.size:,} "
+                "coefficients"
             )
         return solution
     centred, mean = _centred(objective, gram)

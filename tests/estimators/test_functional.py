@@ -210,8 +210,8 @@ def test_pickled_models_predict_without_a_cluster():
 
 def test_data_in_memory_start_no_scheduler_and_import_no_distributed():
     code = (
-        "import sys, numpy, threading, daskglm; m = daskglm.fit(numpy.eye(4), [0, 1, 0, 1]);"
-        "print('distributed' in sys.modules, 'cupy' in sys.modules, m.report_.converged)"
+        "import sys, numpy, threading, daskglm; m = daskglm.fit(numpy.eye(4), [0, 1, 0, "
+        "1]);print('distributed' in sys.modules, 'cupy' in sys.modules, m.report_.converged)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "True"]

@@ -166,8 +166,9 @@ def test_a_command_that_has_lost_its_machine_is_let_go(monkeypatch):
 def test_stubborn_processes_and_their_children_are_killed(monkeypatch):
     monkeypatch.setattr("daskglm.launch.processes.GRACE_SECONDS", 0.5)
     code = (
-        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
+        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, "
+        "signal.SIG_IGN);subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+        "time.sleep(60)"
     )
     with Processes() as running:
         running.start("stubborn", python(code), os.environ, cpus=[min(os.sched_getaffinity(0))])

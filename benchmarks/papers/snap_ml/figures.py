@@ -42,12 +42,9 @@ def wild(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "fig1-wild",
         "Figure 1: wild asynchronous SDCA",
-        f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, "
-        "60 epochs at most. "
-        f"Beyond {threads} threads the cores are shared, so collisions are rarer than on as many "
-        "cores. The gap "
-        "is computed "
-        "from the dual variables after the fit.",
+        f"Logistic regression, {PENALTY}; stop where the model changes by less than {CHANGE:g}, 60 "
+        f"epochs at most. Beyond {threads} threads the cores are shared, so collisions are rarer "
+        "than on as many cores. The gap is computed from the dual variables after the fit.",
         ("data", "threads", "seconds", "least", "most", "epochs", "gap at the end", "right"),
     )
     for name in ("dense-100", "sparse-1000"):
@@ -74,13 +71,10 @@ def partitions(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig2b-partitions",
         "Figure 2b: partitions against epochs",
         f"Epochs to a relative gap of {GAP:g} (200 at most), logistic, {PENALTY}. Partitions are "
-        "simulated on "
-        "the threads there are; their number alone decides the epochs. Static: rows dealt once; "
-        "dynamic: anew "
-        "every epoch; "
-        "safe: sigma' = number of partitions (CoCoA+); adaptive: sigma' as measured; auto: "
-        "adaptive, then the best "
-        "combination of each change with the previous step.",
+        "simulated on the threads there are; their number alone decides the epochs. Static: rows "
+        "dealt once; dynamic: anew every epoch; safe: sigma' = number of partitions (CoCoA+); "
+        "adaptive: sigma' as measured; auto: adaptive, then the best combination of each change "
+        "with the previous step.",
         ("data", "dealing", "aggregation", "partitions", "epochs", "gap"),
     )
     for name in ("dense-100", "sparse-1000"):
@@ -111,9 +105,8 @@ def time_to_converge(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig3-threads",
         "Figure 3: time to convergence against threads",
         f"Logistic, {PENALTY}; stop where the model changes by less than {CHANGE:g} (the paper's "
-        "rule). Median "
-        f"of {repeats} interleaved runs. Only 1 to {threads} threads could be timed on this "
-        "machine.",
+        f"rule). Median of {repeats} interleaved runs. Only 1 to {threads} threads could be timed "
+        "on this machine.",
         (
             "data",
             "solver",
@@ -162,8 +155,8 @@ def scaling(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig4-scaling",
         "Figure 4: strong scaling per epoch",
         "Median seconds of an epoch of the domesticated solver (dynamic, adaptive), logistic, "
-        f"{PENALTY}; {repeats} "
-        f"interleaved runs of 12 epochs. Only 1 to {threads} threads could be timed.",
+        f"{PENALTY}; {repeats} interleaved runs of 12 epochs. Only 1 to {threads} threads could be "
+        "timed.",
         ("data", "threads", "seconds an epoch", "speed-up"),
     )
     panel = Panel("speed-up of an epoch", "threads", "x one thread")
@@ -189,10 +182,8 @@ def dealing(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig5a-dealing",
         "Figure 5a: static and dynamic partitioning",
         f"To a relative gap of {GAP:g}, logistic, {PENALTY}, 200 epochs at most. Seconds (median "
-        f"of {repeats} "
-        "interleaved "
-        f"runs) mean something up to {threads} partitions, the threads of this machine; epochs "
-        "for all.",
+        f"of {repeats} interleaved runs) mean something up to {threads} partitions, the threads of "
+        "this machine; epochs for all.",
         ("data", "partitions", "dealing", "epochs", "seconds", "least", "most"),
     )
     for name in PAPER_SETS:
@@ -227,9 +218,8 @@ def buckets(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig5b-buckets",
         "Figure 5b: buckets",
         f"To a relative gap of {GAP:g}, logistic, {PENALTY}, {threads} threads, median of "
-        f"{repeats} interleaved "
-        "runs. A "
-        "bucket of 8 rows holds the dual variables of one cache line of 64 bytes.",
+        f"{repeats} interleaved runs. A bucket of 8 rows holds the dual variables of one cache "
+        "line of 64 bytes.",
         ("data", "bucket", "epochs", "seconds an epoch", "seconds", "least", "most"),
     )
     for name in (*PAPER_SETS, "rcv1-like"):
@@ -255,10 +245,9 @@ def nodes(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig5c-nodes",
         "Figure 5c: NUMA nodes",
         f"To a relative gap of {GAP:g}, logistic, {PENALTY}. 16 partitions in all, dynamic within "
-        "a node, rows static "
-        "between nodes; 'none' deals all rows to all partitions. Nodes are simulated: this "
-        "machine has one, so the "
-        "time that local memory saves was NOT measured; what the hierarchy costs in epochs was.",
+        "a node, rows static between nodes; 'none' deals all rows to all partitions. Nodes are "
+        "simulated: this machine has one, so the time that local memory saves was NOT measured; "
+        "what the hierarchy costs in epochs was.",
         ("data", "nodes", "epochs", "gap"),
     )
     panel = Panel("epochs to converge", "nodes", "epochs", log="x")

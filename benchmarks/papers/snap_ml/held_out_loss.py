@@ -41,10 +41,9 @@ def test_loss(rows: int | None, repeats: int, threads: int) -> Figure:
         "fig6-test-loss",
         "Figure 6: test loss against time",
         "Logistic regression, C = 1 / mean |x|^2, no intercept; every fit is a fresh process at "
-        "one of the "
-        "contestant's own tolerances, from loose to tight, all contestants in turn, median of "
-        f"{repeats}; fit only. No "
-        f"tighter tolerance after a fit of {BUDGET:g} s. H2O takes dense rows only here.",
+        "one of the contestant's own tolerances, from loose to tight, all contestants in turn, "
+        f"median of {repeats}; fit only. No tighter tolerance after a fit of {BUDGET:g} s. H2O "
+        "takes dense rows only here.",
         (
             "data",
             "contestant",

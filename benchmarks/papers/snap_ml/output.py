@@ -53,8 +53,8 @@ class Figure:
             f"{name} {version}" for name, version in versions.items() if version != "absent"
         )
         where = (
-            f"{machine['cpu']}, {machine['cores']} cores, load {around['load']} at the end; "
-            f"commit {commit()}; {known}."
+            f"{machine['cpu']}, {machine['cores']} cores, load {around['load']} at the end; commit "
+            f"{commit()}; {known}."
         )
         path = folder / f"{self.name}.md"
         path.write_text(

@@ -27,8 +27,8 @@ def pattern(rows: int | None, repeats: int, threads: int) -> Figure:
         "pattern",
         "Pattern-only storage of one-hot rows",
         f"criteo-like, {X.shape[0]:,} x {X.shape[1]:,}, 39 stored a row; logistic, C = 1, 10 "
-        "epochs, median of "
-        f"{repeats} interleaved runs. 'Bytes' are those of X that an epoch reads.",
+        f"epochs, median of {repeats} interleaved runs. 'Bytes' are those of X that an epoch "
+        "reads.",
         ("storage", "threads", "bytes of X", "seconds an epoch", "ratio"),
     )
     panel = Panel("epoch", "threads", "seconds")
@@ -54,10 +54,8 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
     figure = Figure(
         "shrinking",
         "Shrinking",
-        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} "
-        "threads, 300 epochs at "
-        "most, median of "
-        f"{repeats} interleaved runs.",
+        f"Hinge to a gap of 1e-4 and squared hinge to 1e-6, C = 1 / mean |x|^2, {threads} threads, "
+        f"300 epochs at most, median of {repeats} interleaved runs.",
         ("data", "loss", "shrinking", "epochs", "gap", "seconds", "least", "most"),
     )
     panel = Panel("seconds", "set", "on / off")
@@ -95,15 +93,11 @@ def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
         "roofline",
         "Roofline of an epoch",
         f"Logistic and squared hinge, C = 1 / mean |x|^2, {threads} threads, median of {repeats} "
-        "runs of 10 "
-        "epochs. Read bandwidth "
-        f"measured here: {speed / 1e9:.1f} GB/s. 'Bytes': X, alpha (read and written), norms, "
-        "labels and margins met, "
-        "once an epoch. 'Bound': bytes over bandwidth. 'Places': entries of the shared vector "
-        "that are read and "
-        "written, two visits for each stored value. What exceeds the bound is those visits, and "
-        "of the logistic loss "
-        "the exponentials: its difference to the squared hinge.",
+        f"runs of 10 epochs. Read bandwidth measured here: {speed / 1e9:.1f} GB/s. 'Bytes': X, "
+        "alpha (read and written), norms, labels and margins met, once an epoch. 'Bound': bytes "
+        "over bandwidth. 'Places': entries of the shared vector that are read and written, two "
+        "visits for each stored value. What exceeds the bound is those visits, and of the "
+        "logistic loss the exponentials: its difference to the squared hinge.",
         (
             "data",
             "loss",
