@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-.PHONY: setup demo test test-all test-lowest compatibility lint audit bench clean help
+.PHONY: setup demo test test-all test-lowest compatibility lint docs audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -35,6 +35,10 @@ lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size 
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 
+# warnings are errors; `examples` run while the pages are built
+docs: setup  ## the documentation, in docs/_build/html
+	$(RUN) -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+
 # -S: a release that the database does not know, or no database, is a failure and not a pass
 audit: setup  ## offline checks of the locks, then pip-audit on them (wants a network)
 	$(RUN) -m pytest -q tests/test_lock.py
@@ -53,7 +57,7 @@ test-lowest:  ## the default tests on the lowest supported versions (Python 3.11
 	.venv-lowest/bin/python -m pytest -W default
 
 clean:  ## remove what the targets made
-	rm -rf .venv-lowest $(VENV)-audit $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv-lowest $(VENV)-audit $(VENV) demo-output docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list

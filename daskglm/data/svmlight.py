@@ -81,7 +81,7 @@ def read_svmlight(
     zero_based: bool | str = "auto",
     storage_options: dict[str, Any] | None = None,
 ) -> tuple[Any, Any]:
-    """Read svmlight files as dask arrays.
+    r"""Read svmlight files as dask arrays.
 
     Files that are not compressed are cut into ranges of bytes, each read by a task of its own;
     files that end in .gz, .bz2 or .xz are one chunk each.
@@ -124,7 +124,14 @@ def read_svmlight(
 
     Examples
     --------
-    >>> X, y = daskglm.read_svmlight("train-*.svm", n_features=123)  # doctest: +SKIP
+    >>> from pathlib import Path
+    >>> import daskglm
+    >>> Path("train-0.svm").write_text("1 1:0.5 3:2\n-1 2:1\n")
+    19
+    >>> X, y = daskglm.read_svmlight("train-*.svm", n_features=3)
+    >>> X.compute().toarray()
+    array([[0.5, 0. , 2. ],
+           [0. , 1. , 0. ]])
     """
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype("float32"), np.dtype("float64")):

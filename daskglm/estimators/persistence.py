@@ -71,7 +71,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
 
     Examples
     --------
-    >>> daskglm.save(model, "model.json")  # doctest: +SKIP
+    >>> import daskglm
+    >>> model = daskglm.fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    >>> daskglm.save(model, "model.json")
     """
     name = type(model).__name__
     if _ESTIMATORS.get(name) is not type(model):
@@ -157,7 +159,11 @@ def load(path: str | os.PathLike) -> Any:
 
     Examples
     --------
-    >>> model = daskglm.load("model.json")  # doctest: +SKIP
+    >>> import daskglm
+    >>> model = daskglm.fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    >>> daskglm.save(model, "model.json")
+    >>> daskglm.load("model.json").predict([[0.0], [9.0]])
+    array([0, 1])
     """
     path = file_path(path, "path")
     content = _content(_text(path), path)

@@ -1,0 +1,77 @@
+"""Configuration of Sphinx: `make docs` builds the pages into docs/_build/html."""
+
+import importlib.metadata
+import re
+from typing import Any
+
+project = "daskglm"
+author = "The daskglm developers"
+copyright = f"2026, {author}"
+release = importlib.metadata.version("daskglm")
+version = release
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "examples/*.rst", "generated/gallery/*.py.md5"]
+templates_path = ["_templates"]
+nitpicky = True
+
+# Pages are Markdown; headings get anchors, so that `page.md#a-heading` is a checked link.
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+# The reference lists the members of a class in its own template, without scikit-learn's.
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+# Examples run while the pages are built; their pages are generated and never committed.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": r"\.py",
+    "ignore_pattern": r"__init__\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "reset_modules": (),
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "daskglm"
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+
+
+def _escape_formulas(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Docstrings write |w| and w*, which would be markup; numpydoc reads them after this."""
+    if not name.startswith("daskglm"):
+        return
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[number] = re.sub(r"(?<!`)([|*])(?!`)", r"\\\1", line)
+
+
+def _name_files(app: Any, page: str, source: list[str]) -> None:
+    """Links to files that are no pages, which work in the repository, become the files' names."""
+
+    def name(link: re.Match[str]) -> str:
+        text, path = link[1], link[2]
+        return f"`{path}`" if text in (path, f"`{path}`") else f"{text} (`{path}`)"
+
+    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)\)", name, source[0])
+
+
+def setup(app: Any) -> None:
+    """Connect the functions above to Sphinx."""
+    app.connect("autodoc-process-docstring", _escape_formulas, priority=400)
+    app.connect("source-read", _name_files)
