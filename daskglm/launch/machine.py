@@ -1,7 +1,6 @@
-"""The workers that one machine is to run: which processors and memory each is bound to, its
-command, its environment.
+"""The workers of one machine: the processors and memory of each, its command and environment.
 
-The rest of `launch` starts what is planned here; nothing here starts anything.
+Nothing here starts a process of a cluster; `launcher` does that.
 """
 
 from __future__ import annotations
@@ -15,24 +14,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daskglm.launch.addresses import bracketed
 from daskglm.system.topology import Node, Topology
 
-# of the machine's memory that workers may take; the rest is the system's and the scheduler's
+# Share of the machine's memory for workers; the rest is for the system and the scheduler.
 MEMORY_SHARE = 0.9
-# workers, or threads of one: more only wait for each other; a typing error may be 1000000
-MOST_A_PROCESSOR = 16
-DEATH_SECONDS = 300  # a worker that finds no scheduler for so long ends
-# without it the HTTP server is open to all
+
+# Most workers, and most threads of a worker, per processor: more would only wait for each other,
+# and a mistyped number would start thousands of processes.
+MAX_PER_PROCESSOR = 16
+
+# Seconds after which a worker that finds no scheduler ends.
+DEATH_SECONDS = 300
+
+# Dask would serve each worker's HTTP pages on all addresses, even without a dashboard.
 LOOPBACK_ONLY = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 
-# Set unless the user's environment has them. Rows are worked on by daskglm's own threads: those of
-# a BLAS would spin beside them. A partner that is gone is given up after 20 s instead of 30, a
-# worker that is silent after 60 s instead of 300, and data stay in memory: a partition that is
-# spilled would be read from disk at every pass.
+# Settings of Dask for all processes of a cluster; variables that the user has set win. Links that
+# are broken are given up after 20 s instead of 30, silent workers after 60 s instead of 300. Data
+# stay in memory: a partition on disk would be read again at every pass.
 ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "30s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "20s",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "60s",
@@ -45,8 +46,15 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Slot:
-    """Place of one worker: NUMA nodes, processors, threads (one a physical core), bytes of memory
-    (0: no limit).
+    """Place of one worker on a machine.
+
+    Attributes
+    ----------
+    nodes, cpus : tuple of int
+        Numbers of its NUMA nodes and of its processors.
+    threads : int
+    memory : int
+        Bytes; 0: no limit.
     """
 
     nodes: tuple[int, ...]
@@ -67,17 +75,17 @@ def plan(
     ----------
     topology : Topology
     memory : mapping of int to int
-        Bytes of each NUMA node that its workers may take together.
+        Bytes for workers on each NUMA node, by number of the node.
     workers : int, optional
-        Default: one per NUMA node. Fewer get several nodes each; more share the cores of a node.
+        Default: one per NUMA node. Fewer workers get several nodes each; more share the cores of a
+        node.
     threads : int, optional
-        Of each worker; default: its physical cores.
+        Threads of each worker; default: its number of physical cores.
 
     Raises
     ------
     ValueError
-        For less than one worker or thread, and for more than `MOST_A_PROCESSOR` of either a
-        processor.
+        If `workers` or `threads` is below 1, or above `MAX_PER_PROCESSOR` for each processor.
     """
     nodes = topology.nodes
     count = len(nodes) if workers is None else workers
@@ -85,29 +93,28 @@ def plan(
         raise ValueError(f"workers={workers} and threads={threads} must be at least 1")
     processors = sum(len(core) for node in nodes for core in node.cores)
     for name, number in (("workers", count), ("threads", threads or 1)):
-        if number > MOST_A_PROCESSOR * processors:
+        if number > MAX_PER_PROCESSOR * processors:
             raise ValueError(
-                f"{name}={number} is more than {MOST_A_PROCESSOR} for each of the {processors} "
+                f"{name}={number} is more than {MAX_PER_PROCESSOR} for each of the {processors} "
                 "processors here"
             )
+
     slots: list[Slot] = []
     if count <= len(nodes):
-        runs = [
-            nodes[k * len(nodes) // count : (k + 1) * len(nodes) // count] for k in range(count)
-        ]
-        for run in runs:
-            cores = [core for node in run for core in node.cores]
-            slots.append(
-                _slot(run, cores, threads, sum(memory.get(node.number, 0) for node in run))
-            )
+        for k in range(count):
+            own = nodes[k * len(nodes) // count : (k + 1) * len(nodes) // count]
+            cores = [core for node in own for core in node.cores]
+            size = sum(memory.get(node.number, 0) for node in own)
+            slots.append(_slot(own, cores, threads, size))
         return slots
+
     for k, node in enumerate(nodes):
         here = (k + 1) * count // len(nodes) - k * count // len(nodes)
-        share = memory.get(node.number, 0) // here
+        size = memory.get(node.number, 0) // here
         for i in range(here):
             cut = slice(i * len(node.cores) // here, (i + 1) * len(node.cores) // here)
             cores = list(node.cores[cut]) or [node.cores[i % len(node.cores)]]
-            slots.append(_slot([node], cores, threads, share))
+            slots.append(_slot([node], cores, threads, size))
     return slots
 
 
@@ -119,8 +126,14 @@ def _slot(
 
 
 def memory_of_nodes(topology: Topology, limit: int, root: Path | str = "/sys") -> dict[int, int]:
-    """Bytes of each NUMA node that workers may take, within the limit on this process group (a
-    container's, say).
+    """Return the bytes for workers on each NUMA node, by number of the node.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes that all workers together may take, such as the limit of a container.
+    root : path
+        Where sysfs is mounted.
     """
     total = {node.number: _mem_total(Path(root), node.number) for node in topology.nodes}
     if not all(total.values()):
@@ -140,86 +153,81 @@ def _mem_total(root: Path, node: int) -> int:
     return 1024 * int(found[1]) if found else 0
 
 
+def visible_gpus() -> list[str]:
+    """Return the GPUs that dask-cuda would use: those of CUDA_VISIBLE_DEVICES, or else all.
+
+    Raises
+    ------
+    RuntimeError
+        Without dask-cuda, or if NVML finds no GPU.
+    """
+    try:
+        from dask_cuda.utils import get_n_gpus
+    except ImportError as error:
+        raise RuntimeError(
+            f"--device cuda needs dask-cuda: pip install 'daskglm[cuda13]' ({error})"
+        ) from error
+
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [gpu for gpu in visible.split(",") if gpu]
+    try:
+        return [str(gpu) for gpu in range(get_n_gpus())]
+    except Exception as error:  # NVML has exceptions of its own
+        raise RuntimeError(f"--device cuda: no GPU was found on this machine ({error})") from error
+
+
 # ---- commands
 def scheduler_command(
-    host: str, port: int, file: Path, tls: Sequence[str], dashboard: str | None
+    host: str, port: int, file: Path, *, encrypted: bool, dashboard: str | None
 ) -> list[str]:
-    """Start a scheduler that listens on one address only; `file` will say which."""
+    """Return the command of a scheduler that listens on one address and writes it to `file`."""
+    listen = f"{'tls' if encrypted else 'tcp'}://{bracketed(host)}"
+    where = ["--host", listen, "--port", str(port), "--scheduler-file", str(file)]
     shown = ["--dashboard-address", dashboard] if dashboard else LOOPBACK_ONLY
-    protocol = "tls" if tls else "tcp"
-    return [
-        *_python("distributed.cli.dask_scheduler"),
-        *(
-            "--host",
-            f"{protocol}://{bracketed(host)}",
-            "--port",
-            str(port),
-            "--scheduler-file",
-            str(file),
-        ),
-        *shown,
-        *tls,
-    ]
+    return [*_python("distributed.cli.dask_scheduler"), *where, *shown]
 
 
 def worker_command(
-    slot: Slot, scheduler: Sequence[str], name: str, common: Sequence[str]
+    slot: Slot, scheduler: Sequence[str], name: str, more: Sequence[str]
 ) -> list[str]:
-    """Start one worker, bound to its processors and memory by numactl where that works; see
-    `binds`.
-    """
+    """Return the command of one worker, with numactl before it if memory can be bound."""
+    size = ["--nthreads", str(slot.threads), "--memory-limit", str(slot.memory)]
     command = [
         *_python("distributed.cli.dask_worker"),
         *scheduler,
-        *(
-            "--nworkers",
-            "1",
-            "--nthreads",
-            str(slot.threads),
-            "--memory-limit",
-            str(slot.memory),
-            "--name",
-            name,
-        ),
+        *("--nworkers", "1", *size, "--name", name),
         *("--death-timeout", str(DEATH_SECONDS)),
         *LOOPBACK_ONLY,
-        *common,
+        *more,
     ]
-    return [*numactl(slot), *command] if binds(slot) else command
+    return [*numactl(slot), *command] if can_bind_memory(slot) else command
 
 
-def gpu_command(scheduler: Sequence[str], name: str, common: Sequence[str]) -> list[str]:
-    """Start one worker per visible GPU: dask-cuda's, which also binds each to the processors near
-    its GPU.
-    """
+def gpu_command(scheduler: Sequence[str], name: str, more: Sequence[str]) -> list[str]:
+    """Return the command of dask-cuda: one worker per GPU, on the processors near its GPU."""
     last = ["--death-timeout", str(DEATH_SECONDS)]
-    return [*_python("dask_cuda.cli"), *scheduler, "--name", name, *LOOPBACK_ONLY, *common, *last]
+    return [*_python("dask_cuda.cli"), *scheduler, "--name", name, *LOOPBACK_ONLY, *more, *last]
 
 
 def numactl(slot: Slot) -> list[str]:
-    """Bind processors and memory of what follows."""
+    """Return the beginning of a command that binds the rest to processors and memory."""
     cpus, nodes = (",".join(map(str, numbers)) for numbers in (slot.cpus, slot.nodes))
     return ["numactl", f"--physcpubind={cpus}", f"--membind={nodes}"]
 
 
-def binds(slot: Slot) -> bool:
-    """Whether numactl is here and the kernel lets it bind (containers often may not)."""
+def can_bind_memory(slot: Slot) -> bool:
+    """Return True if numactl is here and the kernel allows it; in containers it often does not."""
     if shutil.which("numactl") is None:
         return False
-    return (
-        subprocess.run([*numactl(slot), "true"], capture_output=True, check=False).returncode == 0
-    )
+    done = subprocess.run([*numactl(slot), "true"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """What processes of a cluster are given besides the user's environment, which wins."""
+    """Return the environment of a process of the cluster; the user's variables win."""
     more = {"NUMBA_NUM_THREADS": str(threads)} if threads else {}
     return {**ENVIRONMENT, **more, **os.environ}
-
-
-def bracketed(host: str) -> str:
-    """A host as it stands in an address: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _python(module: str) -> list[str]:

@@ -1,6 +1,4 @@
-"""Processes of a cluster on this machine: started together, watched, and ended together, whatever
-ends the launcher.
-"""
+"""Processes of a cluster on this machine: started, watched, and ended with their launcher."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -21,43 +19,70 @@ import psutil
 
 logger = logging.getLogger("daskglm")
 
-GRACE_SECONDS = 10.0  # between being asked to end and being killed
+# Seconds between asking a process to end and killing it.
+GRACE_SECONDS = 10.0
+
+# Seconds between two looks at the processes.
 POLL_SECONDS = 0.2
-LEAST_SECONDS = 5.0  # a process that ends sooner would end again
+
+# A process that lived for fewer seconds is not restarted: it would fail again.
+MIN_LIFETIME_SECONDS = 5.0
 
 
-class Ended(RuntimeError):
-    """A process that a cluster cannot do without has ended."""
+class ProcessEnded(RuntimeError):
+    """A process that the cluster needs has ended."""
 
 
 @dataclass
 class Process:
-    """A command, the process that runs it now, and since when."""
+    """A command of a cluster, and the process that runs it.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    command : sequence of str
+    environment : mapping of str to str
+    cpus : sequence of int, optional
+        Processors to bind it to.
+    restart : bool
+        Start it again if it ends without an error. Dask's nanny restarts a worker that dies, but
+        ends itself when it loses its scheduler; then the launcher brings the worker back.
+    disconnect_code : int, optional
+        Exit code that means that the link to another machine was lost, not that the command failed
+        there. The process is dropped then, and the others go on.
+    """
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     cpus: Sequence[int] | None = None
-    again: bool = False
-    loses: int | None = None
+    restart: bool = False
+    disconnect_code: int | None = None
     popen: subprocess.Popen[bytes] = field(init=False)
-    since: float = field(init=False)
+    started: float = field(init=False)
 
     def start(self) -> None:
-        """Start the command in a process group of its own: a Ctrl-C is for the launcher, which ends
-        it in order.
+        """Start the command in a process group of its own, out of reach of the user's Ctrl-C.
+
+        The launcher gets the Ctrl-C and ends its processes in order.
         """
         self.popen = subprocess.Popen(
             self.command, env=dict(self.environment), start_new_session=True
         )
-        self.since = time.monotonic()
+        self.started = time.monotonic()
         if self.cpus:
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(self.popen.pid).cpu_affinity(list(self.cpus))
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            self.popen.send_signal(number)
+
 
 class Processes:
-    """What a launcher runs; leaving its context ends all, those that started last first."""
+    """The processes of a launcher. Leaving the context ends them: workers before the scheduler."""
 
     def __init__(self) -> None:
         self.running: list[Process] = []
@@ -68,80 +93,65 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        cpus: Sequence[int] | None = None,
-        again: bool = False,
-        loses: int | None = None,
-    ) -> None:
-        """Start a command, on some processors only; `again` starts it anew where it ends without an
-        error.
-
-        Dask's nanny restarts a worker that dies, but ends itself when it loses its scheduler for a
-        while: then this brings the worker back. `loses` is the exit code of a command that has lost
-        the machine it works on: what it has started there goes on by itself, and comes back or not.
-        """
-        process = Process(name, command, environment, cpus, again, loses)
+    def start(self, process: Process) -> None:
+        """Start a process and watch it from now on."""
         process.start()
         self.running.append(process)
 
     def check(self) -> None:
-        """Start again what ended and may; raise `Ended` for what may not."""
+        """Restart processes that ended and may be restarted.
+
+        Raises
+        ------
+        ProcessEnded
+            If another process ended, one ended with an error, or one ended right after its start.
+        """
         for process in list(self.running):
             code = process.popen.poll()
             if code is None:
                 continue
-            lived = time.monotonic() - process.since
-            if code == process.loses and lived >= LEAST_SECONDS:
+            lifetime = time.monotonic() - process.started
+            if code == process.disconnect_code and lifetime >= MIN_LIFETIME_SECONDS:
                 logger.warning("%s cannot be reached any more; the others go on", process.name)
                 self.running.remove(process)
                 continue
-            if not process.again or code > 0 or lived < LEAST_SECONDS:
+            if not process.restart or code > 0 or lifetime < MIN_LIFETIME_SECONDS:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                raise Ended(f"{process.name} has ended ({how}) after {lived:.0f} s")
+                raise ProcessEnded(f"{process.name} has ended ({how}) after {lifetime:.0f} s")
             logger.warning("%s has ended; starting it again", process.name)
             process.start()
 
     def watch(self) -> None:
-        """Check until one may not be started again."""
+        """Check again and again; returns only by an exception."""
         while True:
             self.check()
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """End all, politely at first."""
-        self._stop([process for process in self.running if process.again])
-        # whom the others say goodbye to
-        self._stop([process for process in self.running if not process.again])
+        """Ask all processes to end, and kill those that do not."""
+        # the scheduler goes last: workers take leave of it
+        self._stop([process for process in self.running if process.restart])
+        self._stop([process for process in self.running if not process.restart])
         self.running.clear()
 
     def _stop(self, processes: Sequence[Process]) -> None:
         for process in processes:
-            _signal(process, signal.SIGTERM)
+            process.signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE_SECONDS
         for process in processes:
             try:
                 process.popen.wait(max(deadline - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
-                _signal(process, signal.SIGKILL)
+                process.signal(signal.SIGKILL)
                 process.popen.wait()
-            # what a killed nanny has left behind
+            # a nanny that was killed leaves its worker in the process group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.popen.pid, signal.SIGKILL)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.popen.send_signal(number)
-
-
 @contextlib.contextmanager
-def ending_in_order() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into what Ctrl-C does, so that they too leave nothing running."""
+def signals_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP too, so that they leave nothing running."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -158,8 +168,17 @@ def ending_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def scheduler_file(path: Path | None) -> Iterator[Path]:
-    """Where a scheduler writes its address; a temporary one unless a path is given, which is
-    removed at the end.
+    """Yield the path at which a scheduler is to write its address; the file is removed at the end.
+
+    Parameters
+    ----------
+    path : path, optional
+        Default: a file in a temporary folder.
+
+    Raises
+    ------
+    ValueError
+        If the path is a folder or a device.
     """
     with tempfile.TemporaryDirectory(prefix="daskglm-") as folder:
         file = Path(folder) / "scheduler.json" if path is None else path
@@ -167,19 +186,38 @@ def scheduler_file(path: Path | None) -> Iterator[Path]:
             raise ValueError(
                 f"scheduler file {file} is a folder or a device, not a file: give another name"
             )
-        file.unlink(missing_ok=True)  # that of a scheduler that is gone would lead astray
+        # a file of an earlier scheduler would be taken for the new one's
+        file.unlink(missing_ok=True)
         try:
             yield file
         finally:
             file.unlink(missing_ok=True)
 
 
-def address_in(file: Path, processes: Processes, timeout: float) -> str:
-    """The address that a scheduler has written; raises TimeoutError where it does not come."""
+def read_scheduler_file(
+    file: Path, timeout: float, alive: Callable[[], None] = lambda: None
+) -> str:
+    """Wait for the address that a scheduler writes to a file, and return it.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds.
+    alive : callable
+        Called while waiting; raises if the scheduler has ended.
+
+    Raises
+    ------
+    TimeoutError
+        If the file, or an address in it, does not appear in time.
+    """
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        processes.check()
+    while True:
+        alive()
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
             return str(json.loads(file.read_text())["address"])
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"the scheduler did not write its address to {file} within {timeout:.0f} s"
+            )
         time.sleep(POLL_SECONDS)
-    raise TimeoutError(f"the scheduler did not write its address to {file} within {timeout:.0f} s")

@@ -1,6 +1,4 @@
-"""Whether a cluster is there: waits for its workers, looks at what they are, and fits a small model
-on all of them.
-"""
+"""Wait for the workers of a cluster, and try it with a small fit whose answer is known."""
 
 from __future__ import annotations
 
@@ -14,59 +12,62 @@ import numpy as np
 from daskglm.fitting.config import Settings
 from daskglm.fitting.runner import train
 from daskglm.launch import tls
+from daskglm.launch.processes import POLL_SECONDS
 
-POLL_SECONDS = 0.2
-ROWS = 64  # of each partition of the fit that tries the cluster, two partitions a thread
+# Rows of each partition of the trial fit, which has two partitions for each thread.
+ROWS = 64
 
 
 def wait_until_ready(
-    address: str | None,
+    address: str,
     workers: int,
     timeout: float,
     *,
-    folder: Path | None = None,
-    file: Path | None = None,
+    tls_dir: Path | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> str:
-    """Wait for a number of workers, fit on all of them, and say in a sentence what the cluster is.
+    """Wait for workers, fit a small model on all of them, and describe the cluster in a sentence.
 
     Parameters
     ----------
-    address : str, optional
-        Of the scheduler; or `file`, which a scheduler writes.
+    address : str
+        Address of the scheduler.
+    workers : int
+        Number of workers to wait for.
     timeout : float
-        Seconds for all of it.
-    folder : path, optional
-        Certificates.
+        Seconds.
+    tls_dir : path, optional
+        Folder of certificates.
     alive : callable, optional
-        Asked while waiting; raises where the cluster will not come up.
+        Called while waiting; raises if the cluster cannot come up any more.
 
     Raises
     ------
+    OSError
+        If the scheduler does not answer in time.
     TimeoutError
-        Where the workers, or an answer, do not come in time.
+        If the workers do not come in time.
     RuntimeError
-        Where the fit is not right or did not use all workers.
+        If the fit is wrong, or did not use all workers.
     """
     from distributed import Client
 
     deadline = time.monotonic() + timeout
-    with dask.config.set(tls.settings(folder)):
-        client = Client(
-            address,
-            scheduler_file=None if file is None else str(file),
-            timeout=timeout,
-            set_as_default=False,
-        )
-        with client:
-            while (there := len(client.nthreads())) < workers:
-                alive()
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{there} of {workers} workers came within {timeout:.0f} s")
-                time.sleep(POLL_SECONDS)
-            threads = client.nthreads()
-            _try(client, sum(threads.values()), len(threads))
-            info = client.scheduler_info(n_workers=-1)["workers"]
+    with (
+        dask.config.set(tls.settings(tls_dir)),
+        Client(address, timeout=timeout, set_as_default=False) as client,
+    ):
+        # Client.wait_for_workers would not notice that a process of the launcher has ended
+        while (found := len(client.nthreads())) < workers:
+            alive()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{found} of {workers} workers came within {timeout:.0f} s")
+            time.sleep(POLL_SECONDS)
+
+        threads = client.nthreads()
+        _try_fit(client, sum(threads.values()), len(threads))
+        info = client.scheduler_info(n_workers=-1)["workers"]
+
     hosts = {worker["host"] for worker in info.values()}
     memory = [worker["memory_limit"] for worker in info.values()]
     limits = f"{sum(memory) / 2**30:.1f} GiB" if all(memory) else "no limit of memory"
@@ -76,18 +77,19 @@ def wait_until_ready(
     )
 
 
-def _try(client: object, threads: int, workers: int) -> None:
-    """Fit a model whose answer is known: targets that are exactly linear in the rows."""
-    parts = 2 * max(threads, workers)
+def _try_fit(client: object, threads: int, workers: int) -> None:
+    """Fit targets that are exactly linear in the rows, and compare the coefficients."""
+    partitions = 2 * max(threads, workers)
     wanted = np.array([1.0, -2.0, 3.0])
 
     def rows(k: int) -> np.ndarray:
         return np.random.default_rng(k).standard_normal((ROWS, len(wanted)))
 
-    made = [dask.delayed(rows, pure=False)(k) for k in range(parts)]
-    targets = [dask.delayed(np.matmul)(X, wanted) for X in made]
+    X = [dask.delayed(rows, pure=False)(k) for k in range(partitions)]
+    y = [dask.delayed(np.matmul)(block, wanted) for block in X]
     settings = Settings("squared", C=1e6, solver="newton", progress=False)
-    fitted = train(made, targets, settings, client=client)
+    fitted = train(X, y, settings, client=client)
+
     if not (fitted.report.converged and np.allclose(fitted.coef[0], wanted, atol=1e-4)):
         raise RuntimeError(
             f"the trial fit gave {fitted.coef[0]} in place of {wanted}: {fitted.report.reason}"

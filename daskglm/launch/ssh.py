@@ -1,16 +1,12 @@
-"""A cluster over ssh: a scheduler on one host, workers on all, each started by a command that ends
-with its link.
+"""Commands on other hosts over ssh.
 
-Hosts are reached as the user's own ssh reaches them (keys, aliases and jumps of its configuration
-hold). ssh gives the remote command a terminal, so that it is told (SIGHUP) when the launcher ends
-or is cut off.
+The user's own ssh is called, so its configuration (keys, aliases, jump hosts) applies. Commands
+that run as long as the cluster get a terminal: their host sends them SIGHUP when the launcher ends
+or the link is cut, and nothing stays behind.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
-import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -18,17 +14,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-# of a user or a host: nothing that ssh takes for an option
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-LOST = 255  # exit code of ssh when the link is gone
-CERTIFICATES = ".daskglm-tls"  # folder on each host, under the home of the user
+from daskglm.launch import addresses
+
+# Exit code of ssh when the link is lost.
+LINK_LOST = 255
+
+# Folder for certificates on each host, in the user's home.
+CERTIFICATES = ".daskglm-tls"
+
+# Most hosts that are asked at the same time.
+PARALLEL_HOSTS = 32
 
 
 @dataclass(frozen=True)
 class Remote:
-    """How to reach a host and what to run there: its name for ssh, options of ssh, folder and
-    Python on the host.
-    """
+    """A host: its name and options for ssh, and daskglm's folder and Python on it."""
 
     host: str
     options: tuple[str, ...]
@@ -37,58 +37,42 @@ class Remote:
 
     @property
     def name(self) -> str:
-        """The host without the user."""
+        """Host without the user and without brackets."""
         return self.host.rpartition("@")[2].strip("[]")
 
     @property
     def target(self) -> str:
-        """User and host as ssh takes them: IPv6 addresses without brackets."""
+        """User and host as ssh takes them: an IPv6 address has no brackets."""
         return "".join([*self.host.rpartition("@")[:2], self.name])
 
     def command(self, line: str, *, terminal: bool = False) -> list[str]:
-        """Run a line of shell there."""
-        extra = ["-tt"] if terminal else []
-        alive = [
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "ServerAliveInterval=5",
-            "-o",
-            "ServerAliveCountMax=6",
+        """Return the command that runs a line of shell on the host."""
+        settings = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=6")
+        fixed = [part for setting in settings for part in ("-o", setting)]
+        # -- ends the options, whatever the host is called
+        return [
+            "ssh",
+            *(["-tt"] if terminal else []),
+            *fixed,
+            *self.options,
+            "--",
+            self.target,
+            line,
         ]
-        # what follows -- is no option, whatever a host is called
-        return ["ssh", *extra, *alive, *self.options, "--", self.target, line]
 
     def daskglm(self, arguments: Sequence[str], *, terminal: bool = False) -> list[str]:
-        """Run `daskglm` there."""
+        """Return the command that runs `daskglm` on the host."""
         line = shlex.join([self.python, "-m", "daskglm", *arguments])
         return self.command(f"cd {shlex.quote(self.folder)} && exec {line}", terminal=terminal)
 
 
-def is_host(text: str) -> bool:
-    """Whether a text is the name or the address of a host; an IPv6 address may have brackets and a
-    zone.
-    """
-    address, percent, zone = text.removeprefix("[").removesuffix("]").partition("%")
-    if text.startswith("[") != text.endswith("]") or (percent and not NAME.fullmatch(zone)):
-        return False
-    with contextlib.suppress(ValueError):
-        return bool(ipaddress.IPv6Address(address))
-    return NAME.fullmatch(text) is not None
-
-
-def _is_user_at_host(text: str) -> bool:
-    user, at, host = text.rpartition("@")
-    return is_host(host) and (not at or NAME.fullmatch(user) is not None)
-
-
 def read_hosts(path: Path) -> list[str]:
-    """Hosts of a file: one a line, as ssh takes them; # begins a comment.
+    """Read the hosts of a file: one a line, as ssh takes them; # begins a comment.
 
     Raises
     ------
     ValueError
-        For a file without hosts, a line that is no host, and a host named twice.
+        If the file has no hosts, a line is not a host, or a host is named twice.
     """
     hosts: list[str] = []
     try:
@@ -104,8 +88,7 @@ def read_hosts(path: Path) -> list[str]:
         if not _is_user_at_host(host):
             raise ValueError(
                 f"{path}, line {number}: {host!r} is not a host: give one a line, such as node1, "
-                "me@node1 or [::1], "
-                "that begins with a letter, a digit or an underscore"
+                "me@node1 or [::1], that begins with a letter, a digit or an underscore"
             )
         if host in hosts:
             raise ValueError(f"{path}, line {number}: {host!r} is named twice")
@@ -115,21 +98,35 @@ def read_hosts(path: Path) -> list[str]:
     return hosts
 
 
+def _is_user_at_host(text: str) -> bool:
+    user, at, host = text.rpartition("@")
+    return addresses.is_host(host) and (not at or addresses.NAME.fullmatch(user) is not None)
+
+
 def on_all(
-    commands: dict[str, list[str]], timeout: float, given: bytes | None = None
+    commands: dict[str, list[str]], timeout: float, stdin: bytes | None = None
 ) -> dict[str, str]:
-    """Run a command for each host at once, and return what each wrote.
+    """Run one command per host at the same time, and return the output of each.
+
+    Parameters
+    ----------
+    commands : dict of str to list of str
+        Command for each host.
+    timeout : float
+        Seconds for each command.
+    stdin : bytes, optional
+        Standard input of every command.
 
     Raises
     ------
     RuntimeError
-        For the first host whose command failed, with what it said.
+        For the first host whose command failed or took too long, with its error output.
     """
 
     def run(host: str) -> str:
         try:
             done = subprocess.run(
-                commands[host], input=given, capture_output=True, timeout=timeout, check=False
+                commands[host], input=stdin, capture_output=True, timeout=timeout, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"{host} did not answer within {timeout:.0f} s") from error
@@ -138,35 +135,45 @@ def on_all(
             raise RuntimeError(f"{host}: {said or f'exit code {done.returncode}'}")
         return done.stdout.decode(errors="replace")
 
-    with ThreadPoolExecutor(min(len(commands), 32)) as pool:
+    with ThreadPoolExecutor(min(len(commands), PARALLEL_HOSTS)) as pool:
         return dict(zip(commands, pool.map(run, commands), strict=True))
 
 
-def copy_certificates(remotes: Sequence[Remote], folder: Path, timeout: float) -> None:
-    """Put a folder of certificates on every host, for the user only."""
+def count_workers(remotes: Sequence[Remote], size: Sequence[str], timeout: float) -> int:
+    """Return how many workers the hosts will run together, by asking each for its plan."""
+    ask = ["cluster", "workers", "--plan", *size]
+    plans = on_all({remote.host: remote.daskglm(ask) for remote in remotes}, timeout)
+    return sum(len(plan.splitlines()) for plan in plans.values())
+
+
+def copy_certificates(remotes: Sequence[Remote], folder: Path, timeout: float) -> dict[str, str]:
+    """Copy a folder of certificates to every host, readable by the user only.
+
+    Returns
+    -------
+    dict of str to str
+        Path of the folder on each host.
+    """
     packed = subprocess.run(
         ["tar", "-C", str(folder), "-chf", "-", "ca.pem", "cert.pem", "key.pem"],
         capture_output=True,
         check=True,
     ).stdout
-    # -o: the files are the user's there
-    line = f"umask 077 && mkdir -p {CERTIFICATES} && tar -C {CERTIFICATES} -xof -"
-    on_all({remote.host: remote.command(line) for remote in remotes}, timeout, packed)
+    # -o: the files belong to the user there, not to the user here
+    unpack = f"umask 077 && mkdir -p {CERTIFICATES} && tar -C {CERTIFICATES} -xof -"
+    line = f"{unpack} && cd {CERTIFICATES} && pwd"
+    paths = on_all({remote.host: remote.command(line) for remote in remotes}, timeout, packed)
+    return {host: path.strip() for host, path in paths.items()}
 
 
 def install(remotes: Sequence[Remote], tree: Path, timeout: float) -> None:
-    """Copy the committed files of a checkout to the folder on every host, and make its environment
-    there.
-    """
+    """Copy the commit of a checkout to the folder on every host, and make its environment there."""
     packed = subprocess.run(
         ["git", "-C", str(tree), "archive", "HEAD"], capture_output=True, check=True
     ).stdout
-    lines = {
-        remote.host: remote.command(
-            f"mkdir -p {shlex.quote(remote.folder)} && tar -C {shlex.quote(remote.folder)} -xf - "
-            "&& "
-            f"make -s -C {shlex.quote(remote.folder)} setup"
-        )
-        for remote in remotes
-    }
+    lines = {}
+    for remote in remotes:
+        folder = shlex.quote(remote.folder)
+        unpack = f"mkdir -p {folder} && tar -C {folder} -xf -"
+        lines[remote.host] = remote.command(f"{unpack} && make -s -C {folder} setup")
     on_all(lines, timeout, packed)

@@ -1,10 +1,9 @@
-"""Encryption of a cluster's links: what Dask is told, and certificates for tests and small
-clusters.
+"""Encryption of a cluster's links: Dask's settings, and certificates for tests and small clusters.
 
-A folder holds ca.pem, cert.pem and key.pem. Every process of a cluster shows cert.pem and believes
-only partners whose certificate the authority of ca.pem has signed; so who has no certificate can
-neither run code nor read data. Dask does not compare host names: one certificate serves all
-machines, and is to be kept as a password is.
+A folder holds ca.pem, cert.pem and key.pem. Every process of a cluster shows cert.pem, and accepts
+only partners whose certificate was signed by the authority in ca.pem. Without a certificate nobody
+can run code or read data. Dask does not compare host names, so one certificate serves all machines;
+keep it as you keep a password.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 FILES = {"ca-file": "ca.pem", "cert": "cert.pem", "key": "key.pem"}
+
+# Days for which a new certificate is valid.
 DAYS = 365
 
 
-def options(folder: Path | None) -> list[str]:
-    """Arguments of Dask's commands for a folder of certificates; none without one.
+def check_folder(folder: Path) -> None:
+    """Check a folder of certificates before a process uses it.
 
     Raises
     ------
     FileNotFoundError
-        Where the folder lacks a file.
+        If one of the three files is missing.
     PermissionError
-        Where others may read the key, or write to any of the files; of a link, its target counts.
+        If others may read the key or write to one of the files. Links count as their targets.
     """
-    if folder is None:
-        return []
     found = {name: folder / file for name, file in FILES.items()}
     missing = [path.name for path in found.values() if not path.is_file()]
     if missing:
@@ -41,38 +40,35 @@ def options(folder: Path | None) -> list[str]:
         )
     for name, path in found.items():
         _check_mode(path, secret=name == "key")
-    return [
-        part for name, path in found.items() for part in (f"--tls-{name}", str(path.absolute()))
-    ]
 
 
 def _check_mode(path: Path, *, secret: bool) -> None:
-    """Raise PermissionError where a file, or what a link leads to, is open to more than its
-    owner.
-    """
+    """Raise PermissionError if others may write to a file, or read it although it is secret."""
     about = path.stat()
-    allowed = (
-        stat.S_IRWXU
-        if secret
-        else stat.S_IRWXU | stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
-    )
+    allowed = stat.S_IRWXU
+    if not secret:
+        allowed |= stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
     if about.st_uid == 0 and os.geteuid() != 0:
-        # a Kubernetes secret is root's, and given to a pod's user by its group
+        # a secret of Kubernetes belongs to root, and a pod's user reads it as a member of its group
         allowed |= stat.S_IRGRP
-    if open_to := stat.S_IMODE(about.st_mode) & 0o777 & ~allowed:
-        what = "written to" if open_to & (stat.S_IWGRP | stat.S_IWOTH) else "read"
+
+    if excess := stat.S_IMODE(about.st_mode) & 0o777 & ~allowed:
+        what = "written to" if excess & (stat.S_IWGRP | stat.S_IWOTH) else "read"
         which = f"{path} leads to {path.resolve()}, which" if path.is_symlink() else f"{path}"
-        whom = "everybody on this machine" if open_to & stat.S_IRWXO else "its group"
+        whom = "everybody on this machine" if excess & stat.S_IRWXO else "its group"
         raise PermissionError(
             f"{which} can be {what} by {whom} (mode {about.st_mode & 0o777:o}): chmod 600 it"
         )
 
 
 def settings(folder: Path | None) -> dict[str, Any]:
-    """The same as Dask's configuration, which also refuses every link that is not encrypted."""
+    """Return Dask's configuration for a folder of certificates; empty without one.
+
+    The configuration also refuses links that are not encrypted. Raises what `check_folder` raises.
+    """
     if folder is None:
         return {}
-    options(folder)
+    check_folder(folder)
     ca, cert, key = (str((folder / file).absolute()) for file in FILES.values())
     own = {"cert": cert, "key": key}
     return {
@@ -87,7 +83,7 @@ def settings(folder: Path | None) -> dict[str, Any]:
 
 
 def environment(folder: Path | None) -> dict[str, str]:
-    """The same as environment variables, for processes that read Dask's configuration."""
+    """Return `settings` as environment variables, for processes that read Dask's configuration."""
     return {_variable(name): str(value) for name, value in settings(folder).items()}
 
 
@@ -98,23 +94,23 @@ def _variable(name: str) -> str:
 def make_certificates(
     folder: Path, names: Sequence[str] = (), days: int = DAYS
 ) -> Mapping[str, Path]:
-    """Make an authority and one certificate that all processes of a cluster share; the authority's
-    key is not kept.
+    """Make an authority, and one certificate for all processes of a cluster.
+
+    The authority's key is not kept, so nobody can sign another certificate with it.
 
     Parameters
     ----------
     folder : path
-        Is made, for the user only; files in it are not overwritten.
+        Made if missing, for the user only. Files in it are not overwritten.
     names : sequence of str
-        Hosts or IP addresses to name in the certificate besides localhost. Dask does not look at
-        them.
+        Hosts or IP addresses to name in the certificate besides localhost. Dask ignores them.
     days : int
-        For which it holds.
+        Days for which the certificate is valid.
 
     Raises
     ------
     FileExistsError
-        Where one of the files exists.
+        If one of the files exists.
     ModuleNotFoundError
         Without the `cryptography` library (extra "deploy").
     """
@@ -132,7 +128,9 @@ def make_certificates(
                 f"{folder / file} exists already; remove it, or give another folder"
             )
 
-    def signed(name: str, issuer: str, key: Any, by: Any, authority: bool) -> Any:
+    issuer = "daskglm cluster authority"
+
+    def signed(name: str, key: Any, *, authority: bool) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
         subject, issued = (
             x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, issuer)
@@ -154,23 +152,24 @@ def make_certificates(
                 critical=False,
             )
         )
-        return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        certificate = builder.sign(authority_key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM)
 
-    authority, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    ca = "daskglm cluster authority"
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     contents = {
-        "ca-file": signed(ca, ca, authority, authority, True),
-        "cert": signed("daskglm cluster", ca, key, authority, False),
-        "key": private,
+        "ca-file": signed(issuer, authority_key, authority=True),
+        "cert": signed("daskglm cluster", key, authority=False),
+        "key": key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
     }
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
-        with open(
-            os.open(folder / FILES[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-        ) as out:
+        # readable by the user only from the moment the file exists
+        new = os.open(folder / FILES[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(new, "wb") as out:
             out.write(content)
     return {name: folder / file for name, file in FILES.items()}
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from daskglm.cli import main
 from daskglm.launch import addresses, commands, ssh, tls
-from daskglm.launch.processes import scheduler_file
+from daskglm.launch.processes import Processes, scheduler_file
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -83,21 +83,21 @@ def test_own_hosts_are_taken():
     assert addresses.listening_host("localhost") == "localhost"
     assert addresses.listening_host("0.0.0.0") == "0.0.0.0"
     assert "127.0.0.1" in addresses.own_addresses()
-    assert addresses.network_address("lo") == "127.0.0.1"
-    assert addresses.served_at("127.0.0.1:8787") == "127.0.0.1:8787"
+    assert addresses.interface_address("lo") == "127.0.0.1"
+    assert addresses.dashboard_address("127.0.0.1:8787") == "127.0.0.1:8787"
     if socket.has_ipv6 and "::1" in addresses.own_addresses():
         assert addresses.listening_host("[::1]") == "::1"
-        assert addresses.served_at("[::1]:8787") == "[::1]:8787"
+        assert addresses.dashboard_address("[::1]:8787") == "[::1]:8787"
     for name in ("", "no-such-network"):
         with pytest.raises(ValueError, match="is none of this machine's: it has .*lo"):
-            addresses.network_address(name)
+            addresses.interface_address(name)
 
 
 def test_a_scheduler_that_others_reach_without_encryption_is_told(monkeypatch, tmp_path):
     def stop(*arguments):
         raise click.UsageError("stopped here")
 
-    monkeypatch.setattr(commands, "_start_scheduler", stop)
+    monkeypatch.setattr(commands, "start_scheduler", stop)
     tls.make_certificates(tmp_path / "tls")
     for command in ("scheduler", "local"):
         for host, more, told in (
@@ -208,11 +208,9 @@ def test_the_address_of_a_scheduler_over_ssh_has_brackets(tmp_path, monkeypatch)
     (tmp_path / "hosts").write_text("[::1]\n")
     started = []
     monkeypatch.setattr(
-        ssh, "on_all", lambda commands, timeout, given=None: dict.fromkeys(commands, "/home\n")
+        ssh, "on_all", lambda commands, timeout, stdin=None: dict.fromkeys(commands, "/home\n")
     )
-    monkeypatch.setattr(
-        commands.Processes, "start", lambda self, name, command, *_, **__: started.append(command)
-    )
+    monkeypatch.setattr(Processes, "start", lambda self, process: started.append(process.command))
 
     def stop(address, *_, **__):
         raise RuntimeError(f"stopped at {address}")
@@ -337,10 +335,10 @@ def test_a_key_that_others_may_read_or_write_is_refused(mode, link, tmp_path):
     if link:
         key = key.rename(tmp_path / "elsewhere")
         (tmp_path / "tls" / "key.pem").symlink_to(key)
-        tls.options(tmp_path / "tls")
+        tls.check_folder(tmp_path / "tls")
     key.chmod(mode)
     with pytest.raises(PermissionError, match=f"mode {mode:o}.*chmod 600") as caught:
-        tls.options(tmp_path / "tls")
+        tls.check_folder(tmp_path / "tls")
     assert ("leads to" in str(caught.value)) == link
 
 
@@ -348,10 +346,10 @@ def test_certificates_may_be_read_by_others_but_not_written(tmp_path):
     made = tls.make_certificates(tmp_path / "tls")
     made["cert"].chmod(0o644)
     made["ca-file"].chmod(0o644)
-    tls.options(tmp_path / "tls")
+    tls.check_folder(tmp_path / "tls")
     made["ca-file"].chmod(0o664)
     with pytest.raises(PermissionError, match=r"ca\.pem can be written to by its group"):
-        tls.options(tmp_path / "tls")
+        tls.check_folder(tmp_path / "tls")
 
 
 def test_a_secret_of_kubernetes_is_given_by_the_group(tmp_path, monkeypatch):
@@ -361,9 +359,9 @@ def test_a_secret_of_kubernetes_is_given_by_the_group(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of root's")
     with pytest.raises(PermissionError):
-        tls.options(tmp_path / "tls")
+        tls.check_folder(tmp_path / "tls")
     monkeypatch.setattr(os, "geteuid", lambda: 10001)
-    tls.options(tmp_path / "tls")
+    tls.check_folder(tmp_path / "tls")
     made["key"].chmod(0o460)
     with pytest.raises(PermissionError, match="written to by its group"):
-        tls.options(tmp_path / "tls")
+        tls.check_folder(tmp_path / "tls")

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 from daskglm.cli import main
 from daskglm.launch import machine, ssh, tls
-from daskglm.launch.processes import Ended, Processes
+from daskglm.launch.options import WorkerOptions
+from daskglm.launch.processes import Process, ProcessEnded, Processes
 from daskglm.system.topology import Node, Topology
 from tests.conftest import listen_to_sigint
 
@@ -71,13 +72,15 @@ def test_memory_of_nodes_stays_within_the_limit(tmp_path):
 
 def test_commands_bind_and_listen_where_they_should(monkeypatch):
     slot = machine.Slot((1,), (4, 5), 2, 1000)
-    monkeypatch.setattr(machine, "binds", lambda slot: True)
+    monkeypatch.setattr(machine, "can_bind_memory", lambda slot: True)
     command = machine.worker_command(slot, ["tcp://a:1"], "w", [])
     assert command[:3] == ["numactl", "--physcpubind=4,5", "--membind=1"]
     joined = " ".join(command)
     assert "--nthreads 2 --memory-limit 1000 --name w" in joined
     assert "--dashboard-address 127.0.0.1:0" in joined
-    scheduler = " ".join(machine.scheduler_command("::1", 0, Path("f"), ["--tls-cert", "c"], None))
+    scheduler = " ".join(
+        machine.scheduler_command("::1", 0, Path("f"), encrypted=True, dashboard=None)
+    )
     assert "tls://[::1]" in scheduler
     assert "--no-dashboard" in scheduler
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -101,10 +104,10 @@ def test_certificates_are_believed_by_ssl_and_kept_to_the_user(tmp_path):
     assert tls.settings(None) == {}
     made["key"].chmod(0o604)
     with pytest.raises(PermissionError, match="chmod 600"):
-        tls.options(tmp_path / "a")
+        tls.check_folder(tmp_path / "a")
     made["cert"].unlink()
     with pytest.raises(FileNotFoundError, match=r"lacks cert.pem: make them with"):
-        tls.options(tmp_path / "a")
+        tls.check_folder(tmp_path / "a")
 
 
 # ---- hosts
@@ -135,29 +138,30 @@ def python(code):
 
 
 def test_processes_start_again_or_end_the_cluster(monkeypatch, tmp_path):
-    monkeypatch.setattr("daskglm.launch.processes.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("daskglm.launch.processes.MIN_LIFETIME_SECONDS", 0.0)
     log = tmp_path / "log"
     once = python(f"open({str(log)!r}, 'a').write('x')")
     with Processes() as running:
-        running.start("worker", once, os.environ, again=True)
+        running.start(Process("worker", once, os.environ, restart=True))
         deadline = time.monotonic() + 20
         while (not log.exists() or len(log.read_text()) < 3) and time.monotonic() < deadline:
             running.check()
             time.sleep(0.02)
     assert len(log.read_text()) >= 3
-    for code, again in (("raise SystemExit(3)", True), ("", False)):
+    for code, restart in (("raise SystemExit(3)", True), ("", False)):
         with Processes() as running:
-            running.start("the thing", python(code), os.environ, again=again)
+            running.start(Process("the thing", python(code), os.environ, restart=restart))
             running.running[0].popen.wait()
-            with pytest.raises(Ended, match=r"the thing has ended \(exit code [03]\)"):
+            with pytest.raises(ProcessEnded, match=r"the thing has ended \(exit code [03]\)"):
                 running.check()
 
 
 def test_a_command_that_has_lost_its_machine_is_let_go(monkeypatch):
-    monkeypatch.setattr("daskglm.launch.processes.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("daskglm.launch.processes.MIN_LIFETIME_SECONDS", 0.0)
     with Processes() as running:
-        running.start("far", python("raise SystemExit(255)"), os.environ, again=True, loses=255)
-        running.start("near", python("import time; time.sleep(60)"), os.environ)
+        lost = python("raise SystemExit(255)")
+        running.start(Process("far", lost, os.environ, restart=True, disconnect_code=255))
+        running.start(Process("near", python("import time; time.sleep(60)"), os.environ))
         running.running[0].popen.wait()
         running.check()
         assert [process.name for process in running.running] == ["near"]
@@ -171,7 +175,8 @@ def test_stubborn_processes_and_their_children_are_killed(monkeypatch):
         "time.sleep(60)"
     )
     with Processes() as running:
-        running.start("stubborn", python(code), os.environ, cpus=[min(os.sched_getaffinity(0))])
+        one = [min(os.sched_getaffinity(0))]
+        running.start(Process("stubborn", python(code), os.environ, cpus=one))
         process = psutil.Process(running.running[0].popen.pid)
         deadline = time.monotonic() + 10
         while not process.children() and time.monotonic() < deadline:
@@ -216,6 +221,23 @@ def test_a_port_in_use_and_an_address_of_others_are_told():
     )  # reserved for examples
     assert result.exit_code == 2
     assert "'192.0.2.1' is not an address of this machine" in " ".join(result.output.split())
+
+
+def test_check_gives_up_where_no_scheduler_writes_its_file(tmp_path):
+    file = tmp_path / "scheduler.json"
+    result = CliRunner().invoke(
+        main, ["cluster", "check", "--scheduler-file", str(file), "--timeout", "1"]
+    )
+    assert result.exit_code == 1
+    assert f"did not write its address to {file} within 1 s" in result.output
+
+
+def test_options_of_workers_are_passed_on_as_they_were_given():
+    assert WorkerOptions(2, None, 10**9, "cuda").arguments() == [
+        "--workers=2",
+        "--memory=1000000000",
+        "--device=cuda",
+    ]
 
 
 def test_the_plan_is_one_line_a_worker(monkeypatch):
