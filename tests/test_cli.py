@@ -164,17 +164,20 @@ def test_parquet_folder_with_named_label(frame, tmp_path):
 
 
 def test_partitions_are_read_one_by_one(svm, tmp_path, monkeypatch):
-    from daskglm import cli
     from daskglm.data import svmlight
+    from daskglm.estimators import prediction_file
 
     run("fit", svm, "--out", tmp_path / "m.json")
     events = []
-    reader, parse, write = svmlight.read_svmlight, svmlight._parse, cli._write_csv
+    reader, parse = svmlight.read_svmlight, svmlight._parse
+    write = prediction_file._write_csv
     monkeypatch.setattr(
         svmlight, "read_svmlight", lambda *args, **kw: reader(*args, blocksize=2000, **kw)
     )
     monkeypatch.setattr(svmlight, "_parse", lambda *args: events.append("read") or parse(*args))
-    monkeypatch.setattr(cli, "_write_csv", lambda *args: events.append("write") or write(*args))
+    monkeypatch.setattr(
+        prediction_file, "_write_csv", lambda *args: events.append("write") or write(*args)
+    )
     run("predict", tmp_path / "m.json", svm, "--one-based", "--out", tmp_path / "p.csv")
     assert len(events) > 4
     # no pass before, and the header comes first

@@ -60,8 +60,32 @@ def format_of(path: str, asked: str) -> str | None:
     return None
 
 
-def base(zero_based: bool | None) -> bool | str:
-    """`zero_based` of `read_svmlight`."""
+def read_training(
+    path: str,
+    kind: str,
+    *,
+    label: str | None,
+    dtype: str,
+    n_features: int | None,
+    zero_based: bool | None,
+) -> tuple[Any, Any]:
+    """Return lazy features and targets of files, as `fit` takes them.
+
+    `label` (default: the last column) is for CSV and Parquet, `n_features` and `zero_based`
+    (default: found by reading all rows) are for svmlight.
+    """
+    if kind == "svmlight":
+        from daskglm.data.svmlight import read_svmlight
+
+        return read_svmlight(
+            path, n_features=n_features, dtype=dtype, zero_based=_or_auto(zero_based)
+        )
+    frame = read_frame(path, kind)
+    label = label or frame.columns[-1]
+    return as_dtype(frame, label, dtype), label
+
+
+def _or_auto(zero_based: bool | None) -> bool | str:
     return "auto" if zero_based is None else zero_based
 
 
@@ -110,7 +134,7 @@ def parts(
     if kind == "svmlight":
         from daskglm.data.svmlight import read_svmlight
 
-        X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=base(zero_based))
+        X, y = read_svmlight(path, n_features=model.n_features_in_, zero_based=_or_auto(zero_based))
         lazy = zip(
             X.to_delayed(optimize_graph=False).ravel(),
             y.to_delayed(optimize_graph=False).ravel(),

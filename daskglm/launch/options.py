@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import dask
+from dask.utils import parse_bytes
 
 from daskglm.launch import addresses
 
@@ -88,55 +89,39 @@ class SSHOptions:
 
 
 # ---- checks of single values
-def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+def _checked(check: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a callback for click that reports a ValueError of `check` as wrong usage."""
+
+    def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else check(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}.") from error
+
+    return callback
+
+
+def _finite(seconds: float) -> float:
     # click's range accepts nan, and a timeout of nan would never end
-    if not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a number of seconds.")
-    return value
+    if not math.isfinite(seconds):
+        raise ValueError(f"{seconds} is not a number of seconds")
+    return seconds
 
 
-def _own_host(context: click.Context, parameter: click.Parameter, host: str | None) -> str | None:
+def _bytes(text: str) -> int:
     try:
-        return None if host is None else addresses.listening_host(host)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from error
-
-
-def _own_dashboard(
-    context: click.Context, parameter: click.Parameter, dashboard: str | None
-) -> str | None:
-    try:
-        return None if dashboard is None else addresses.dashboard_address(dashboard)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from error
-
-
-def _bytes(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    from dask.utils import parse_bytes
-
-    if value is None:
-        return None
-    try:
-        size = int(parse_bytes(value))
+        size = int(parse_bytes(text))
     except (ValueError, TypeError, OverflowError):
         size = 0
     if size < 1:
-        raise click.BadParameter(f"{value!r} is not a number of bytes, such as 8GB.")
+        raise ValueError(f"{text!r} is not a number of bytes, such as 8GB")
     return size
 
 
-def _remote_host(
-    context: click.Context, parameter: click.Parameter, host: str | None
-) -> str | None:
-    if host is not None and not addresses.is_host(host):
-        raise click.BadParameter(f"{host!r} is not a name or an address.")
+def _remote_host(host: str) -> str:
+    if not addresses.is_host(host):
+        raise ValueError(f"{host!r} is not a name or an address")
     return host
-
-
-def _fixed_port(context: click.Context, parameter: click.Parameter, port: int) -> int:
-    if port == 0:
-        raise click.BadParameter("workers on other hosts must know it beforehand.")
-    return port
 
 
 # ---- groups
@@ -158,11 +143,7 @@ def _group(record: type, name: str, *options: Callable[[Any], Any]) -> Callable[
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_PORT: dict[str, Any] = {
-    "type": click.IntRange(0, 65535),
-    "default": 8786,
-    "show_default": True,
-}
+_PORT: dict[str, Any] = {"default": 8786, "show_default": True}
 _DASHBOARD: dict[str, Any] = {
     "metavar": "HOST:PORT",
     "help": "Serve Dask's dashboard there. Default: no dashboard.",
@@ -175,12 +156,14 @@ listen_options = _group(
         "--host",
         default="127.0.0.1",
         show_default=True,
-        callback=_own_host,
+        callback=_checked(addresses.listening_host),
         help="Address to listen on; 0.0.0.0: all.",
     ),
     click.option("--scheduler-file", type=_FILE, help="Write the scheduler's address there."),
-    click.option("--port", **_PORT, help="Port to listen on; 0: a free one."),
-    click.option("--dashboard", **_DASHBOARD, callback=_own_dashboard),
+    click.option(
+        "--port", type=click.IntRange(0, 65535), **_PORT, help="Port to listen on; 0: a free one."
+    ),
+    click.option("--dashboard", **_DASHBOARD, callback=_checked(addresses.dashboard_address)),
 )
 
 worker_options = _group(
@@ -199,7 +182,7 @@ worker_options = _group(
     click.option(
         "--memory",
         metavar="BYTES",
-        callback=_bytes,
+        callback=_checked(_bytes),
         help="Memory of each worker, such as 8GB; default: its share of the machine's.",
     ),
     click.option(
@@ -230,7 +213,7 @@ ssh_options = _group(
     click.option(
         "--scheduler-host",
         metavar="ADDRESS",
-        callback=_remote_host,
+        callback=_checked(_remote_host),
         help="Address of the scheduler for the workers; default: its name for ssh.",
     ),
     click.option("--folder", help="Folder of daskglm on every host; default: the same as here."),
@@ -248,14 +231,15 @@ ssh_options = _group(
         metavar="OPTION",
         help="Option for ssh, such as -p2222; repeatable.",
     ),
-    click.option("--port", **_PORT, callback=_fixed_port, help="Port of the scheduler."),
+    # workers on other hosts must know the port beforehand, so 0 is out
+    click.option("--port", type=click.IntRange(1, 65535), **_PORT, help="Port of the scheduler."),
     click.option("--dashboard", **_DASHBOARD),
 )
 
 # ---- single options
 workers_host = click.option(
     "--host",
-    callback=_own_host,
+    callback=_checked(addresses.listening_host),
     help="Address of this machine for the others; default: the one of the route to the scheduler.",
 )
 tls_dir = click.option(
@@ -267,7 +251,7 @@ tls_dir = click.option(
 timeout = click.option(
     "--timeout",
     type=click.FloatRange(min=1),
-    callback=_finite,
+    callback=_checked(_finite),
     default=120.0,
     show_default=True,
     help="Seconds to wait for the cluster.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -27,6 +28,13 @@ POLL_SECONDS = 0.2
 
 # A process that lived for fewer seconds is not restarted: it would fail again.
 MIN_LIFETIME_SECONDS = 5.0
+
+
+# Number of the option of prctl that has the kernel signal a process when its parent dies.
+PR_SET_PDEATHSIG = 1
+
+# None where the system has no such call.
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 class ProcessEnded(RuntimeError):
@@ -68,7 +76,10 @@ class Process:
         The launcher gets the Ctrl-C and ends its processes in order.
         """
         self.popen = subprocess.Popen(
-            self.command, env=dict(self.environment), start_new_session=True
+            self.command,
+            env=dict(self.environment),
+            start_new_session=True,
+            preexec_fn=_end_with_launcher,
         )
         self.started = time.monotonic()
         if self.cpus:
@@ -147,6 +158,12 @@ class Processes:
             # a nanny that was killed leaves its worker in the process group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.popen.pid, signal.SIGKILL)
+
+
+def _end_with_launcher() -> None:
+    """In a new process: get SIGTERM when the launcher dies, even if it is killed (on Linux)."""
+    if _prctl is not None:
+        _prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 @contextlib.contextmanager

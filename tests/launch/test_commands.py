@@ -187,6 +187,23 @@ def test_stubborn_processes_and_their_children_are_killed(monkeypatch):
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="by a call of Linux")
+def test_processes_end_with_a_launcher_that_is_killed():
+    code = (
+        "import os, sys, time\n"
+        "from daskglm.launch.processes import Process, Processes\n"
+        "running = Processes()\n"
+        "running.start(Process('x', [sys.executable, '-c', 'import time; time.sleep(60)'], os.environ))\n"
+        "print(running.running[0].popen.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True) as launcher:
+        process = psutil.Process(int(launcher.stdout.readline()))
+        launcher.kill()
+    _, alive = psutil.wait_procs([process], timeout=10)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+
+
 # ---- commands
 @pytest.mark.parametrize(
     ("arguments", "message"),
