@@ -122,4 +122,4 @@ class GatheredRows:
         return codes, weights, values
 
 
-JointRequest = EvaluateMany | WeighGroups | ScoreHeldOut
+BatchRequest = EvaluateMany | WeighGroups | ScoreHeldOut

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.batch_requests import GatheredRows, JointRequest
+from daskglm.core.batch_requests import BatchRequest, GatheredRows
 
 Totals = dict[str, Any]
 
@@ -323,7 +323,7 @@ class Sampled:
 
 
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
-Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRequest | JointRequest
+Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRequest | BatchRequest
 
 
 def add(parts: list[Totals]) -> Totals:

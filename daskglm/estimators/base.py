@@ -19,7 +19,7 @@ from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.feature_names import settings_of
 from daskglm.estimators.score_rows import accuracy
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import Trained, train
 from daskglm.worker.prediction import checked_rows, dense, in_kind
@@ -39,7 +39,7 @@ class LinearModel(BaseEstimator):
     intercept_: Any
     report_: Report
 
-    def _settings(self, **more: Any) -> Settings:
+    def _settings(self, **more: Any) -> FitConfig:
         return settings_of(self.get_params(deep=False), self._loss, **more)
 
     def _fit(
@@ -80,7 +80,7 @@ class LinearModel(BaseEstimator):
         self,
         X: Any,
         y: Any,
-        settings: Settings,
+        settings: FitConfig,
         names: Any,
         sample_weight: Any,
         start: Any,

@@ -22,11 +22,11 @@ from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import grid_of_C
 from daskglm.estimators.scorers import DEFAULT, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
-from daskglm.fitting.problem_grid import Family, Solutions, opened, warn
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn
 from daskglm.fitting.runner import Trained
-from daskglm.objectives.batched import Columns
+from daskglm.objectives.batched import ProblemBatch
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class LogisticRegressionCV(LogisticRegression):
     def _plan(
         self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]
     ) -> Plan:
-        """Check all parameters that `Settings` does not know; raises ValueError."""
+        """Check all parameters that `FitConfig` does not know; raises ValueError."""
         check_flag(self.refit, "refit")
         if not (
             isinstance(self.use_legacy_attributes, str) and self.use_legacy_attributes == "warn"
@@ -332,7 +332,7 @@ class LogisticRegressionCV(LogisticRegression):
         self,
         X: Any,
         y: Any,
-        settings: Settings,
+        settings: FitConfig,
         names: Any,
         sample_weight: Any,
         client: Any,
@@ -346,18 +346,18 @@ class LogisticRegressionCV(LogisticRegression):
             "cv": cv,
             "split_params": plan.split_params,
         }
-        with opened(X, y, settings, **rows) as family:
-            assert family.classes is not None
-            plan.scoring.check_classes(family.classes)
-            solutions = family.solve(family.columns(plan.Cs))
+        with open_grid(X, y, settings, **rows) as grid:
+            assert grid.classes is not None
+            plan.scoring.check_classes(grid.classes)
+            solutions = grid.solve(grid.batch(plan.Cs))
             as_trained = (sample_weight is None) == ("sample_weight" not in plan.score_params)
             scores = scores_of(
-                family, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
+                grid, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
             )
-            tried = _tried(family, solutions, scores)
-            W, best, again = self._best(family, tried, plan)
+            tried = _tried(grid, solutions, scores)
+            W, best, again = self._best(grid, tried, plan)
             reports = [*solutions.reports, *again]
-            report, classes = family.report(reports, began), family.classes
+            report, classes = grid.report(reports, began), grid.classes
         warn(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
@@ -366,16 +366,16 @@ class LogisticRegressionCV(LogisticRegression):
         return self
 
     def _best(
-        self, family: Family, tried: Tried, plan: Plan
+        self, grid: ProblemGrid, tried: Tried, plan: Plan
     ) -> tuple[np.ndarray, float, Sequence[Any]]:
         """Coefficients, C, and the reports of what was fitted again for them."""
         kept = np.flatnonzero(defined(tried.scores, self.scoring))
         if self.refit:
             c = int(tried.scores[kept].sum(axis=0).argmax())
             C, K = plan.Cs[c], len(tried.paths)
-            again = family.solve(
-                Columns(np.arange(K), np.full(K, -1), np.full(K, C)),
-                family.means(tried.paths[:, :, c]),
+            again = grid.solve(
+                ProblemBatch(np.arange(K), np.full(K, -1), np.full(K, C)),
+                grid.means(tried.paths[:, :, c]),
             )
             return again.W, float(C), again.reports
         each = tried.scores[kept].argmax(axis=1)
@@ -407,8 +407,8 @@ class LogisticRegressionCV(LogisticRegression):
             self.scores_, self.n_iter_ = scores.swapaxes(1, 2), n_iter.swapaxes(1, 2)
 
 
-def _tried(family: Family, solutions: Solutions, scores: np.ndarray) -> Tried:
-    shape = (len(family.problems), *scores.shape)
+def _tried(grid: ProblemGrid, solutions: Solutions, scores: np.ndarray) -> Tried:
+    shape = (len(grid.problems), *scores.shape)
     n_iter = np.array([part.n_iter for part in solutions.reports], dtype=np.int32).reshape(shape)
     return Tried(solutions.W.reshape(*shape, -1), scores, n_iter.max(axis=0))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.arguments import is_number, is_whole
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import LOSSES
 
 SKLEARN, DASK_ML = "scikit-learn", "dask-ml"
@@ -42,7 +42,7 @@ PENALTIES = ("l2", "deprecated", None)
 MULTI_CLASS = ("ovr", "auto", "deprecated")
 
 
-def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
+def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     """The settings that an estimator's parameters ask for.
 
     Parameters
@@ -51,7 +51,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
         Parameters by the names of the estimators; those that are not there have their defaults.
     loss : str
     more
-        Further fields of `Settings`.
+        Further fields of `FitConfig`.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
     check_names(params)
     fields = {
         name: params[name]
-        for name in Settings.__dataclass_fields__
+        for name in FitConfig.__dataclass_fields__
         if name in params and name != "loss"
     }
     C = strength(params)
@@ -71,7 +71,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> Settings:
         fields["solver"], fields["why"] = solver_of(params, loss, math.inf if C is None else C)
     fields["threads"] = threads_of(params.get("n_jobs"))
     fields["progress"] = progress_of(params.get("progress"), params.get("verbose", 0))
-    return Settings(loss, **(fields | more))
+    return FitConfig(loss, **(fields | more))
 
 
 def check_names(params: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from daskglm.core.device import to_host
 from daskglm.data.alignment import check_shuffles
 from daskglm.data.partitions import is_lazy
 from daskglm.data.targets import in_memory
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.report import combine
 from daskglm.fitting.runner import Trained, train
 
@@ -47,7 +47,7 @@ def each_strength(alpha: Any, targets: int) -> list[Any]:
 def train_each(
     X: Any,
     Y: Any,
-    settings: Sequence[Settings],
+    settings: Sequence[FitConfig],
     *,
     sample_weight: Any = None,
     start: Any = None,

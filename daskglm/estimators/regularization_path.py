@@ -16,8 +16,8 @@ from sklearn.base import clone
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
-from daskglm.fitting.config import Settings
-from daskglm.fitting.problem_grid import opened, warn
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.problem_grid import open_grid, warn
 from daskglm.fitting.runner import Trained
 
 # of C: each is a problem per class and fold, with coefficients of its own in memory
@@ -115,21 +115,21 @@ def _fit_now(
     models: list[LinearModel],
     X: Any,
     y: Any,
-    settings: Settings,
+    settings: FitConfig,
     Cs: np.ndarray,
     names: Any,
     weight: Any,
     client: Any,
 ) -> list[LinearModel]:
     began = time.perf_counter()
-    with opened(X, y, settings, sample_weight=weight, client=client) as family:
-        solutions = family.solve(family.columns(Cs))
-        d, fitted = family.joint.n_features, []
+    with open_grid(X, y, settings, sample_weight=weight, client=client) as grid:
+        solutions = grid.solve(grid.batch(Cs))
+        d, fitted = grid.objective.n_features, []
         for c, model in enumerate(models):
             of_model = range(c, len(solutions.W), len(Cs))  # C is fastest
             W = solutions.W[of_model.start :: of_model.step]
             intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
-            report = family.report([solutions.reports[p] for p in of_model], began)
-            fitted.append(model._adopt(Trained(W[:, :d], intercept, family.classes, report), names))
+            report = grid.report([solutions.reports[p] for p in of_model], began)
+            fitted.append(model._adopt(Trained(W[:, :d], intercept, grid.classes, report), names))
     warn(solutions.reports, float(settings.tol))
     return fitted

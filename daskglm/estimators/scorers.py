@@ -74,7 +74,7 @@ SUMMED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "precision": _precision,
     "recall": _recall,
 }
-"""From losses and counts of the rows held out (see `joint.Found`) to scores, the higher the
+"""From losses and counts of the rows held out (see `BatchEvaluation`) to scores, the higher the
 better.
 """
 

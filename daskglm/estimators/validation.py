@@ -16,13 +16,13 @@ from daskglm.data.values import Place
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.scorers import COUNTED, LOG_LOSS, SUMMED, Scoring, number
 from daskglm.fitting.cv_splits import held_out
-from daskglm.fitting.problem_grid import Family, Solutions
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions
 
 GATHERED_BYTES = 1 << 28  # decision values that one request brings here
 
 
 def scores_of(
-    family: Family,
+    grid: ProblemGrid,
     solutions: Solutions,
     Cs: np.ndarray,
     scoring: Scoring,
@@ -34,7 +34,7 @@ def scores_of(
 
     Parameters
     ----------
-    family, solutions
+    grid, solutions
         Problems of all classes, folds and values of C, and what they were solved to.
     scoring : Scoring
     params : mapping
@@ -43,16 +43,16 @@ def scores_of(
     as_trained : bool
         Whether rows have the same weights in scores as in training (but for class weights).
     """
-    shape, weighted = (len(family.problems), family.n_folds, len(Cs)), "sample_weight" in params
+    shape, weighted = (len(grid.problems), grid.n_folds, len(Cs)), "sample_weight" in params
     if wants_rows(scoring, params):
-        return _by_rows(family, solutions.W.reshape(*shape, -1), Cs, scoring, params)
-    if scoring.name in SUMMED and len(family.problems) == 1 and as_trained:
+        return _by_rows(grid, solutions.W.reshape(*shape, -1), Cs, scoring, params)
+    if scoring.name in SUMMED and len(grid.problems) == 1 and as_trained:
         scores = SUMMED[scoring.name](solutions.losses, solutions.counts)
         return scores.reshape(shape[1:])
     W = solutions.W.reshape(*shape, -1).transpose(1, 2, 0, 3)
     if scoring.name in COUNTED or (scoring.name == LOG_LOSS and as_trained):
-        return _by_counts(family, W, scoring, weighted)
-    return _by_decision_values(family, W, scoring, weighted)
+        return _by_counts(grid, W, scoring, weighted)
+    return _by_decision_values(grid, W, scoring, weighted)
 
 
 def wants_rows(scoring: Scoring, params: Mapping[str, Any]) -> bool:
@@ -62,13 +62,13 @@ def wants_rows(scoring: Scoring, params: Mapping[str, Any]) -> bool:
     return not scoring.by_decisions or bool(set(params) - {"sample_weight"})
 
 
-def _by_counts(family: Family, W: np.ndarray, scoring: Scoring, weighted: bool) -> np.ndarray:
+def _by_counts(grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: bool) -> np.ndarray:
     """Scores that follow from how often each class is predicted for each, or from sums of
     losses.
     """
-    classes = family.classes
+    classes = grid.classes
     assert classes is not None
-    totals = family.joint.ask(ScoreHeldOut(np.ascontiguousarray(W), _labels(family)))
+    totals = grid.objective.ask(ScoreHeldOut(np.ascontiguousarray(W), _labels(grid)))
     if scoring.name == LOG_LOSS:
         scores: np.ndarray = -totals["losses"] / totals["weights"].sum(axis=(2, 3))
         return scores
@@ -80,21 +80,21 @@ def _by_counts(family: Family, W: np.ndarray, scoring: Scoring, weighted: bool) 
 
 
 def _by_decision_values(
-    family: Family, W: np.ndarray, scoring: Scoring, weighted: bool
+    grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: bool
 ) -> np.ndarray:
     """Scores by scikit-learn's scorer of the decision values of all rows held out, gathered
     here.
     """
-    classes, n_folds, labels = family.classes, W.shape[0], _labels(family)
+    classes, n_folds, labels = grid.classes, W.shape[0], _labels(grid)
     assert classes is not None
     # how often a row is held out, at most
-    often = int((family.joint.roles[:, :n_folds] == 1).sum(axis=1).max())
-    each = 8 * family.engine.facts.n_rows * often * W.shape[2]
+    often = int((grid.objective.roles[:, :n_folds] == 1).sum(axis=1).max())
+    each = 8 * grid.engine.facts.n_rows * often * W.shape[2]
     step = max(GATHERED_BYTES // max(each, 1), 1)
     scores = np.empty(W.shape[:2])
     for lo in range(0, W.shape[1], step):
         models = np.ascontiguousarray(W[:, lo : lo + step])
-        rows = family.joint.ask(ScoreHeldOut(models, labels, gather=True))["values"]
+        rows = grid.objective.ask(ScoreHeldOut(models, labels, gather=True))["values"]
         for fold in range(n_folds):
             codes, weights, values = rows.of(fold)
             for model in range(models.shape[1]):
@@ -105,31 +105,35 @@ def _by_decision_values(
     return scores
 
 
-def _labels(family: Family) -> tuple[Any, ...]:
+def _labels(grid: ProblemGrid) -> tuple[Any, ...]:
     """All labels in the order of classes, as blocks have them."""
-    return tuple(sorted(family.joint.labels))
+    return tuple(sorted(grid.objective.labels))
 
 
 def _by_rows(
-    family: Family, paths: np.ndarray, Cs: np.ndarray, scoring: Scoring, params: Mapping[str, Any]
+    grid: ProblemGrid,
+    paths: np.ndarray,
+    Cs: np.ndarray,
+    scoring: Scoring,
+    params: Mapping[str, Any],
 ) -> np.ndarray:
     """Scores by a function of (estimator, X, y), called with the rows of data in memory that a fold
     holds out.
     """
-    data, classes = family.data, family.classes
+    data, classes = grid.data, grid.classes
     assert data.arrays is not None
     assert classes is not None
-    assert family.folds is not None
+    assert grid.folds is not None
     X, y = float_rows(data.arrays[0], Place(None, data.columns)), np.asarray(data.arrays[1])
     given = {**params, **({"sample_weight": data.arrays[2]} if "sample_weight" in params else {})}
-    scores, d = np.empty((family.n_folds, len(Cs))), family.joint.n_features
-    for fold in range(family.n_folds):
-        test = held_out(family.folds, fold)
+    scores, d = np.empty((grid.n_folds, len(Cs))), grid.objective.n_features
+    for fold in range(grid.n_folds):
+        test = held_out(grid.folds, fold)
         X_test, y_test, more = X[test], y[test], _check_method_params(X, given, test)
         for c, C in enumerate(Cs):
-            model = LogisticRegression(C=float(C), fit_intercept=family.joint.fit_intercept)
+            model = LogisticRegression(C=float(C), fit_intercept=grid.objective.fit_intercept)
             W = paths[:, fold, c]
             model.classes_, model.n_features_in_, model.coef_ = classes, d, W[:, :d]
-            model.intercept_ = W[:, d] if family.joint.fit_intercept else np.zeros(len(W))
+            model.intercept_ = W[:, d] if grid.objective.fit_intercept else np.zeros(len(W))
             scores[fold, c] = number(scoring.scorer(model, X_test, y_test, **more), scoring.given)
     return scores

@@ -196,7 +196,7 @@ def load(path: Any) -> Saved:
 
 
 @dataclass
-class Keeper:
+class CheckpointWriter:
     """Writes states of a solve to a folder, as often as asked.
 
     Parameters

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.primal import Objective
 
 
-def coefficient_error(objective: Objective, point: Point) -> float:
+def coefficient_error(objective: Objective | BatchObjective, point: Any) -> float:
     """Bound on |w - w*| / |w| for the features' coefficients w; nan without a penalty. Cost:
     nothing.
 
@@ -18,7 +20,8 @@ def coefficient_error(objective: Objective, point: Point) -> float:
     between b and the best intercept each row's slope changes in the same direction, by amounts
     whose sum is |g_b|, and row i's multiplies x_i. What rounding may have hidden of the gradient
     counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
-    a dual solver's point, which has no gradient, with the duality gap.
+    a dual solver's point, which has no gradient, with the duality gap. For a batch of problems this
+    bounds the error of all their coefficients together.
     """
     if not objective.penalty:
         return math.nan
@@ -26,7 +29,7 @@ def coefficient_error(objective: Objective, point: Point) -> float:
     if point.gap is None:
         bound = min(
             objective.rounding.steepest(point.vectors[1], point.error),
-            math.sqrt(2.0 * max(objective.bound(point), 0.0)),
+            math.sqrt(2.0 * max(point.objective.bound(point), 0.0)),
         )
     else:
         bound = math.sqrt(2.0 * max(point.gap, 0.0))

@@ -35,7 +35,7 @@ COLLECTIVES = ("nccl",)  # or None: sums of workers meet over Dask's connections
 
 
 @dataclass(frozen=True)
-class Settings:
+class FitConfig:
     """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
 
     `threads` are those of this process (None: all), `why` says where the name of the solver comes

@@ -7,14 +7,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from daskglm.core.outcome import Iteration, Reason
-from daskglm.fitting.checkpoint import Keeper
+from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
-from daskglm.objectives.primal import SAME_VALUE, Objective, Point
+from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.primal import SAME_VALUE, Objective
 
 # iterations without progress in value or gradient after which floating point is held to be
 # exhausted
@@ -22,13 +24,15 @@ STALL = 10
 ROUNDING = 16 * np.finfo(float).eps
 
 Callback = Callable[[Iteration], bool | None]
+AnyPoint = Any  # a Point, or the BatchPoint of many problems, which offers the same
+AnyObjective = Objective | BatchObjective
 
 
 @dataclass(frozen=True)
 class Solution:
     """The best point of a solve, why it ended, and the record of all points."""
 
-    point: Point
+    point: AnyPoint
     reason: Reason
     relative_gap: float
     gradient_ratio: float
@@ -40,23 +44,10 @@ class Solution:
     seconds: float
 
 
-def relative_gap(objective: Objective, point: Point) -> float:
-    """Bound on (value - optimum) / optimum: the bound on the excess over the least the optimum can
-    then be.
-
-    The bound is the duality gap where a point has one; the least value is then the dual's.
-    """
-    bound = objective.bound(point) if point.gap is None else point.gap
-    if bound == 0.0:
-        return 0.0
-    least = point.value - bound
-    return bound / least if least > 0 or math.isnan(least) else math.inf
-
-
 class Record:
     """Clock and counters of one solve, as differences from its start."""
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: AnyObjective) -> None:
         self.objective, self.engine = objective, objective.engine
         self.start = time.perf_counter()
         self.passes, self.rounds, self.bytes = (
@@ -65,7 +56,7 @@ class Record:
             self.engine.bytes_reduced,
         )
         self.history: list[Iteration] = []
-        self.last: Point | None = None
+        self.last: AnyPoint | None = None
 
     def spent(self) -> tuple[float, int, int, float]:
         """Passes, rounds, bytes and seconds since the start."""
@@ -76,7 +67,7 @@ class Record:
             time.perf_counter() - self.start,
         )
 
-    def add(self, point: Point, gap: float) -> Iteration:
+    def add(self, point: AnyPoint, gap: float) -> Iteration:
         """Write down one accepted point."""
         step = 0.0 if self.last is None else point.distance(self.last)
         self.last = point
@@ -98,41 +89,6 @@ class Record:
         return record
 
 
-class _Certificate:
-    """Bounds points, and settles the intercept where only that stands between a point and a bound
-    of `tol`.
-    """
-
-    def __init__(self, objective: Objective, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        self.settle_below = 0.5 * tol if objective.fit_intercept and objective.penalty else -1.0
-
-    def of(self, point: Point) -> tuple[Point, float]:
-        """The point, or a better one with the same coefficients of features, and its relative
-        gap.
-        """
-        gap = relative_gap(self.objective, point)
-        if not gap > self.tol or point.gap is not None:
-            return point, gap
-        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-        settle = features <= self.settle_below
-        if settle:
-            # a settled point that still fails is not tried again at once
-            self.settle_below = 0.1 * features
-            point = self.objective.with_near_intercept(point)
-            gap = relative_gap(self.objective, point)
-        if gap > self.tol and self.objective.is_hidden(point, self.tol):
-            self.objective.survey()
-            point = replace(point)  # what its bounds were is kept with it
-            gap = relative_gap(self.objective, point)
-        if not (settle and gap > self.tol):
-            return point, gap
-        settled = replace(self.objective.with_best_intercept(point), by=point.by)
-        settled = self.objective.with_near_intercept(settled)
-        better = relative_gap(self.objective, settled)
-        return (settled, better) if better < gap else (point, gap)
-
-
 class _Best:
     """The point to return: the lowest of those whose values are not estimates, w = 0 included where
     it is known.
@@ -140,31 +96,33 @@ class _Best:
     Of values that only rounding tells apart, the one with the smaller bound.
     """
 
-    def __init__(self, objective: Objective, zero: Point | None) -> None:
-        self.objective, self.point = objective, zero
-        self.gap = math.inf if zero is None else relative_gap(objective, zero)
+    def __init__(self, zero: AnyPoint | None) -> None:
+        self.point = zero
+        self.gap = math.inf if zero is None else zero.relative_gap
 
-    def add(self, point: Point, gap: float) -> None:
+    def add(self, point: AnyPoint, gap: float) -> None:
         """Take note of a point and its relative gap."""
         if point.certify is None and (self.point is None or self._is_above(point, gap)):
             self.point, self.gap = point, gap
 
-    def _is_above(self, point: Point, gap: float) -> bool:
+    def _is_above(self, point: AnyPoint, gap: float) -> bool:
         assert self.point is not None
+        if point.replaces_earlier:
+            return True
         best, value = self.point.value, point.value
         if math.isnan(best) or math.isnan(value):
             return math.isnan(best)
         return not self.gap < gap if abs(value - best) <= SAME_VALUE * abs(best) else value < best
 
-    def found(self, last: Point, reason: Reason, tol: float) -> tuple[Point, float, Reason]:
+    def found(self, last: AnyPoint, reason: Reason, tol: float) -> tuple[AnyPoint, float, Reason]:
         """The point to return after the last one, its relative gap, and why the solve ended in the
         light of that.
         """
         if last.certify is not None:
             last = last.certify()
-            self.add(last, relative_gap(self.objective, last))
+            self.add(last, last.relative_gap)
         if self.point is None or (reason.converged and reason is not Reason.SMALL_CHANGE):
-            return last, relative_gap(self.objective, last), reason
+            return last, last.relative_gap, reason
         unproved = reason in (Reason.NO_PROGRESS, Reason.STALLED, Reason.MAX_ITER)
         return self.point, self.gap, Reason.CONVERGED if unproved and self.gap <= tol else reason
 
@@ -188,7 +146,7 @@ class _Stall:
 
 
 def _rule_met(
-    objective: Objective, point: Point, gap: float, norm: float, tol: float, stop: str
+    objective: AnyObjective, point: AnyPoint, gap: float, norm: float, tol: float, stop: str
 ) -> Reason | None:
     """The rule by which a point of this relative gap and gradient norm is good enough; estimates
     prove nothing.
@@ -203,16 +161,16 @@ def _rule_met(
 
 
 def solve(
-    objective: Objective,
-    points: Iterator[Point],
+    objective: AnyObjective,
+    points: Iterator[AnyPoint],
     *,
     tol: float,
     max_iter: int,
     stop: str = "gap",
     record: Record | None = None,
-    zero: Point | None = None,
+    zero: AnyPoint | None = None,
     callback: Callback | None = None,
-    keeper: Keeper | None = None,
+    writer: CheckpointWriter | None = None,
 ) -> Solution:
     """Take points from a solver until one is good enough.
 
@@ -223,7 +181,7 @@ def solve(
 
     Parameters
     ----------
-    points : iterator of Point
+    points : iterator of Point or BatchPoint
         A solver at work; what it returns at its end is the `Reason`.
     max_iter : int
         Accepted points after the first.
@@ -238,13 +196,13 @@ def solve(
         and it is returned where nothing lower is found. Default: the first point.
     callback : callable, optional
         Gets each `Iteration`; a true answer stops the solve.
-    keeper : Keeper, optional
+    writer : CheckpointWriter, optional
         Writes checkpoints: those that are due before the callback is called, and the last point.
     """
-    record, stall, certificate = record or Record(objective), _Stall(), _Certificate(objective, tol)
-    best, point = _Best(objective, zero), zero
+    record, stall, certificate = record or Record(objective), _Stall(), objective.certificate(tol)
+    best, point = _Best(zero), zero
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm
-    met: Point | None = None  # as its solver made it, without a settled intercept
+    met: AnyPoint | None = None  # as its solver made it, without a settled intercept
     reason: Reason | None = None
     while reason is None:
         try:
@@ -255,13 +213,13 @@ def solve(
             reason = end.value
             break
         met = point
-        point, gap = certificate.of(point)
+        point, gap = certificate(point)
         norm = point.gradient_norm
         if math.isnan(start_gradient_norm):
             start_gradient_norm = norm
         iteration = record.add(point, gap)
-        if keeper is not None and math.isfinite(met.value):
-            keeper.after(met, iteration["iteration"])
+        if writer is not None and math.isfinite(met.value):
+            writer.after(met, iteration["iteration"])
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
@@ -276,8 +234,8 @@ def solve(
         elif len(record.history) > max_iter:
             reason = Reason.MAX_ITER
         best.add(point, gap)
-    if keeper is not None and met is not None and math.isfinite(met.value):
-        keeper.after(met, len(record.history) - 1, last=True)
+    if writer is not None and met is not None and math.isfinite(met.value):
+        writer.after(met, len(record.history) - 1, last=True)
     assert point is not None
     found, gap, reason = best.found(point, reason, tol if stop == "gap" else -math.inf)
     return Solution(

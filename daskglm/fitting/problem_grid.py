@@ -1,4 +1,4 @@
-"""A family of problems on the same rows, one for each class, fold and C: solved together where that
+"""A grid of problems on the same rows, one for each class, fold and C: solved together where that
 can be done.
 
 From checked arguments to an engine, folds and solutions; `crossvalidated` and `fit` make estimators
@@ -24,28 +24,31 @@ from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Folds, Problem
 from daskglm.data.partitions import Partitions, partitions
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import divide
+from daskglm.fitting.driver import Solution, solve
+from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
-from daskglm.fitting.runner import Begin, solve_one
+from daskglm.fitting.runner import WarmStart, report_of, solve_one
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import Loss
-from daskglm.objectives.batched import Columns, Joint
+from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
 from daskglm.objectives.primal import Objective
-from daskglm.solvers.batched_newton import Solved, together
+from daskglm.solvers.batched_newton import batched_newton
 
 DENSE_FEATURES = 1000  # up to which Hessians are formed
 SPARSE_FEATURES = 500
-JOINT_ITERATIONS = 100
+MAX_ITER = 100  # of a batch
+LABEL = "newton, problems together"  # of the progress bar
 
 
 @dataclass(frozen=True)
 class Solutions:
     """Coefficients (P, size) and reports; of the rows held out losses (P,) and counts (P, 4), see
-    `joint`.
+    `BatchEvaluation`.
     """
 
-    columns: Columns
+    batch: ProblemBatch
     W: np.ndarray
     reports: list[Report]
     losses: np.ndarray
@@ -53,20 +56,21 @@ class Solutions:
 
 
 @dataclass
-class Family:
+class ProblemGrid:
     """Rows, and what is solved on them. `problems` has one problem per class, `classes` all labels
     in order.
     """
 
     engine: Engine
     loss: Loss
-    settings: Settings
+    settings: FitConfig
     classes: np.ndarray | None
     problems: list[Problem]
     folds: Folds | None
     loading: float
     data: Partitions
-    joint: Joint = field(init=False)
+    objective: BatchObjective = field(init=False)
+    single_passes: float = 0.0  # of problems that were solved by themselves
 
     def __post_init__(self) -> None:
         self.n_folds = 0 if self.folds is None else len(self.folds.roles[0])
@@ -77,7 +81,7 @@ class Family:
             else tuple(label for label, _, _ in self.engine.facts.classes)
         )
         problem = replace(self.problems[0], positive=None, folds=self.folds)
-        self.joint = Joint(
+        self.objective = BatchObjective(
             self.engine,
             problem,
             self.loss,
@@ -86,173 +90,167 @@ class Family:
             fit_intercept=bool(self.settings.fit_intercept),
         )
         for fold in range(self.n_folds):
-            if not sum(self.joint.sides(0, fold)) > 0:
+            if not sum(self.objective.sides(0, fold)) > 0:
                 raise ValueError(f"cv: all rows that fold {fold} trains on have weight zero")
 
-    def columns(self, Cs: np.ndarray) -> Columns:
+    def batch(self, Cs: np.ndarray) -> ProblemBatch:
         """Problems of all classes, folds and values of C, in this order, C fastest; without folds
         those of all rows.
         """
         folds = np.arange(self.n_folds) if self.n_folds else np.array([-1])
         grid = np.meshgrid(np.arange(len(self.problems)), folds, np.arange(len(Cs)), indexing="ij")
         of, fold, c = (axis.ravel() for axis in grid)
-        return Columns(of, fold, Cs[c])
+        return ProblemBatch(of, fold, Cs[c])
 
-    def solve(self, columns: Columns, start: np.ndarray | None = None) -> Solutions:
+    def solve(self, batch: ProblemBatch, start: np.ndarray | None = None) -> Solutions:
         """Solve problems, those together that can be, the others one by one.
 
         `start` (P, size) is where to start.
         """
-        W = np.zeros((len(columns), self.joint.size)) if start is None else start.copy()
-        losses, counts = np.zeros(len(columns)), np.zeros((len(columns), 4))
-        reports: list[Report | None] = [None] * len(columns)
-        alone = self._one_sided(columns)  # these need no solver
-        jointly = np.flatnonzero(~alone) if self._can_be_joint(columns) else np.empty(0, int)
-        if len(jointly):
-            began, passes, rounds = time.perf_counter(), self.joint.passes, self.joint.rounds
-            max_iter = (
-                JOINT_ITERATIONS if self.settings.max_iter is None else int(self.settings.max_iter)
+        W = np.zeros((len(batch), self.objective.size)) if start is None else start.copy()
+        losses, counts = np.zeros(len(batch)), np.zeros((len(batch), 4))
+        reports: dict[int, Report] = {}
+        together = np.flatnonzero(self._can_be_batched(batch))
+        point: BatchPoint | None = None
+        if len(together):
+            begin = None if start is None else start[together]
+            solution = self._solve_together(batch.take(together), begin)
+            point = solution.point
+            W[together] = point.w
+            solved = np.flatnonzero(~point.given_up)
+            reports |= {int(together[k]): self._report(solution, k) for k in solved.tolist()}
+
+        left = [p for p in range(len(batch)) if p not in reports]
+        self._solve_each(batch, left, W, reports)
+        if self.n_folds and (batch.fold >= 0).any():
+            if left or point is None:
+                losses, counts = self.objective.score(batch, W)
+            else:
+                point = point.with_scores()
+                losses, counts = point.losses, point.counts
+        return Solutions(batch, W, [reports[p] for p in range(len(batch))], losses, counts)
+
+    def _solve_together(self, batch: ProblemBatch, start: np.ndarray | None) -> Solution:
+        """Solve all problems of a batch at once; some may be given up."""
+        settings, tol = self.settings, float(self.settings.tol)
+        with progress_bar(settings.progress, settings.callback, tol, LABEL) as callback:
+            return solve(
+                self.objective,
+                batched_newton(self.objective, batch, start, tol=tol),
+                tol=tol,
+                max_iter=MAX_ITER if settings.max_iter is None else int(settings.max_iter),
+                callback=callback,
             )
-            begin = None if start is None else start[jointly]
-            solved = together(
-                self.joint,
-                columns.take(jointly),
-                begin,
-                tol=float(self.settings.tol),
-                max_iter=max_iter,
-            )
-            W[jointly], losses[jointly], counts[jointly] = (
-                solved.found.W,
-                solved.found.losses,
-                solved.found.counts,
-            )
-            spent = (
-                time.perf_counter() - began,
-                self.joint.passes - passes,
-                self.joint.rounds - rounds,
-            )
-            for k, p in enumerate(jointly.tolist()):
-                if solved.reasons[k] is not Reason.NO_PROGRESS:
-                    reports[p] = self._report(solved, k, spent)
-        left = [p for p, report in enumerate(reports) if report is None]
+
+    def _solve_each(
+        self, batch: ProblemBatch, left: list[int], W: np.ndarray, reports: dict[int, Report]
+    ) -> None:
+        """Solve problems one by one, each from the solution of the next smaller C.
+
+        `W` and `reports` are updated.
+        """
         # what suits a problem suits it in other folds
         chosen: dict[tuple[int, float], tuple[str, str]] = {}
-        for p in sorted(left, key=lambda p: (columns.of[p], columns.fold[p], columns.C[p])):
-            kind = (int(columns.of[p]), float(columns.C[p]))
+        for p in sorted(left, key=lambda p: (batch.of[p], batch.fold[p], batch.C[p])):
+            kind = (int(batch.of[p]), float(batch.C[p]))
             solver, why = chosen.get(kind, (None, ""))
-            begin = Begin(self._start(columns, p, W, reports), solver=solver, why=why)
-            W[p], report = self._alone(columns, p, begin)
-            reports[p] = report
-            if not alone[p]:
+            begin = WarmStart(self._start(batch, p, W, reports), solver=solver, why=why)
+            objective = self._single_objective(batch, p)
+            settings = replace(self.settings, C=float(batch.C[p]))
+            solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
+            W[p], reports[p] = to_host(solution.point.w), report
+            self.single_passes += report.passes
+            if not objective.only_side:
                 chosen[kind] = report.solver.split("+")[0], report.why
-        if left and self.n_folds and (columns.fold >= 0).any():
-            losses, counts = self.joint.score(columns, W)
-        return Solutions(
-            columns, W, [report for report in reports if report is not None], losses, counts
-        )
 
     def means(self, paths: np.ndarray) -> np.ndarray:
         """Means (problems, size) over the folds (problems, folds, size) that train on two classes;
         else zero.
         """
-        columns = self.columns(np.ones(1))
-        two = ~self._one_sided(columns).reshape(len(paths), -1, 1)
+        batch = self.batch(np.ones(1))
+        two = ~self._one_sided(batch).reshape(len(paths), -1, 1)
         mean: np.ndarray = (paths * two).sum(axis=1) / np.maximum(two.sum(axis=1), 1)
         return mean
 
-    def _one_sided(self, columns: Columns) -> np.ndarray:
-        """Problems (a mask) with weight on one side only and an intercept to tell it; see
+    def _one_sided(self, batch: ProblemBatch) -> np.ndarray:
+        """Problems (a mask) that need no solver: all weight is on one side; see
         `Objective.only_side`.
         """
-        alone = np.zeros(len(columns), bool)
-        if self.loss.classifies and self.joint.fit_intercept:
-            for of, fold in set(zip(columns.of.tolist(), columns.fold.tolist(), strict=True)):
-                if min(self.joint.sides(of, fold)) <= 0.0:
-                    alone |= (columns.of == of) & (columns.fold == fold)
+        alone = np.zeros(len(batch), bool)
+        if self.loss.classifies and self.objective.fit_intercept:
+            for of, fold in set(zip(batch.of.tolist(), batch.fold.tolist(), strict=True)):
+                if min(self.objective.sides(of, fold)) <= 0.0:
+                    alone |= (batch.of == of) & (batch.fold == fold)
         return alone
 
-    def _can_be_joint(self, columns: Columns) -> bool:
-        facts, d = self.engine.facts, self.joint.n_features
-        return (
+    def _can_be_batched(self, batch: ProblemBatch) -> np.ndarray:
+        """Problems (a mask) that Newton's method can solve together: all of them, or none, but for
+        those that need no solver.
+        """
+        facts, d = self.engine.facts, self.objective.n_features
+        suits = (
             self.settings.solver in ("auto", "newton")
             and self.settings.stop == "gap"
             and self.engine.device == "cpu"
             and math.isfinite(self.loss.smoothness)
-            and bool(np.isfinite(columns.C).all())
+            and bool(np.isfinite(batch.C).all())
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )
+        return ~self._one_sided(batch) if suits else np.zeros(len(batch), bool)
 
     def _start(
-        self, columns: Columns, p: int, W: np.ndarray, reports: Sequence[Report | None]
+        self, batch: ProblemBatch, p: int, W: np.ndarray, reports: Mapping[int, Report]
     ) -> np.ndarray:
         """Where a problem starts: where it is, or if that is nowhere at the solution of the next
         smaller C.
         """
         if W[p].any():
             return np.asarray(W[p])
-        same = (
-            (columns.of == columns.of[p])
-            & (columns.fold == columns.fold[p])
-            & (columns.C[p] > columns.C)
-        )
-        before = [q for q in np.flatnonzero(same).tolist() if reports[q] is not None]
-        return W[max(before, key=lambda q: float(columns.C[q]))] if before else W[p]
+        same = (batch.of == batch.of[p]) & (batch.fold == batch.fold[p]) & (batch.C[p] > batch.C)
+        before = [q for q in np.flatnonzero(same).tolist() if q in reports]
+        return W[max(before, key=lambda q: float(batch.C[q]))] if before else W[p]
 
-    def _alone(self, columns: Columns, p: int, begin: Begin) -> tuple[np.ndarray, Report]:
-        """Solve one problem with a solver for one."""
-        of, fold, C = int(columns.of[p]), int(columns.fold[p]), float(columns.C[p])
-        problem = (
-            self.problems[of]
-            if fold < 0
-            else replace(self.problems[of], folds=self.folds, fold=fold)
-        )
-        sides = self.joint.sides(of, fold)
-        span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
-        objective = Objective(
+    def _single_objective(self, batch: ProblemBatch, p: int) -> Objective:
+        """The objective of one problem by itself, for solvers of one."""
+        of, fold = int(batch.of[p]), int(batch.fold[p])
+        problem = self.problems[of]
+        if fold >= 0:
+            problem = replace(problem, folds=self.folds, fold=fold)
+        sides = self.objective.sides(of, fold)
+        return Objective(
             self.engine,
             problem,
             self.loss,
-            C=C,
-            fit_intercept=self.joint.fit_intercept,
-            span=span,
+            C=float(batch.C[p]),
+            fit_intercept=self.objective.fit_intercept,
+            span=self.loss.intercept_span(*sides, self.engine.facts.largest_target),
             sides=sides,
         )
-        settings = replace(self.settings, C=C, progress=False)
-        solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
-        return to_host(solution.point.w), report
 
-    def _report(self, solved: Solved, p: int, spent: tuple[float, float, int]) -> Report:
-        reason, facts = solved.reasons[p], self.engine.facts
-        return Report(
-            solver="newton",
-            why=f"{len(solved.gaps)} problems together, which share passes over X",
+    def _report(self, solution: Solution, k: int) -> Report:
+        """The report of problem k of a batch, whose cost and history are those of all together."""
+        point = solution.point
+        done = bool(point.gaps[k] <= float(self.settings.tol))
+        reason = Reason.CONVERGED if done else solution.reason
+        return report_of(
+            self.objective,
+            solution,
+            ("newton", f"{len(point.values)} problems together, which share passes over X"),
+            seconds_loading=self.loading,
             converged=reason.converged,
             reason=reason.value,
-            objective=float(solved.found.values[p]),
-            relative_gap=float(solved.gaps[p]),
+            objective=float(point.values[k]),
+            relative_gap=float(point.gaps[k]),
             gradient_ratio=math.nan,
-            n_iter=int(solved.n_iter[p]),
-            passes=spent[1],
-            rounds=spent[2],
-            bytes_reduced=self.engine.bytes_reduced,
-            seconds=spent[0],
-            seconds_loading=self.loading,
-            n_rows=facts.n_rows,
-            n_features=self.joint.n_features,
-            workers=self.engine.workers,
-            device=self.engine.device,
-            repairs=self.engine.repairs,
+            coefficient_error=float(point.coefficient_errors[k]),
+            n_iter=int(point.n_iter[k]),
         )
 
     def report(self, parts: Sequence[Report], began: float) -> Report:
-        """One report of all problems: passes, rounds and seconds are those of all of them
-        together.
-        """
-        whole = combine(list(parts))
-        alone = [part for part in parts if "together" not in part.why]
+        """One report of several problems: its costs are those of all problems of the grid."""
         return replace(
-            whole,
-            passes=self.joint.passes + sum(part.passes for part in alone),
+            combine(list(parts)),
+            passes=self.objective.passes + self.single_passes,
             rounds=self.engine.rounds,
             bytes_reduced=self.engine.bytes_reduced,
             seconds=time.perf_counter() - began,
@@ -261,16 +259,16 @@ class Family:
 
 
 @contextlib.contextmanager
-def opened(
+def open_grid(
     X: Any,
     y: Any,
-    settings: Settings,
+    settings: FitConfig,
     *,
     sample_weight: Any = None,
     client: Any = None,
     cv: Any = False,
     split_params: Mapping[str, Any] = MappingProxyType({}),
-) -> Iterator[Family]:
+) -> Iterator[ProblemGrid]:
     """Load the rows for as long as the context lasts.
 
     Parameters
@@ -297,7 +295,7 @@ def opened(
                 "cross-validation in one pass wants rows in host memory: give device='cpu'"
             )
         problems = [problem for problem, _ in on.problems]
-        yield Family(on.engine, loss, settings, on.classes, problems, folds, on.seconds, data)
+        yield ProblemGrid(on.engine, loss, settings, on.classes, problems, folds, on.seconds, data)
 
 
 def warn(reports: Sequence[Report], tol: float) -> None:
@@ -308,7 +306,7 @@ def warn(reports: Sequence[Report], tol: float) -> None:
         warnings.warn(
             f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: "
             f"{worst.reason} (reached: "
-            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the columns "
+            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the batch "
             "of X.",
             ConvergenceWarning,
             stacklevel=4,

@@ -36,8 +36,7 @@ class Report:
         |gradient| / |gradient at w = 0|.
     coefficient_error : float
         Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*,
-        proved as docs/scikit-learn.md tells; nan where there is none (C = inf; problems solved
-        together).
+        proved as docs/scikit-learn.md tells; nan where there is none (C = inf).
     n_iter : int
         Accepted points after the first.
     passes : float
@@ -60,7 +59,8 @@ class Report:
     waiting : float
         Out of core: the share of `seconds` that workers waited for data to be read, on average.
     history : list of dict
-        One record per iteration; `pandas.DataFrame(report.history)` takes it as it is.
+        One record per iteration, of all problems together where they were solved so (objective: the
+        sum, relative_gap: the largest); `pandas.DataFrame(report.history)` takes it as it is.
     parts : tuple of Report
         One-vs-rest: the report of each class; the fields above are then sums (objective, passes,
         ...) or maxima.
@@ -136,7 +136,9 @@ class Report:
 
 
 def combine(parts: list[Report]) -> Report:
-    """One report of several problems solved one after the other on the same data."""
+    """One report of several problems solved on the same data, one after the other or together."""
+    # problems that were solved together share one history, which is told once
+    histories = {id(part.history): part.history for part in parts}
     first = parts[0]
     worst = next((part for part in parts if not part.converged), first)
     gaps = [part.relative_gap for part in parts]
@@ -163,7 +165,7 @@ def combine(parts: list[Report]) -> Report:
         resumed=max(part.resumed for part in parts),
         waiting=sum(part.waiting * part.seconds for part in parts)
         / max(sum(part.seconds for part in parts), 1e-9),
-        history=[record for part in parts for record in part.history],
+        history=[record for history in histories.values() for record in history],
         parts=tuple(parts),
     )
 

@@ -22,14 +22,15 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions, partitions
 from daskglm.engines.local import Local
-from daskglm.fitting.checkpoint import Keeper, Saved, every, identity, load, prepare
-from daskglm.fitting.config import Settings
+from daskglm.fitting.checkpoint import CheckpointWriter, Saved, every, identity, load, prepare
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, solve
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
 from daskglm.fitting.unpenalised import settled
 from daskglm.losses.base import Loss
+from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import MAX_ITER, SOLVERS
 from daskglm.solvers.constant import constant
@@ -54,7 +55,7 @@ class Trained:
 def train(
     X: Any,
     y: Any,
-    settings: Settings,
+    settings: FitConfig,
     *,
     sample_weight: Any = None,
     start: Any = None,
@@ -84,14 +85,14 @@ def train(
     _check_width(start, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
-        keeper: Keeper | None = None
+        writer: CheckpointWriter | None = None
         for k, (problem, total) in enumerate(on.problems):
             objective = _objective(on.engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
-                keeper = _keeper(objective, settings, saved, folder, len(on.problems))
-            fresh = Begin(_start(start, k, len(on.problems), objective))
+                writer = _writer(objective, settings, saved, folder, len(on.problems))
+            fresh = WarmStart(_start(start, k, len(on.problems), objective))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
-            solved.append(solve_one(objective, begin, settings, on.seconds, k, keeper))
+            solved.append(solve_one(objective, begin, settings, on.seconds, k, writer))
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
@@ -103,7 +104,7 @@ def train(
 
 
 def _objective(
-    engine: Engine, problem: Problem, total: tuple[float, float], loss: Loss, settings: Settings
+    engine: Engine, problem: Problem, total: tuple[float, float], loss: Loss, settings: FitConfig
 ) -> Objective:
     span = loss.intercept_span(*total, engine.facts.largest_target)
     return Objective(
@@ -119,7 +120,7 @@ def _objective(
 
 # ---- checkpoints
 @dataclass(frozen=True)
-class Begin:
+class WarmStart:
     """Where a solve begins: w, and for one that goes on from another its solver, why, and what that
     wants besides.
     """
@@ -131,7 +132,7 @@ class Begin:
     why: str = "that of the checkpoint"
 
 
-def _saved(settings: Settings, start: Any) -> Saved | None:
+def _saved(settings: FitConfig, start: Any) -> Saved | None:
     """The checkpoint to go on from, before anything else is read."""
     if settings.resume is None:
         return None
@@ -147,9 +148,13 @@ def _saved(settings: Settings, start: Any) -> Saved | None:
     return saved
 
 
-def _keeper(
-    objective: Objective, settings: Settings, saved: Saved | None, folder: str | None, problems: int
-) -> Keeper | None:
+def _writer(
+    objective: Objective,
+    settings: FitConfig,
+    saved: Saved | None,
+    folder: str | None,
+    count: int,
+) -> CheckpointWriter | None:
     """Check that a checkpoint is of these data, and prepare to write others."""
     named = {
         "loss": settings.loss,
@@ -159,22 +164,24 @@ def _keeper(
     found = identity(objective, named)
     if saved is not None:
         found.check(saved.identity, saved.path)
-        if saved.problem >= problems:
+        if saved.problem >= count:
             raise ValueError(
-                f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {problems}: it "
+                f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {count}: it "
                 "is damaged"
             )
     return (
-        None if folder is None else Keeper(folder, every(settings.checkpoint_every), found, saved)
+        None
+        if folder is None
+        else CheckpointWriter(folder, every(settings.checkpoint_every), found, saved)
     )
 
 
-def _resumed(saved: Saved, k: int, fresh: Begin) -> Begin:
+def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:
     if k < saved.problem:
-        return Begin(saved.finished[k], solver=saved.solver)
+        return WarmStart(saved.finished[k], solver=saved.solver)
     if k > saved.problem:
         return replace(fresh, solver=saved.solver)
-    return Begin(saved.w, saved.state, saved.solver, saved.iteration)
+    return WarmStart(saved.w, saved.state, saved.solver, saved.iteration)
 
 
 # ---- one solve
@@ -215,13 +222,13 @@ def _check_width(start: Any, data: Partitions) -> None:
 
 def solve_one(
     objective: Objective,
-    begin: Begin,
-    settings: Settings,
+    begin: WarmStart,
+    settings: FitConfig,
     loading: float,
     number: int,
-    keeper: Keeper | None,
+    writer: CheckpointWriter | None,
 ) -> tuple[Solution, Report]:
-    """Solve one problem with the solver that is asked for, or suits it; `number` and `keeper` are
+    """Solve one problem with the solver that is asked for, or suits it; `number` and `writer` are
     for checkpoints.
     """
     record = Record(objective)
@@ -235,8 +242,8 @@ def solve_one(
         points, max_iter = constant(objective), 1
     else:
         points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
-    if keeper is not None:
-        keeper.begin(name, number, begin.before)
+    if writer is not None:
+        writer.begin(name, number, begin.before)
     with (
         progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
         _quiet_blas(name, objective.engine),
@@ -250,54 +257,60 @@ def solve_one(
             record=record,
             zero=zero,
             callback=callback,
-            keeper=keeper,
+            writer=writer,
         )
     solution = settled(objective, solution)
-    if keeper is not None:
-        keeper.finished.append(to_host(solution.point.w))
-    return solution, _report(
-        objective, solution, (name, why), begin.before, loading, objective.waited - waited
+    if writer is not None:
+        writer.finished.append(to_host(solution.point.w))
+    waited = objective.waited - waited
+    return solution, report_of(
+        objective,
+        solution,
+        (name, why),
+        seconds_loading=loading,
+        resumed=begin.before,
+        waiting=waited / max(objective.engine.workers * solution.seconds, 1e-9),
     )
 
 
-def _report(
-    objective: Objective,
+def report_of(
+    objective: Objective | BatchObjective,
     solution: Solution,
     how: tuple[str, str],
-    before: int,
-    loading: float,
-    waited: float,
+    /,
+    **given: Any,
 ) -> Report:
-    """The report of a solution by the solver `how` names, and why; see `Report` for the numbers."""
+    """The report of a solution by the solver that `how` names, and why; `given` overrides fields.
+
+    See `Report` for the numbers.
+    """
     engine = objective.engine
     stages = dict.fromkeys(record["solver"] or how[0] for record in solution.history)
-    return Report(
-        solver="+".join(stages),
-        why=how[1],
-        converged=solution.reason.converged,
-        reason=solution.reason.value,
-        objective=solution.point.value,
-        relative_gap=solution.relative_gap,
-        gradient_ratio=solution.gradient_ratio,
-        coefficient_error=solution.coefficient_error,
-        n_iter=len(solution.history) - 1,
-        passes=solution.passes,
-        rounds=solution.rounds,
-        bytes_reduced=solution.bytes_reduced,
-        seconds=solution.seconds,
-        seconds_loading=loading,
-        n_rows=engine.facts.n_rows,
-        n_features=objective.n_features,
-        workers=engine.workers,
-        device=engine.device,
-        repairs=engine.repairs,
-        resumed=before,
-        waiting=waited / max(engine.workers * solution.seconds, 1e-9),
-        history=solution.history,
-    )
+    fields = {
+        "solver": "+".join(stages),
+        "why": how[1],
+        "converged": solution.reason.converged,
+        "reason": solution.reason.value,
+        "objective": solution.point.value,
+        "relative_gap": solution.relative_gap,
+        "gradient_ratio": solution.gradient_ratio,
+        "coefficient_error": solution.coefficient_error,
+        "n_iter": len(solution.history) - 1,
+        "passes": solution.passes,
+        "rounds": solution.rounds,
+        "bytes_reduced": solution.bytes_reduced,
+        "seconds": solution.seconds,
+        "n_rows": engine.facts.n_rows,
+        "n_features": objective.n_features,
+        "workers": engine.workers,
+        "device": engine.device,
+        "repairs": engine.repairs,
+        "history": solution.history,
+    }
+    return Report(**(fields | given))
 
 
-def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[str, str]:
+def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> tuple[str, str]:
     """The solver to run, and why."""
     if objective.only_side:
         return (
@@ -311,7 +324,7 @@ def _solver_of(objective: Objective, begin: Begin, settings: Settings) -> tuple[
     return settings.solver, settings.why
 
 
-def _options(name: str, settings: Settings) -> dict[str, Any]:
+def _options(name: str, settings: FitConfig) -> dict[str, Any]:
     options = dict(settings.solver_options or {})
     # coefficients are known to the root of what the value is known to
     tol = (
@@ -357,7 +370,7 @@ def _check_size(name: str, d: int) -> None:
         )
 
 
-def _warn(report: Report, settings: Settings) -> None:
+def _warn(report: Report, settings: FitConfig) -> None:
     if report.reason == Reason.SEPARABLE.value:
         warnings.warn(
             f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning, stacklevel=4

@@ -17,7 +17,7 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.engines.factory import client_for, make_engine
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import LOSSES, Loss
 
 
@@ -34,7 +34,7 @@ class Loaded:
 
 
 @contextlib.contextmanager
-def loaded(data: Partitions, settings: Settings, client: Any) -> Iterator[Loaded]:
+def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loaded]:
     """Hold the rows for as long as the context lasts; raises ValueError for data that no model can
     be fitted to.
     """
@@ -77,7 +77,7 @@ def check_facts(facts: Facts, loss: Loss) -> None:
 
 
 def problems_of(
-    facts: Facts, loss: Loss, settings: Settings
+    facts: Facts, loss: Loss, settings: FitConfig
 ) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
     """The classes, and each problem with the total weight of its positive and negative rows."""
     if not loss.classifies:

@@ -9,7 +9,7 @@ from pathlib import Path
 import dask
 import numpy as np
 
-from daskglm.fitting.config import Settings
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from daskglm.launch import tls
 from daskglm.launch.processes import POLL_SECONDS
@@ -87,7 +87,7 @@ def _try_fit(client: object, threads: int, workers: int) -> None:
 
     X = [dask.delayed(rows, pure=False)(k) for k in range(partitions)]
     y = [dask.delayed(np.matmul)(block, wanted) for block in X]
-    settings = Settings("squared", C=1e6, solver="newton", progress=False)
+    settings = FitConfig("squared", C=1e6, solver="newton", progress=False)
     fitted = train(X, y, settings, client=client)
 
     if not (fitted.report.converged and np.allclose(fitted.coef[0], wanted, atol=1e-4)):

@@ -1,33 +1,39 @@
-"""Many problems on the same rows, as their joint solver sees them: one request for all, and what
-each is worth.
+"""The objectives of many problems on the same rows: one request evaluates all of them.
 
 A problem is one class against the rest, one fold held out (or none) and one C. This adds penalty
-and C to the sums over the rows, counts joint passes, and bounds how far each problem is from its
-optimum.
+and C to the sums over the rows, counts passes, and bounds how far each problem is from its optimum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from daskglm.core.batch_requests import EvaluateMany, JointRequest, WeighGroups
+from daskglm.core.batch_requests import BatchRequest, EvaluateMany, WeighGroups
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem, Spread, Totals, roles_of
 from daskglm.core.summation import LEAST_ROWS, MOMENT
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import FLOAT32, GradientError, HessianFactor, Rounding, excess
+from daskglm.objectives.bounds import (
+    FLOAT32,
+    LARGEST_EXPONENT,
+    GradientError,
+    HessianFactor,
+    Norms,
+    Rounding,
+    Vector,
+    relative_gap,
+)
 
-# margins may have moved by so much since a Hessian that still serves a bound
-LARGEST_EXPONENT = 2.0
+TINY, LARGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
 
 
 @dataclass(frozen=True)
-class Columns:
+class ProblemBatch:
     """Problems: index of the positive class, fold held out (-1: none) and C, each (P,)."""
 
     of: np.ndarray
@@ -37,18 +43,18 @@ class Columns:
     def __len__(self) -> int:
         return len(self.of)
 
-    def take(self, which: np.ndarray) -> Columns:
+    def take(self, which: np.ndarray) -> ProblemBatch:
         """Some of the problems."""
-        return Columns(self.of[which], self.fold[which], self.C[which])
+        return ProblemBatch(self.of[which], self.fold[which], self.C[which])
 
 
 @dataclass(frozen=True)
-class Found:
+class BatchEvaluation:
     """Problems evaluated at W (P, size): objectives and gradients; held-out losses and counts (P,
     4); Hessians asked.
 
     `counts` are weights of rows held out: positive ones predicted right, positive ones, the same of
-    negative ones. `moved` (P,) bounds how far any margin is from that at the problem's frame.
+    negative ones. `moved` (P,) bounds how far any margin is from that at the problem's factor.
     """
 
     W: np.ndarray
@@ -60,31 +66,103 @@ class Found:
     moved: np.ndarray
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Hessian of one problem's objective at w, factorised."""
+@dataclass(frozen=True, eq=False)
+class BatchPoint:
+    """Where a batch solver is: the best point of each problem, for the driver what a `Point` is.
 
+    Parameters
+    ----------
+    objective : BatchObjective
+    batch : ProblemBatch
+    w : (P, size) array
+        Coefficients.
+    values, gaps : (P,) arrays
+        Objectives, and bounds on their relative suboptimality.
+    n_iter : (P,) array
+    losses, counts : (P,) and (P, 4) arrays
+        Of rows held out, see `BatchEvaluation`, where `scored` (P,) is true.
+    active, given_up : (P,) masks
+        Problems still being solved, and those that the solver could not solve.
+    gradient_norm : float
+        Of the gradients of all problems that are not given up.
+    """
+
+    objective: BatchObjective
+    batch: ProblemBatch
     w: np.ndarray
-    hessian: HessianFactor
+    values: np.ndarray
+    gaps: np.ndarray
+    n_iter: np.ndarray
+    losses: np.ndarray
+    counts: np.ndarray
+    scored: np.ndarray
+    active: np.ndarray
+    given_up: np.ndarray
+    gradient_norm: float
+    by: ClassVar[str] = ""
+    certify: ClassVar[None] = None
+    save_rows: ClassVar[None] = None
+    replaces_earlier: ClassVar[bool] = True
 
-    @classmethod
-    def of(cls, w: np.ndarray, hessian: np.ndarray, error: float) -> Frame:
-        """Factorise a Hessian of such an `error` (see `bounds.Rounding.gram`).
+    @property
+    def value(self) -> float:
+        """Sum of the objectives of the problems that are not given up."""
+        return float(self.values[~self.given_up].sum())
 
-        A singular one serves for steps with something added to its diagonal; it proves nothing.
+    @property
+    def gap(self) -> float:
+        """Bound on the distance of that sum from the least it can be."""
+        return float(self.excesses[~self.given_up].sum())
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest bound on the relative suboptimality of any problem."""
+        return float(self.gaps.max(initial=0.0))
+
+    @property
+    def excesses(self) -> np.ndarray:
+        """Bounds on the distance of each objective from its optimum, (P,)."""
+        gaps = np.minimum(self.gaps, LARGE)
+        return np.asarray(self.values * (gaps / (1.0 + gaps)))
+
+    @property
+    def coefficient_errors(self) -> np.ndarray:
+        """Bounds on |w - w*| / |w| for the features' coefficients of each problem, (P,).
+
+        By 1-strong convexity |w - w*| is at most the root of twice the excess.
         """
-        for ridge in (0.0, 1e-10, 1e-6, 1e-2):
-            factor = HessianFactor.of(hessian + np.diag(ridge * np.diag(hessian)), error)
-            if math.isfinite(factor.norm):
-                return cls(w, factor if ridge == 0.0 else replace(factor, doubt=math.inf))
-        return cls(w, factor)
+        norms = np.linalg.norm(self.w[:, : self.objective.n_features], axis=1)
+        return np.sqrt(2.0 * np.maximum(self.excesses, 0.0)) / np.maximum(norms, TINY)
 
-    def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """Newton's step and the square of its decrement, gradient' H^-1 gradient."""
-        return self.hessian.step(gradient)
+    @property
+    def vectors(self) -> tuple[Vector, Vector]:
+        """Norms of all coefficients and of the gradients, as bounds want them."""
+        d = self.objective.n_features
+        w = Norms(float(np.linalg.norm(self.w[:, :d])), float(np.linalg.norm(self.w[:, d:])))
+        return w, Norms(self.gradient_norm, 0.0)
+
+    def distance(self, other: BatchPoint) -> float:
+        """Norm of the difference of all coefficients."""
+        return float(np.linalg.norm(self.w - other.w))
+
+    def resume(self) -> dict[str, Any]:
+        """What a checkpoint keeps besides the coefficients."""
+        return {"given_up": self.given_up}
+
+    def with_scores(self) -> BatchPoint:
+        """The same with losses and counts of all rows held out. Cost: 1 pass, 1 round, or nothing.
+
+        Only problems whose last point was reached without a pass have none yet.
+        """
+        left = np.flatnonzero(~self.scored & (self.batch.fold >= 0))
+        if not len(left):
+            return self
+        losses, counts = self.losses.copy(), self.counts.copy()
+        losses[left], counts[left] = self.objective.score(self.batch.take(left), self.w[left])
+        return replace(self, losses=losses, counts=counts)
 
 
-class Joint:
+class BatchObjective:
     """Objectives of many problems over the rows of an engine.
 
     Parameters
@@ -116,6 +194,7 @@ class Joint:
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
         self.passes, self.rounds = 0.0, 0
+        self.penalty = 1.0  # no problem of a batch is without a penalty
         self.penalised = np.ones(self.size)
         self.penalised[self.n_features :] = 0.0
         self.roles = roles_of(problem.folds)
@@ -124,16 +203,14 @@ class Joint:
         self.rounding = Rounding(
             engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS
         )
-        if (
-            engine.facts.sparse
+        if engine.facts.sparse:
             # tiles of sparse rows are made dense, and their Grams are summed like those of dense
             # rows
-        ):
             self.rounding.roundoff = FLOAT32
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
-    def ask(self, request: JointRequest | Spread) -> Totals:
-        """Pass a request to the engine, counting joint passes."""
+    def ask(self, request: BatchRequest | Spread) -> Totals:
+        """Pass a request to the engine, counting passes."""
         totals = self.engine.total(self.problem, request)
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.rounds += 1
@@ -141,25 +218,26 @@ class Joint:
 
     def evaluate(
         self,
-        columns: Columns,
+        batch: ProblemBatch,
         W: np.ndarray,
         gram: np.ndarray,
         part: tuple[int, int] = (1, 0),
-        frames: Sequence[Frame] = (),
-    ) -> Found:
+        factors: Sequence[HessianFactor] = (),
+    ) -> BatchEvaluation:
         """Evaluate problems at W, with the Hessians of those in `gram`. Cost: 1 pass, 1 round.
 
-        With a `part` of the rows the losses are scaled up to all. `frames`, if given, are those of
+        With a `part` of the rows the losses are scaled up to all. `factors`, if given, are those of
         the problems.
         """
-        points = {id(frame.w): frame.w for frame in frames}
+        # points that several factors share are sent once
+        points = {id(factor.at): factor.at for factor in factors}
         order = {name: k for k, name in enumerate(points)}
-        anchors = np.array(list(points.values())) if frames else None
-        anchor = np.array([order[id(frame.w)] for frame in frames]) if frames else None
+        anchors = np.array(list(points.values())) if factors else None
+        anchor = np.array([order[id(factor.at)] for factor in factors]) if factors else None
         request = EvaluateMany(
             W,
-            columns.of,
-            columns.fold,
+            batch.of,
+            batch.fold,
             self.classes,
             tuple(map(int, gram)),
             False,
@@ -169,31 +247,32 @@ class Joint:
             exact=self.exact,
         )
         totals = self.ask(request)
-        scale = columns.C * (
+        scale = batch.C * (
             self.engine.facts.n_rows / max(totals["rows"], 1) if part[0] > 1 else 1.0
         )
-        trained = self.roles[:, columns.fold] == 0
-        held = self.roles[:, columns.fold] == 1
+        trained = self.roles[:, batch.fold] == 0
+        held = self.roles[:, batch.fold] == 1
         penalty = 0.5 * np.einsum("pj,pj,j->p", W, W, self.penalised)
         hessians = np.empty((0, self.size, self.size))
         if len(gram):
             hessians = scale[gram][:, None, None] * totals["grams"][0] + np.diag(self.penalised)
-        return Found(
+        return BatchEvaluation(
             W,
             scale * (totals["values"] * trained).sum(axis=0) + penalty,
             scale[:, None] * totals["gradients"][0] + self.penalised * W,
             (totals["values"] * held).sum(axis=0),
             totals["counts"],
             hessians,
-            totals["moments"] ** (1.0 / MOMENT) if frames else np.zeros(len(columns)),
+            totals["moments"] ** (1.0 / MOMENT) if factors else np.zeros(len(batch)),
         )
 
-    def score(self, columns: Columns, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Losses and counts (see `Found`) of the rows held out of problems at W. Cost: 1 pass, 1
-        round.
+    def score(self, batch: ProblemBatch, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Losses and counts (see `BatchEvaluation`) of the rows held out of problems at W.
+
+        Cost: 1 pass, 1 round.
         """
-        totals = self.ask(EvaluateMany(W, columns.of, columns.fold, self.classes, score=True))
-        return (totals["values"] * (self.roles[:, columns.fold] == 1)).sum(axis=0), totals["counts"]
+        totals = self.ask(EvaluateMany(W, batch.of, batch.fold, self.classes, score=True))
+        return (totals["values"] * (self.roles[:, batch.fold] == 1)).sum(axis=0), totals["counts"]
 
     def by_group(self, of: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1
@@ -224,14 +303,18 @@ class Joint:
         return positive, float(by_label.sum()) - positive
 
     # ---- how good a point is
-    def frame(self, w: np.ndarray, hessian: np.ndarray) -> Frame:
+    def certificate(self, tol: float) -> Callable[[BatchPoint], tuple[BatchPoint, float]]:
+        """The driver's way to bound points; those of a batch know their bounds already."""
+        return lambda point: (point, point.relative_gap)
+
+    def factor(self, w: np.ndarray, hessian: np.ndarray) -> HessianFactor:
         """A problem's Hessian at w, factorised."""
-        return Frame.of(w, hessian, self._gram_error())
+        return HessianFactor.for_steps(hessian, self._gram_error(), w)
 
     def _gram_error(self, *, likely: bool = False) -> float:
         return self.rounding.gram(exact=self.exact or self.rounding.is_exact, likely=likely)
 
-    def must_be_exact(self, frames: Sequence[Frame]) -> bool:
+    def must_be_exact(self, factors: Sequence[HessianFactor]) -> bool:
         """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are
         summed in float64.
         """
@@ -239,19 +322,18 @@ class Joint:
             return False
         likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.concordance)
         self.exact = any(
-            frame.hessian.is_doubtful(likely) or (proofs and not frame.hessian.proves)
-            for frame in frames
+            factor.is_doubtful(likely) or (proofs and not factor.proves) for factor in factors
         )
         return self.exact
 
     def _error(
-        self, w: np.ndarray, value: float, columns: Columns, p: int
+        self, w: np.ndarray, value: float, batch: ProblemBatch, p: int
     ) -> tuple[GradientError, float]:
         """Bounds on the rounding errors of problem p's gradient at w, and its loss's span of the
         intercept.
         """
-        sides = self.sides(int(columns.of[p]), int(columns.fold[p]))
-        error = self.rounding.gradient(w, value, scale=float(columns.C[p]), weight=sum(sides))
+        sides = self.sides(int(batch.of[p]), int(batch.fold[p]))
+        error = self.rounding.gradient(w, value, scale=float(batch.C[p]), weight=sum(sides))
         span = (
             self.loss.intercept_span(*sides, self.engine.facts.largest_target)
             if self.fit_intercept
@@ -260,76 +342,60 @@ class Joint:
         return error, span
 
     def survey_if_hidden(
-        self, columns: Columns, W: np.ndarray, values: np.ndarray, tol: float
+        self, batch: ProblemBatch, W: np.ndarray, values: np.ndarray, tol: float
     ) -> None:
         """Learn more about the rows where rounding hides a relative suboptimality of `tol`.
 
-        Cost: nothing, or 2 joint passes.
+        Cost: nothing, or 2 passes.
         """
-        for p in range(len(columns)):
+        for p in range(len(batch)):
             value = float(values[p])
-            if self.rounding.hides(tol * value, W[p], value, *self._error(W[p], value, columns, p)):
+            if self.rounding.hides(tol * value, W[p], value, *self._error(W[p], value, batch, p)):
                 self.rounding.survey(self.ask, self.engine.facts)
                 return
 
-    def bounds(self, columns: Columns, found: Found, frames: Sequence[Frame]) -> np.ndarray:
+    def bounds(
+        self, batch: ProblemBatch, found: BatchEvaluation, factors: Sequence[HessianFactor]
+    ) -> np.ndarray:
         """Bound on (value - optimum) / optimum of each problem.
 
-        The better of two bounds on the excess: that of strong convexity, and one by the Hessian of
-        a frame.
+        The better of two bounds on the excess: by strong convexity, and by the factorised Hessian
+        of a point nearby.
         """
-        gaps = np.empty(len(columns))
-        for p, frame in enumerate(frames):
+        gaps = np.empty(len(batch))
+        for p, factor in enumerate(factors):
             value, g = float(found.values[p]), found.gradients[p]
-            error, span = self._error(found.W[p], value, columns, p)
+            error, span = self._error(found.W[p], value, batch, p)
             bound = min(
                 self.rounding.convex(found.W[p], g, value, error, span),
-                self.excess(g, frame, float(found.moved[p]), error),
+                self.rounding.by_hessian(factor, g, error, float(found.moved[p])),
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf
-            least = value - bound
-            gaps[p] = 0.0 if bound == 0.0 else (bound / least if least > 0 else math.inf)
+            gaps[p] = relative_gap(bound, value) if math.isfinite(bound) else math.inf
         return gaps
 
-    def excess(
-        self, gradient: np.ndarray, frame: Frame, moved: float, error: GradientError
-    ) -> float:
-        """Bound on the excess at a point by the Hessian H of one nearby, for losses whose curvature
-        varies slowly.
-
-        See `bounds.excess`. Where margins differ by at most t (`moved`) curvatures differ by
-        factors within exp(+-t concordance), so exp(t concordance) H^-1 takes the place of the
-        inverse Hessian there.
-        """
-        if not frame.hessian.proves:
-            return math.inf
-        decrement = frame.hessian.decrement(gradient) + frame.hessian.error(
-            error, self.n_features, self.rounding.columns
-        )
-        return self._excess(decrement, frame, moved)
-
-    def _excess(self, decrement: float, frame: Frame, moved: float) -> float:
-        rate = self.loss.concordance
-        if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
-            return math.inf
-        grown = math.sqrt(math.exp(rate * moved)) if rate > 0.0 else 1.0
-        return excess(grown * decrement, rate * grown * self.rounding.reach(frame.hessian))
-
     def ahead(
-        self, frame: Frame, value: float, step: np.ndarray, square: float, columns: Columns, p: int
+        self,
+        factor: HessianFactor,
+        value: float,
+        step: np.ndarray,
+        square: float,
+        batch: ProblemBatch,
+        p: int,
     ) -> tuple[float, float, float]:
-        """What Newton's step from a frame leads to, before any row is read there: value, its error,
-        bound on the gap.
+        """Foresee where Newton's step leads, before any row is read there.
+
+        Returns the value there, a bound on that value's error, and one on the relative gap.
 
         Parameters
         ----------
-        frame : Frame
-            Of the problem's own Hessian H where the step begins.
+        factor : HessianFactor
+            Of the problem's own Hessian H where the step begins, `factor.at`.
         value : float
             The objective there.
         step, square : (size,) array and float
             Newton's step and its decrement squared.
-        columns, p : Columns and int
+        batch, p : ProblemBatch and int
             Which problem it is.
 
         Notes
@@ -340,16 +406,16 @@ class Joint:
         for that share of its decrease. What the computed H and its factor are off by leaves a share
         of the gradient, too.
         """
+        assert factor.at is not None
         moved = self.rounding.ball.margins(step, self.n_features)
         t = self.loss.concordance * moved
-        if not (t <= LARGEST_EXPONENT and frame.hessian.proves):
+        if not (t <= LARGEST_EXPONENT and factor.proves):
             return value, math.inf, math.inf
-        left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + frame.hessian.doubt
-        decrement = math.sqrt(square / (1.0 - frame.hessian.doubt))
+        left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + factor.doubt
+        decrement = math.sqrt(square / (1.0 - factor.doubt))
         reached, error = value - 0.5 * square, 0.5 * left * decrement * decrement
-        rounded = frame.hessian.error(
-            self._error(frame.w, value, columns, p)[0], self.n_features, self.rounding.columns
+        rounded = factor.error(
+            self._error(factor.at, value, batch, p)[0], self.n_features, self.rounding.columns
         )
-        bound = self._excess(left * decrement + rounded, frame, moved)
-        least = reached - error - bound
-        return reached, error, bound / least if least > 0.0 else (0.0 if bound == 0.0 else math.inf)
+        bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
+        return reached, error, relative_gap(bound, reached - error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,10 @@ HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
 # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
 MOST_CHANGED = 0.5
 DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
+# change of a margin, times the loss's concordance, up to which a Hessian still serves a bound
+LARGEST_EXPONENT = 2.0
+# shares of the diagonal of a singular Hessian that are added to it, until it can be factorised
+RIDGES = (0.0, 1e-10, 1e-6, 1e-2)
 
 
 class GradientError(NamedTuple):
@@ -329,6 +333,30 @@ class Rounding:
             and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
         )
 
+    def by_hessian(
+        self, factor: HessianFactor, gradient: np.ndarray, error: GradientError, moved: float = 0.0
+    ) -> float:
+        """Bound on the excess at a point by the Hessian H there, or at a point nearby.
+
+        For losses whose curvature varies slowly. `moved` bounds how far any margin is from that
+        where H was summed: curvatures then differ by factors within exp(+-moved concordance), so
+        exp(moved concordance) H^-1 takes the place of the inverse Hessian. Infinite where nothing
+        is proved.
+        """
+        if not (factor.proves and math.isfinite(self.loss.concordance)):
+            return math.inf
+        decrement = factor.decrement(gradient)
+        decrement += factor.error(error, self.n_features, self.columns)
+        return self.by_decrement(factor, decrement, moved)
+
+    def by_decrement(self, factor: HessianFactor, decrement: float, moved: float) -> float:
+        """The same by a bound on the norm of the exact gradient in that of H^-1."""
+        rate = self.loss.concordance
+        if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
+            return math.inf
+        grown = math.sqrt(math.exp(rate * moved)) if rate > 0.0 else 1.0
+        return excess(grown * decrement, rate * grown * self.reach(factor))
+
     def reach(self, factor: HessianFactor) -> float:
         """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
         d = self.n_features
@@ -353,12 +381,27 @@ class HessianFactor:
         Share of the scaled Hessian's least eigenvalue that rounding may have made.
     roots : (n,) array
         Of the diagonal of the inverse of the exact Hessian, at most.
+    at : (n,) array, optional
+        The coefficients where the Hessian was summed, for those who use it elsewhere.
     """
 
     factor: Any
     norm: float
     doubt: float
     roots: np.ndarray
+    at: np.ndarray | None = None
+
+    @classmethod
+    def for_steps(cls, hessian: np.ndarray, error: float, at: np.ndarray) -> HessianFactor:
+        """Factorise the Hessian at a point, with more on its diagonal if it is singular.
+
+        Such a changed one serves for steps; it proves nothing.
+        """
+        for ridge in RIDGES:
+            found = cls.of(hessian + np.diag(ridge * np.diag(hessian)), error)
+            if math.isfinite(found.norm):
+                break
+        return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)
 
     @classmethod
     def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
@@ -420,6 +463,14 @@ class HessianFactor:
         adding = float((features * columns).sum()) + intercept
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty
+
+
+def relative_gap(bound: float, value: float) -> float:
+    """Bound on (value - optimum) / optimum by one on value - optimum; nan where that is nan."""
+    if bound == 0.0:
+        return 0.0
+    least = value - bound
+    return bound / least if least > 0.0 or math.isnan(least) else math.inf
 
 
 def excess(decrement: float, reach: float) -> float:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from daskglm.objectives.bounds import (
     Norms,
     Rounding,
     Vector,
-    excess,
+    relative_gap,
 )
 from daskglm.objectives.convex import Seen, least_point
 
@@ -80,6 +80,8 @@ class Point:
     save_rows: Callable[[str], None] | None = None
     norms: tuple[Norms, Norms] | None = None
     beside: tuple[int, float] | None = None
+    # the best point of a solve is found among all of them, by value
+    replaces_earlier: ClassVar[bool] = False
 
     @property
     def vectors(self) -> tuple[Vector, Vector]:
@@ -109,6 +111,15 @@ class Point:
         """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
         return self.objective.hessian_vector(self, v)
 
+    @property
+    def relative_gap(self) -> float:
+        """Bound on (value - optimum) / optimum; nan without a penalty. Cost: nothing.
+
+        By the duality gap where a point has one, else by the objective's bound.
+        """
+        bound = self.objective.bound(self) if self.gap is None else self.gap
+        return relative_gap(bound, self.value)
+
     @cached_property
     def error(self) -> GradientError:
         """Bounds on the rounding errors of the gradient. Cost: nothing."""
@@ -137,11 +148,7 @@ class Point:
         objective = self.objective
         if self.gram is None or not math.isfinite(objective.loss.concordance):
             return math.inf
-        if not self.factor.proves:
-            return math.inf
-        decrement = self.factor.decrement(to_host(self.gradient))
-        decrement += self.factor.error(self.error, objective.n_features, objective.rounding.columns)
-        return excess(decrement, objective.loss.concordance * objective.rounding.reach(self.factor))
+        return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
 
 
 class Objective:
@@ -330,6 +337,10 @@ class Objective:
         return self.hull((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
 
     # ---- how good a point is
+    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
+        """The driver's way to bound the points of one solve; see `Certificate`."""
+        return Certificate(self, tol)
+
     def bound(self, point: Point) -> float:
         """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost:
         nothing.
@@ -426,6 +437,41 @@ class Objective:
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.waited += totals.get("waited", 0.0)
         return totals
+
+
+class Certificate:
+    """Bounds points, and settles the intercept where only that stands between a point and a bound
+    of `tol`.
+    """
+
+    def __init__(self, objective: Objective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.settle_below = 0.5 * tol if objective.fit_intercept and objective.penalty else -1.0
+
+    def __call__(self, point: Point) -> tuple[Point, float]:
+        """The point, or a better one with the same coefficients of features, and its relative
+        gap.
+        """
+        gap = point.relative_gap
+        if not gap > self.tol or point.gap is not None:
+            return point, gap
+        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+        settle = features <= self.settle_below
+        if settle:
+            # a settled point that still fails is not tried again at once
+            self.settle_below = 0.1 * features
+            point = self.objective.with_near_intercept(point)
+            gap = point.relative_gap
+        if gap > self.tol and self.objective.is_hidden(point, self.tol):
+            self.objective.survey()
+            point = replace(point)  # what its bounds were is kept with it
+            gap = point.relative_gap
+        if not (settle and gap > self.tol):
+            return point, gap
+        settled = replace(self.objective.with_best_intercept(point), by=point.by)
+        settled = self.objective.with_near_intercept(settled)
+        better = settled.relative_gap
+        return (settled, better) if better < gap else (point, gap)
 
 
 class Sample(Objective):

@@ -35,7 +35,7 @@ Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 @dataclass
-class JointMemo:
+class BatchRows:
     """Rows of a block in the order of their groups within tiles of so many `rows`; `labels` are
     indices of classes.
     """
@@ -47,7 +47,7 @@ class JointMemo:
     rows: int
 
 
-def together(
+def answer_batch(
     problem: Problem,
     request: EvaluateMany | WeighGroups,
     blocks: Sequence[Block],
@@ -63,9 +63,9 @@ def together(
     return _evaluate(problem, request, blocks, memos, facts, each)
 
 
-def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> JointMemo:
+def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> BatchRows:
     """The memo of a block, made anew where it is of other folds."""
-    known: JointMemo | None = memo.joint
+    known: BatchRows | None = memo.batch
     if known is None or known.folds != problem.folds:
         n = len(block.y)
         count = 1 if problem.folds is None else len(problem.folds.roles)
@@ -74,7 +74,7 @@ def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> Joi
         labels = (
             np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
         )
-        known = memo.joint = JointMemo(problem.folds, order, bounds, labels, rows)
+        known = memo.batch = BatchRows(problem.folds, order, bounds, labels, rows)
     return known
 
 
@@ -140,12 +140,12 @@ def _evaluate(
     def work(pieces: list[Piece]) -> Totals:
         totals, read = sweep.zeros(), 0
         for i, lo, hi in pieces:
-            memo, joint, block = memos[i], known[i], blocks[i]
+            memo, batch, block = memos[i], known[i], blocks[i]
             hi = hi if hi == len(block.y) else hi - hi % rows
             tiles = np.arange(lo // rows, -(-hi // rows))
             tiles = tiles[(tiles + i) % every == first]
             read += int(np.minimum(tiles * rows + rows, hi).sum() - tiles.sum() * rows)
-            sweep.add(memo, joint, block, tiles, totals)
+            sweep.add(memo, batch, block, tiles, totals)
         return {**totals, "rows": read}
 
     totals = each(work, None)
@@ -189,9 +189,9 @@ class _Narrow:
             "grams": np.zeros((by, len(self.of_gram), width, width)),
         }
 
-    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+    def add(self, memo: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
-        labels, y, weight, raw, signs = _rows(memo, joint, block, self.request)
+        labels, y, weight, raw, signs = _rows(memo, batch, block, self.request)
         if self.request.score:
             many.score(
                 self.code,
@@ -201,9 +201,9 @@ class _Narrow:
                 y,
                 raw,
                 signs,
-                joint.order,
-                joint.bounds,
-                joint.rows,
+                batch.order,
+                batch.bounds,
+                batch.rows,
                 self.W,
                 self.request.of,
                 self.roles,
@@ -222,9 +222,9 @@ class _Narrow:
             weight,
             raw,
             signs,
-            joint.order,
-            joint.bounds,
-            joint.rows,
+            batch.order,
+            batch.bounds,
+            batch.rows,
             self.W,
             self.request.of,
             self.roles,
@@ -263,16 +263,16 @@ class _Wide:
             "counts": np.zeros((P, 4)),
         }
 
-    def add(self, memo: Any, joint: JointMemo, block: Block, tiles: np.ndarray, to: Totals) -> None:
+    def add(self, memo: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
         many_csr.evaluate(
             self.code,
             memo.rows,
             self.d,
-            *_rows(memo, joint, block, self.request),
-            joint.order,
-            joint.bounds,
-            joint.rows,
+            *_rows(memo, batch, block, self.request),
+            batch.order,
+            batch.bounds,
+            batch.rows,
             self.W,
             self.request.of,
             self.roles,
@@ -284,11 +284,11 @@ class _Wide:
 
 
 def _rows(
-    memo: Any, joint: JointMemo, block: Block, request: EvaluateMany
+    memo: Any, batch: BatchRows, block: Block, request: EvaluateMany
 ) -> tuple[np.ndarray, ...]:
     """What the kernels want to know of a block's rows: labels, y, weights in training, weights held
     out, signs.
     """
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
-    return joint.labels, y, memo.weight, raw, _signs(block, request.classes)
+    return batch.labels, y, memo.weight, raw, _signs(block, request.classes)

@@ -17,7 +17,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import for_rows, home_of
 from daskglm.losses.base import SMOOTHED_HINGE
-from daskglm.worker.batched import JointMemo
+from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualMemo
 from daskglm.worker.fold_assignment import trained_on
 
@@ -40,7 +40,7 @@ class Memo:
         self.kept = self.home.kept_margins(self.rows)
         self.curvature_of: int | None = None
         self.dual: DualMemo | None = None
-        self.joint: JointMemo | None = None
+        self.batch: BatchRows | None = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
         y, weight = targets(block, problem)

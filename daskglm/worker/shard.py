@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.batch_requests import JointRequest, ScoreHeldOut
+from daskglm.core.batch_requests import BatchRequest, ScoreHeldOut
 from daskglm.core.facts import Facts
 from daskglm.core.requests import (
     DualRequest,
@@ -33,7 +33,7 @@ from daskglm.core.requests import (
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import for_rows, gram_side, home_of
-from daskglm.worker.batched import together
+from daskglm.worker.batched import answer_batch
 from daskglm.worker.block_cache import Memo
 from daskglm.worker.device_placement import WHERE_THEY_ARE, Where, place
 from daskglm.worker.dual_cpu import OnThreads
@@ -136,8 +136,8 @@ class Shard:
             return score_held_out(
                 problem, request, self.blocks, self.facts.n_features or 0, self._each
             )
-        if isinstance(request, JointRequest):
-            return together(problem, request, self.blocks, memos, self.facts, self._each)
+        if isinstance(request, BatchRequest):
+            return answer_batch(problem, request, self.blocks, memos, self.facts, self._each)
         return self._hull(problem.code, request, memos)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:

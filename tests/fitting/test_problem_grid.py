@@ -21,9 +21,9 @@ from daskglm.core.requests import Folds, Problem
 from daskglm.core.summation import MOMENT
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
-from daskglm.fitting import problem_grid as families
+from daskglm.fitting import problem_grid as grids
 from daskglm.losses.base import LOSSES
-from daskglm.objectives.batched import Columns, Joint
+from daskglm.objectives.batched import BatchObjective, ProblemBatch
 from daskglm.worker.fold_assignment import stratified
 from tests.conftest import make_problem, objective
 
@@ -206,21 +206,25 @@ def test_joint_passes_do_not_grow_with_the_number_of_problems():
 def test_the_excess_that_is_told_is_not_less_than_the_truth():
     X, y = make_problem(seed=2)
     engine = Local(partitions(X, y, classify=True).load())
-    joint = Joint(engine, Problem(0), LOSSES["logistic"], (1.0,), (-1.0, 1.0), fit_intercept=True)
+    batched = BatchObjective(
+        engine, Problem(0), LOSSES["logistic"], (1.0,), (-1.0, 1.0), fit_intercept=True
+    )
     best = daskglm.fit(X, y, tol=1e-13).report_.objective
-    one = Columns(np.zeros(1, int), np.array([-1]), np.ones(1))
+    one = ProblemBatch(np.zeros(1, int), np.array([-1]), np.ones(1))
     rng = np.random.default_rng(0)
     told = []
     for near, far in itertools.product((0.0, 0.01, 0.3), (0.0, 0.01, 0.3)):
         model = daskglm.fit(X, y, tol=1e-13)
         w = np.append(model.coef_, model.intercept_)[None] + near * rng.standard_normal((1, 8))
         at = w + far * rng.standard_normal((1, 8))
-        frame = joint.frame(at[0], joint.evaluate(one, at, np.array([0])).hessians[0])
-        found = joint.evaluate(one, w, np.empty(0, int), frames=[frame])
-        error = joint.rounding.gradient(
+        factor = batched.factor(at[0], batched.evaluate(one, at, np.array([0])).hessians[0])
+        found = batched.evaluate(one, w, np.empty(0, int), factors=[factor])
+        error = batched.rounding.gradient(
             w[0], float(found.values[0]), scale=1.0, weight=float(len(y))
         )
-        excess = joint.excess(found.gradients[0], frame, float(found.moved[0]), error)
+        excess = batched.rounding.by_hessian(
+            factor, found.gradients[0], error, float(found.moved[0])
+        )
         assert excess >= float(found.values[0]) - best - 1e-10
         assert found.moved[0] >= np.abs(np.c_[X, np.ones(len(X))] @ (at - w)[0]).max() - 1e-12
         told.append(excess)
@@ -233,28 +237,28 @@ def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
     X, y = make_problem(20_000, 5, loss=loss, seed=2)
     rows = partitions(X, y, classify=LOSSES[loss].classifies).load()
     classes, labels = ((1.0,), (-1.0, 1.0)) if LOSSES[loss].classifies else ((), ())
-    joint = Joint(
+    batched = BatchObjective(
         Local(rows), Problem(LOSSES[loss].code), LOSSES[loss], classes, labels, fit_intercept=True
     )
     model = daskglm.fit(X, y, loss=loss, tol=1e-12)
-    one, best = Columns(np.zeros(1, int), np.array([-1]), np.ones(1)), model.report_.objective
+    one, best = ProblemBatch(np.zeros(1, int), np.array([-1]), np.ones(1)), model.report_.objective
     rng, told = np.random.default_rng(0), []
     for far in (1e-3, 1e-2, 0.1, 1.0, 10.0):
         w = np.append(model.coef_, model.intercept_) + far * rng.standard_normal(6)
-        found = joint.evaluate(one, w[None], np.array([0]))
-        frame = joint.frame(w, found.hessians[0])
-        step, square = frame.step(found.gradients[0])
-        value, error, gap = joint.ahead(frame, float(found.values[0]), step, square, one, 0)
+        found = batched.evaluate(one, w[None], np.array([0]))
+        factor = batched.factor(w, found.hessians[0])
+        step, square = factor.step(found.gradients[0])
+        value, error, gap = batched.ahead(factor, float(found.values[0]), step, square, one, 0)
         told.append(gap)
         if loss == "squared_hinge":  # its curvature jumps
             assert gap == np.inf
             continue
-        true = float(joint.evaluate(one, (w + step)[None], np.empty(0, int)).values[0])
+        true = float(batched.evaluate(one, (w + step)[None], np.empty(0, int)).values[0])
         assert abs(true - value) <= error + 1e-12 * best
         assert gap >= true / best - 1.0 - 1e-12
     assert loss == "squared_hinge" or told[0] < 1e-9
     assert loss != "logistic" or told[-1] == np.inf
-    joint.engine.close()
+    batched.engine.close()
 
 
 def test_steps_that_are_certain_cost_no_pass():
@@ -280,7 +284,7 @@ def test_scores_are_those_of_a_whole_evaluation(sparse, weighted):
     )
     weight = np.random.default_rng(1).random(len(y)) if weighted else None
     engine = Local(partitions(X, y, weight, classify=True).load())
-    joint = Joint(
+    batched = BatchObjective(
         engine,
         Problem(0, folds=folds),
         LOSSES["logistic"],
@@ -288,10 +292,10 @@ def test_scores_are_those_of_a_whole_evaluation(sparse, weighted):
         (-1.0, 1.0),
         fit_intercept=True,
     )
-    columns = Columns(np.array([0, 1, 0]), np.array([0, 1, -1]), np.ones(3))
+    columns = ProblemBatch(np.array([0, 1, 0]), np.array([0, 1, -1]), np.ones(3))
     W = np.random.default_rng(2).standard_normal((3, 8))
-    found = joint.evaluate(columns, W, np.empty(0, int))
-    losses, counts = joint.score(columns, W)
+    found = batched.evaluate(columns, W, np.empty(0, int))
+    losses, counts = batched.score(columns, W)
     np.testing.assert_allclose(losses, found.losses)
     np.testing.assert_allclose(counts, found.counts)
     assert losses[0] > 0.0
@@ -379,7 +383,7 @@ def test_one_sweep_of_many_tiles_is_numpys(d, kind):
 
 def test_hard_problems_are_left_to_solvers_for_one(monkeypatch):
     X, y = make_problem()
-    monkeypatch.setattr(families, "DENSE_FEATURES", 1)
+    monkeypatch.setattr(grids, "DENSE_FEATURES", 1)
     model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, solver="tron").fit(X, y)
     assert {part.solver for part in model.report_.parts} == {"tron"}
     together = daskglm.LogisticRegressionCV(Cs=CS, cv=3).fit(X, y)
@@ -501,14 +505,14 @@ def test_splitters_of_rows_sent_to_a_cluster(client):
     X, y = make_problem(seed=8)
     here = daskglm.LogisticRegressionCV(Cs=CS, cv=KFold(3, shuffle=True, random_state=1)).fit(X, y)
     settings = here._settings()
-    with families.opened(
+    with grids.open_grid(
         X, y, settings, client=client, cv=KFold(3, shuffle=True, random_state=1)
-    ) as family:
-        solutions = family.solve(family.columns(np.array(CS)))
+    ) as grid:
+        solutions = grid.solve(grid.batch(np.array(CS)))
         np.testing.assert_allclose(
             solutions.W.reshape(3, 3, -1), here.coefs_paths_[1.0], rtol=0.05, atol=1e-4
         )
-        assert family.engine.workers == 2
+        assert grid.engine.workers == 2
 
 
 def test_a_lost_worker_costs_its_rows_only(client):
@@ -516,8 +520,8 @@ def test_a_lost_worker_costs_its_rows_only(client):
     model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0)
     expected = model.fit(*lazy(X, y, 250)).scores_[1.0]
     settings = model._settings()
-    with families.opened(*lazy(X, y, 250), settings, cv=3) as family:
-        engine, asked = family.engine, itertools.count()
+    with grids.open_grid(*lazy(X, y, 250), settings, cv=3) as grid:
+        engine, asked = grid.engine, itertools.count()
         ask = engine.total
 
         def total(problem, request):
@@ -526,7 +530,7 @@ def test_a_lost_worker_costs_its_rows_only(client):
             return ask(problem, request)
 
         engine.total = total
-        solutions = family.solve(family.columns(np.array(CS)))
+        solutions = grid.solve(grid.batch(np.array(CS)))
     accuracy = (solutions.counts[:, 0] + solutions.counts[:, 2]) / (
         solutions.counts[:, 1] + solutions.counts[:, 3]
     )
@@ -563,9 +567,9 @@ def test_steps_are_shortened_where_newton_overshoots(scale, solver):
     X = rng.standard_normal((60, 3)) * scale
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
     settings = daskglm.LogisticRegression()._settings()
-    with families.opened(X, y, settings) as family:
+    with grids.open_grid(X, y, settings) as grid:
         far = np.array([[3.0, -2.0, 1.0, 5.0]])  # beyond the reach of undamped Newton
-        solutions = family.solve(family.columns(np.array([100.0])), far)
+        solutions = grid.solve(grid.batch(np.array([100.0])), far)
     best = daskglm.fit(X, y, C=100.0, tol=1e-10).report_.objective
     assert solutions.reports[0].converged
     assert solutions.reports[0].objective <= best * (1 + 1e-6)
