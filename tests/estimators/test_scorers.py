@@ -372,7 +372,7 @@ def test_bad_arguments_are_refused_before_work(given, message, dask, monkeypatch
         "daskglm.fitting.problem_grid.open_grid", lambda *args, **more: pytest.fail("work began")
     )
     monkeypatch.setattr(
-        "daskglm.estimators.cross_validation.opened",
+        "daskglm.estimators.cross_validation.open_grid",
         lambda *args, **more: pytest.fail("work began"),
     )
     with pytest.raises(ValueError, match=message):
