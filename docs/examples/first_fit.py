@@ -25,6 +25,6 @@ for solver in ("newton", "tron", "lbfgs"):
     history = daskglm.fit(X, y, solver=solver).report_.history
     passes = [record["passes"] for record in history]
     gaps = [record["relative_gap"] for record in history]
-    axis.loglog(passes, gaps, "o-", label=solver)
+    axis.semilogy(passes, gaps, "o-", label=solver)
 axis.set(xlabel="passes over X", ylabel="bound on the relative gap")
 axis.legend()
