@@ -181,25 +181,24 @@ class Classifier(ClassifierMixin, LinearModel):
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, in the kind of
-        X.
+        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, with the
+        container type of X.
         """
         check_is_fitted(self)
         k = len(self.classes_)
         return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
 
     def predict(self, X: Any) -> Any:
-        """Most likely labels, (n,), in the kind of X: NumPy, lazy dask array, or dask series with
-        X's index.
+        """Most likely labels, (n,), with the container type of X: NumPy, lazy dask array, or dask
+        series with X's index.
         """
         check_is_fitted(self)
         return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share (by weight) of rows whose label is predicted.
+        """Accuracy: the share of rows, by weight, whose label is predicted.
 
-        X, y and weights, result and errors as of `fit`; of dask collections nothing else is
-        fetched.
+        X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """
         return awaitable_on(None, is_lazy(X), partial(accuracy, self, X, y, sample_weight))  # type: ignore[return-value]
 

@@ -17,28 +17,30 @@ class LogisticRegression(Classifier):
     Parameters
     ----------
     penalty : {"l2", None}, default "l2"
-        Of the coefficients: 1/2 |w|^2 or, like C = inf, none. "deprecated" (scikit-learn's default)
-        is "l2".
+        Penalty on the coefficients: 1/2 |w|^2 or, as with C = inf, none. "deprecated"
+        (scikit-learn's default) means "l2".
     C : float, default 1.0
         Weight of the losses against the penalty 1/2 |w|^2; infinity: no penalty.
     l1_ratio : 0 or None, default 0.0
         Share of an L1 penalty, which is not implemented.
     dual : bool or "auto", default False
-        True solves the dual problem, by "sdca". False and "auto" leave it to `solver`.
+        True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`.
     tol : float, default 1e-6
         Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of
-        gradient norms. scikit-learn's bounds the gradient instead: see docs/scikit-learn.md.
+        gradient norms. In scikit-learn `tol` bounds the gradient instead: see
+        docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     intercept_scaling : 1
-        For a penalised intercept, as LIBLINEAR's; there is none here, so other values are refused.
+        Applies to a penalised intercept, as LIBLINEAR has it; other values are refused.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label; labels that y lacks are ignored.
     random_state : int, optional
         Seed of the order in which "sdca" visits rows.
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        "auto" picks by the shape of the data and says why in `report_`. Names of scikit-learn's and
-        dask-ml's solvers are taken for the nearest of these, which `report_` tells too.
+        "auto" chooses by the shape of the data and gives the reason in `report_`. Names of
+        scikit-learn's and dask-ml's solvers are mapped to the nearest of these, which `report_`
+        says too.
     max_iter : int, optional
         Iterations at most, 0 for the solver's first point; default: the solver's own.
     verbose : int, default 0
@@ -132,8 +134,8 @@ class LogisticRegression(Classifier):
         self.device_memory_limit = device_memory_limit
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, (n, classes), in the kind of X; one-vs-rest scores are
-        normalised.
+        """Probabilities of the classes, (n, classes), with the container type of X; one-vs-rest
+        probabilities are normalised to sum to one.
         """
         check_is_fitted(self)
         k = len(self.classes_)

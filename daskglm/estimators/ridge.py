@@ -27,13 +27,13 @@ class Ridge(RegressorMixin, LinearModel):
     Parameters
     ----------
     alpha : float or (t,) array, optional
-        Strength of the penalty, of each target where it is an array; default 1.0, 0: none.
+        Strength of the penalty; an array has one for each target. Default 1.0; 0: no penalty.
     C : float, optional
-        1 / alpha, for those who think in it; giving both is an error.
+        1 / alpha. Passing both is an error.
     copy_X : bool, default True
-        For scikit-learn's scripts: X is never changed, nor copied where it is float and C ordered.
+        Accepted as in scikit-learn. X is never changed; floats in C order are not copied either.
     positive : False
-        Coefficients of one sign are not implemented.
+        Non-negative coefficients are not implemented.
 
     Attributes
     ----------
@@ -42,7 +42,14 @@ class Ridge(RegressorMixin, LinearModel):
     intercept_ : float, or (t,) array
     n_iter_ : int, or (t,) array
     solver_ : str
-        What ran, by the name it has here.
+        Solver that ran, by its name here.
+
+    Examples
+    --------
+    >>> import daskglm
+    >>> model = daskglm.Ridge(alpha=0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> model.coef_.round(6), round(float(model.intercept_), 6)
+    (array([2.]), 1.0)
     """
 
     _loss = "squared"
@@ -138,17 +145,15 @@ class Ridge(RegressorMixin, LinearModel):
         self.solver_ = trained.report.solver
 
     def predict(self, X: Any) -> Any:
-        """Predicted numbers, (n,) or (n, t), in the kind of X."""
+        """Predicted numbers, (n,) or (n, t), with the container type of X."""
         check_is_fitted(self)
         targets = len(np.atleast_1d(self.intercept_))
         return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the variance of y that is explained, R^2, or the mean of those of several
-        targets.
+        """Coefficient of determination R^2; the mean of those of several targets.
 
-        X, y and weights, result and errors as of `fit`; of dask collections nothing else is
-        fetched.
+        X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """
         return awaitable_on(None, is_lazy(X), partial(r_squared, self, X, y, sample_weight))  # type: ignore[return-value]
 

@@ -14,19 +14,25 @@ class LinearSVC(Classifier):
     """Linear support vector machine: squared hinge loss max(0, 1 - y z)^2, or the hinge loss max(0,
     1 - y z).
 
-    Parameters and attributes are those of `LogisticRegression`, but for `loss`, and for the
-    intercept, which is not penalised here, whereas LIBLINEAR, so scikit-learn's class, penalises
-    it.
+    Parameters and attributes are those of `LogisticRegression`, and `loss`. The intercept is not
+    penalised; LIBLINEAR penalises it, and so does scikit-learn's class of this name.
 
     Parameters
     ----------
     penalty : {"l2", None}, default "l2"
     loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
-        LIBLINEAR's L2-loss and L1-loss SVM; the hinge with its corner replaced by the parabola 1/2
-        (1 - y z)^2.
+        The first two are LIBLINEAR's L2-loss and L1-loss SVM. The third is the hinge with its
+        corner replaced by the parabola 1/2 (1 - y z)^2.
     dual : bool or "auto", default "auto"
-        True solves the dual problem, by "sdca". False and "auto" leave it to `solver`; the hinge
-        has a dual solver only and refuses False, as scikit-learn does.
+        True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`. The
+        hinge has a dual solver only and refuses False, as scikit-learn does.
+
+    Examples
+    --------
+    >>> import daskglm
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> daskglm.LinearSVC(loss="hinge").fit(X, ["a", "a", "b", "b"]).predict(X)
+    array(['a', 'a', 'b', 'b'], dtype='<U1')
     """
 
     def __init__(

@@ -20,44 +20,45 @@ class Report:
     Parameters
     ----------
     solver : str
-        What ran.
+        Name of the solver that ran.
     why : str
         Why this solver was chosen.
     converged : bool
         Whether the stopping rule was met.
     reason : str
-        A sentence.
+        Why the fit ended, as a sentence.
     objective : float
         1/2 |w|^2 + C sum of losses at the returned coefficients.
     relative_gap : float
-        Bound on (objective - optimum) / optimum, proved by strong convexity; nan where there is
+        Proved bound on (objective - optimum) / optimum (docs/certificates.md); nan where there is
         none (C = inf).
     gradient_ratio : float
         |gradient| / |gradient at w = 0|.
     coefficient_error : float
         Bound on |w - w*| / |w| for the coefficients w of the features and those of the optimum, w*,
-        proved as docs/scikit-learn.md tells; nan where there is none (C = inf).
+        proved in docs/scikit-learn.md; nan where there is none (C = inf).
     n_iter : int
         Accepted points after the first.
     passes : float
-        Rows of X read, over the number of rows.
+        Number of rows of X that were read, divided by the number of rows.
     rounds : int
         Requests answered by all workers.
     bytes_reduced : int
         Bytes of partial results that workers sent.
     seconds : float
-        Wall time of the solve, choosing its solver included, and `seconds_loading` of the pass that
-        loads and checks the data.
+        Wall time of the solve, with the choice of its solver.
+    seconds_loading : float
+        Wall time of the pass that loads and checks the data.
     n_rows, n_features, workers : int
-        Size of the problem and of what solved it.
+        Rows, features, and processes that answered requests.
     device : str
         "cpu" or "cuda": where the rows were.
     repairs : int
-        How often lost blocks were found again.
+        How often lost blocks were restored.
     resumed : int
-        Iterations that were made before, by the fit whose checkpoint this one went on from.
+        Iterations made by the fit whose checkpoint this one resumed.
     waiting : float
-        Out of core: the share of `seconds` that workers waited for data to be read, on average.
+        Out of core: the mean share of `seconds` that workers waited for data to be read.
     history : list of dict
         One record per iteration, of all problems together where they were solved so (objective: the
         sum, relative_gap: the largest); `pandas.DataFrame(report.history)` takes it as it is.
