@@ -127,8 +127,8 @@ def daskglm_round(
     import daskglm.engines.cluster
     from daskglm.core.requests import Evaluate, Problem
     from daskglm.data.blocks import Place, to_block
+    from daskglm.engines.block_placement import BlockPlacement
     from daskglm.engines.cluster import Cluster
-    from daskglm.engines.placement import Kept
 
     def block(i: int) -> Any:
         random = np.random.default_rng(i)
@@ -140,7 +140,8 @@ def daskglm_round(
         return to_block(X, np.arange(ROWS_PER_PARTITION) % 2, place=Place(i), classify=True)
 
     engine = Cluster(
-        client, Kept(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True)
+        client,
+        BlockPlacement(client, [dask.delayed(block)(i) for i in range(partitions)], pin=True),
     )
     tokens = iter(range(10**9))
 

@@ -1,3 +1,4 @@
-"""Where requests are answered: in this process or on a dask cluster. Workers lost are noticed and
-replaced here.
+"""Engines answer requests with sums over all rows: in this process, or on a Dask cluster.
+
+Lost workers are noticed and replaced here.
 """

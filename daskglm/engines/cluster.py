@@ -1,11 +1,11 @@
-"""The engine that answers on a Dask cluster: one message a round, the work in one thread of each
-worker's executor.
+"""The engine that answers requests on a Dask cluster, with one message to each worker a round.
 
-Dask owns the blocks, as ordinary futures with lineage; a worker holds only a session of shards and
-memos, which may vanish at any time. A round does not touch the task graph: it is one `client.run`
-of an async function (of the bare exchanges measured by `python -m benchmarks rounds` the cheapest
-that neither blocks retirement of workers nor fails on a dead one). This runs on the client;
-`sessions` is the other end.
+Dask owns the blocks, as ordinary futures with lineage. A worker keeps a session of shards and
+cached results, which may be lost at any time. A round does not touch the task graph: it is one
+`client.run` of an async function, and the work runs in one thread of each worker's executor. Of the
+exchanges measured by `python -m benchmarks rounds` this is the cheapest that neither delays the
+retirement of workers nor fails when a worker is dead. This module runs on the client;
+`worker_session` is the other end.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from distributed import Client
 from daskglm.core.facts import Facts
 from daskglm.core.requests import CollectiveLost, InBall, Problem, Request, Totals, add, size_of
 from daskglm.data.partitions import Partitions, check_widths
+from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.placement import (
     REPAIR_SECONDS,
     ClusterLost,
     DataLost,
-    Kept,
-    Whereabouts,
-    moves,
+    Placement,
+    plan_moves,
 )
-from daskglm.engines.presence import begin, end
-from daskglm.engines.rebalancing import Wish
+from daskglm.engines.presence import register, unregister
+from daskglm.engines.rebalancing import RebalancePolicy
 from daskglm.engines.sending import send
 from daskglm.engines.versions import check_cluster, check_workers
 from daskglm.engines.waiting import running_threads
@@ -53,30 +53,41 @@ from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
 
 logger = logging.getLogger("daskglm")
 
-MEMBERSHIP_SECONDS = 0.25  # how often a slow round asks whether its workers still hold their blocks
-STAR_WORKERS = 8  # up to so many workers answer to the client itself, more through leaders
-TIDY_SECONDS = 5.0  # how long workers may take to forget what they no longer hold
-PROBE_SECONDS = 10.0  # how long a scheduler may take to say that it is there
-# relative: sums of the same rows differ by rounding, as they are added in another order
+# Seconds between two checks, in a slow round, that its workers still hold their blocks.
+MEMBERSHIP_SECONDS = 0.25
+
+# Most workers that answer to the client itself; more answer through leaders.
+STAR_WORKERS = 8
+
+# Seconds that workers may take to release what they no longer need.
+CLEANUP_SECONDS = 5.0
+
+# Seconds that a scheduler may take to answer a probe.
+PROBE_SECONDS = 10.0
+
+# Relative difference allowed between squared norms of the same rows: the order of sums differs.
 SAME_NORMS = 1e-9
-_GO_ON = " Where the fit kept a checkpoint, daskglm.fit(..., resume=...) goes on from it"
+
+# Largest ratio of the rows of one worker to the mean that is not logged as uneven.
+UNEVEN_ROWS = 1.3
+
+_RESUME = " If the fit kept a checkpoint, daskglm.fit(..., resume=...) resumes it"
 T = TypeVar("T")
 
 
 def _identity(dask_scheduler: Any = None) -> str:
-    """On the scheduler: its name, which a scheduler that is started again does not keep."""
+    """On the scheduler: return its id, which is another one after a restart."""
     return str(dask_scheduler.id)
 
 
 # ---- on the client
 def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the client's event loop from another thread; works for asynchronous
-    clients too.
+    """Run a coroutine on the event loop of a client (asynchronous ones too) from another thread.
 
     Raises
     ------
     ClusterLost
-        Where the client has closed meanwhile, as it does when its scheduler stays away.
+        If the client closes meanwhile, as it does when its scheduler stays away.
     """
     future = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
     try:
@@ -88,7 +99,7 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
                     raise
                 if client.status in ("closing", "closed"):
                     raise ClusterLost(
-                        f"the client has lost its scheduler and is closed.{_GO_ON}"
+                        f"the client has lost its scheduler and is closed.{_RESUME}"
                     ) from None
     except BaseException:
         future.cancel()
@@ -96,10 +107,10 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _tree(addresses: list[str]) -> dict[str, list[str]]:
-    """Leaders, which the client asks, and the workers that each leader asks in its turn; a star for
-    few workers.
+    """Return leaders, which the client asks, and for each the workers that it asks in turn.
 
-    Where workers send each other device memory, a leader for every few: their sums meet on its GPU.
+    With few workers each is a leader. If workers send each other device memory, each leader adds
+    the sums of a few workers on its GPU.
     """
     ordered = sorted(addresses)
     width = 1 if len(ordered) <= STAR_WORKERS else math.ceil(math.sqrt(len(ordered)))
@@ -110,35 +121,34 @@ def _tree(addresses: list[str]) -> dict[str, list[str]]:
 
 
 def _only_device(devices: dict[str, str]) -> str:
-    """The kind of device that all workers compute on; raises RuntimeError where they differ."""
+    """Return the kind of device that all workers compute on; RuntimeError if they differ."""
     kinds = set(devices.values())
     if len(kinds) > 1:
         mixed = ", ".join(f"{address}: {device}" for address, device in sorted(devices.items()))
         raise RuntimeError(
             f"some workers compute on a GPU and some do not ({mixed}): give device='cpu' or "
-            "device='cuda', or let all "
-            "partitions be of one kind"
+            "device='cuda', or let all partitions be of one kind"
         )
     return min(kinds, default="cpu")
 
 
 def _same_rows(before: Facts, now: Facts, *, ordered: bool) -> None:
-    """Raise DataLost where partitions that were made again have other rows, or, if that matters, in
-    another order.
+    """Raise DataLost if partitions that were computed again have other rows.
+
+    If `ordered`, rows in another order count as other rows.
     """
     rows = [{label: count for label, count, _ in facts.classes} for facts in (before, now)]
     counts = before.n_rows == now.n_rows and before.nonzeros == now.nonzeros and rows[0] == rows[1]
     if not counts or not math.isclose(before.squared_norms, now.squared_norms, rel_tol=SAME_NORMS):
         raise DataLost(
             "partitions that were lost with a worker came back with other rows: their source is "
-            "random or has changed. "
-            "Write the data to files, or persist them, and fit again"
+            "random or has changed. Write the data to files, or persist them, and fit again"
         )
     if ordered and before.order != now.order:
         raise DataLost(
             "partitions that were lost with a worker came back with their rows in another order "
-            "(as shuffles do), and "
-            "folds are kept by row: persist the dataframe, or write it to files, and fit again"
+            "(as shuffles do), and folds are kept by row: persist the dataframe, or write it to "
+            "files, and fit again"
         )
 
 
@@ -148,26 +158,25 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-    whereabouts : Whereabouts
-        Of the partitions.
+    placement : Placement
+        Which worker has which partition.
     where : Where
-        Whether workers compute on their GPUs; default: each where its rows are, if that is the same
-        for all.
+        Device to compute on; default: each worker uses the one that holds its rows, which must be
+        of one kind.
 
     Raises
     ------
     ClusterLost
-        Where the scheduler goes away.
+        If the scheduler goes away.
     Exception
-        Whatever the first faulty partition raised while loading.
+        The error of the first partition that could not be loaded.
     """
 
-    xp: Any = np  # vectors cross the network and the client may have no device
+    # vectors cross the network, and the client may have no device
+    xp: Any = np
 
-    def __init__(
-        self, client: Client, whereabouts: Whereabouts, where: Where = WHERE_THEY_ARE
-    ) -> None:
-        self.client, self.whereabouts, self.where = client, whereabouts, where
+    def __init__(self, client: Client, placement: Placement, where: Where = WHERE_THEY_ARE) -> None:
+        self.client, self.placement, self.where = client, placement, where
         self.device, self.solves_balls = "cpu", False
         self.session = uuid.uuid4().hex
         self.rounds = 0
@@ -176,11 +185,12 @@ class Cluster:
         self._numbers = itertools.count()
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
-        self._wish = Wish()
+        self._rebalance = RebalancePolicy()
         self._collective = Collective(self.session, self._run, self._ask)
         self._scheduler = self._sync(self._name_of_scheduler())
         if where.device == "cuda":
-            self._sync(self._need_devices(where))  # before anything is computed
+            # before anything is computed
+            self._sync(self._need_devices(where))
         try:
             self.facts = self._sync(self._start())
             if self.device == "cuda" and where.collective:
@@ -192,43 +202,47 @@ class Cluster:
 
     @property
     def shares_memory(self) -> bool:
-        """Never."""
+        """False: workers have memories of their own."""
         return False
 
     @property
     def samples(self) -> bool:
-        """Whether parts of the rows can be asked: where workers hold them in host memory."""
-        return self.whereabouts.resident and self.device == "cpu"
+        """True if a sample of the rows costs its share of a pass: rows in the workers' memory."""
+        return self.placement.resident and self.device == "cpu"
 
     @property
     def answers_samples(self) -> bool:
-        """Whether parts of the rows can be asked: only where they cost their part."""
+        """True if requests may ask for a sample of the rows."""
         return self.samples
 
     @classmethod
     def from_memory(
         cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE
     ) -> Cluster:
-        """Deal rows held by this process to the workers, one block each. They are sent once and
-        have no recipe.
+        """Send rows from this process to the workers, one block to each.
+
+        They are sent once, and lost with their worker.
         """
         sent: dict[int, Any] = {}
         try:
             on_loop(client, send(client, data, sent))
             rows = [sent[k] for k in sorted(sent)]
-            return cls(client, Kept(client, data.from_futures(rows), pin=False, sent=rows), where)
+            placement = BlockPlacement(client, data.from_futures(rows), pin=False, sent=rows)
+            return cls(client, placement, where)
         finally:
-            for future in sent.values():  # by name: the traceback of an error may hold this frame
+            # not left to the garbage collector: the traceback of an error may hold this frame
+            for future in sent.values():
                 future.release()
 
     @property
     def workers(self) -> int:
-        """Workers that hold blocks."""
+        """Number of workers that hold blocks."""
         return len(self._shards)
 
     def total(self, problem: Problem, request: Request) -> Totals:
-        """Answer one request with sums over all rows, in the order of workers' addresses. Cost: 1
-        round.
+        """Answer one request with sums over all rows. Cost: 1 round.
+
+        Sums of workers are added in the order of their addresses.
         """
         self.rounds += 1
         began = time.monotonic()
@@ -238,34 +252,33 @@ class Cluster:
             else self._round(problem, request)
         )
         totals = self._sync(asked)
-        if self._wish.after(time.monotonic() - began, self.facts.nbytes):
-            self._sync(self._spread())
+        if self._rebalance.after_round(time.monotonic() - began, self.facts.nbytes):
+            self._sync(self._move_blocks())
         return totals
 
     def close(self) -> None:
-        """Release the blocks and let the workers forget this fit."""
-        self.whereabouts.close()
-        with contextlib.suppress(Exception):  # a cluster that is gone has forgotten already
-            on_loop(self.client, self._forget())
+        """Release the blocks, and close the sessions on the workers."""
+        self.placement.close()
+        # a cluster that is gone has no sessions
+        with contextlib.suppress(Exception):
+            on_loop(self.client, self._close_sessions())
         self._shards = {}
 
-    async def _forget(self) -> None:
+    async def _close_sessions(self) -> None:
         if self.client.status == "running":
             closing = self._run(close, self.session, workers=list(await self.client.nthreads()))
-            ending = self.client.run_on_scheduler(end, self.session)
-            await asyncio.wait_for(asyncio.gather(ending, closing), TIDY_SECONDS)
+            ending = self.client.run_on_scheduler(unregister, self.session)
+            await asyncio.wait_for(asyncio.gather(ending, closing), CLEANUP_SECONDS)
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work on the client's loop; where it fails, tell whether that is because the
-        scheduler is gone.
-        """
+        """Run a coroutine on the client's loop; raise ClusterLost if the scheduler is gone."""
         try:
             return on_loop(self.client, work)
         except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
             if on_loop(self.client, self._has_lost_scheduler()):
                 raise ClusterLost(
                     "the scheduler that this fit ran on is gone, or was started anew "
-                    f"({error!r}).{_GO_ON}"
+                    f"({error!r}).{_RESUME}"
                 ) from error
             raise
 
@@ -288,7 +301,7 @@ class Cluster:
 
     # ---- loading
     async def _need_devices(self, where: Where) -> None:
-        """Raise RuntimeError unless every worker has a GPU, and NCCL where that is wanted."""
+        """Raise RuntimeError unless every worker has a GPU, and NCCL if `where` asks for it."""
         missing = {
             address: reason
             for address, reason in (await self.client.run(find_device)).items()
@@ -308,16 +321,17 @@ class Cluster:
         )
 
     async def _start(self) -> Facts:
-        """Load the partitions, open a shard on every worker and learn what the data are."""
+        """Load the partitions, open a shard on every worker, and return a summary of the data."""
         try:
-            await self.whereabouts.load()
-        except ImportError:  # of a worker that has come meanwhile
+            await self.placement.load()
+        except ImportError:
+            # a worker that has joined meanwhile may lack daskglm, or have another version
             await check_cluster(self.client)
             raise
         facts, rows = await self._place()
-        check_widths([rows[key] for key in self.whereabouts.keys])
+        check_widths([rows[key] for key in self.placement.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
-        if len(counts) > 1 and max(counts) > 1.3 * sum(counts) / len(counts):
+        if len(counts) > 1 and max(counts) > UNEVEN_ROWS * sum(counts) / len(counts):
             logger.info(
                 "rows per worker are uneven: %s", ", ".join(f"{count:,}" for count in counts)
             )
@@ -325,9 +339,11 @@ class Cluster:
 
     # ---- rounds
     async def _round(self, problem: Problem, request: Request) -> Totals:
+        """Ask all workers; find blocks that did not answer again, and ask for these only."""
         shards, keys = self._shards, self._keys
         parts: list[Totals] = []
-        together = isinstance(request, InBall)  # whose answer is one, or none
+        # such a request has one answer of all workers, or none
+        together = isinstance(request, InBall)
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
             tree = _tree(list(shards))
@@ -345,6 +361,7 @@ class Cluster:
                         del lost[address]
             if not lost:
                 break
+
             if together:
                 raise CollectiveLost(f"{len(lost)} of {len(shards)} workers did not answer")
             self.repairs += 1
@@ -361,9 +378,7 @@ class Cluster:
         return add(parts)
 
     async def _ball(self, problem: Problem, request: InBall) -> Totals:
-        """Have the workers' GPUs solve one system together; once they cannot, never again in this
-        fit.
-        """
+        """Have the workers' GPUs solve one system; after a failure not again in this fit."""
         try:
             await self._collective.join(self._shards, self._keys)
             return await self._round(problem, request)
@@ -379,11 +394,10 @@ class Cluster:
     async def _ask(
         self, keys: dict[str, list[str]], function: Any, *args: Any, ask: list[str] | None = None
     ) -> dict[str, Any]:
-        """Ask the workers that hold these keys, or those of them in `ask`, racing the answer with
-        their membership.
+        """Ask the workers that hold these keys, or those of them in `ask`.
 
-        A call to a worker that has just died can sit in the connection timeout (30 s) while Dask
-        knows it is gone; then nothing is returned, and asking again is harmless.
+        Returns nothing as soon as a worker has lost its blocks: a call to a worker that has just
+        died would wait for the connection's timeout (30 s). Asking again is harmless.
         """
         call = asyncio.ensure_future(
             self._run(function, self.session, *args, workers=ask or list(keys))
@@ -393,7 +407,7 @@ class Cluster:
                 done, _ = await asyncio.wait({call}, timeout=MEMBERSHIP_SECONDS)
                 if done:
                     return call.result()
-                holders = await self.whereabouts.holders([held[0] for held in keys.values()])
+                holders = await self.placement.holders([held[0] for held in keys.values()])
                 if any(address not in holders.get(held[0], ()) for address, held in keys.items()):
                     return {}
         finally:
@@ -401,44 +415,44 @@ class Cluster:
 
     # ---- placement
     async def _place(self) -> tuple[Facts, dict[str, tuple[int, int]]]:
-        """Find all blocks and open one shard a worker for them."""
+        """Locate all blocks, and open one shard on each worker that has some."""
         before = list(self._shards)
-        self._shards, self._keys, facts, rows = await self._open_shards(self.whereabouts.keys)
-        self._wish = Wish()
+        self._shards, self._keys, facts, rows = await self._open_shards(self.placement.keys)
+        self._rebalance = RebalancePolicy()
         if before:
             alive = await self.client.nthreads()
             workers = [address for address in {*before, *self._shards} if address in alive]
-            tidy = self._run(keep_only, self.session, max(self._shards.values()), workers=workers)
-            # a worker that is stopped is left alone
+            cleanup = self._run(
+                keep_only, self.session, max(self._shards.values()), workers=workers
+            )
+            # a worker that is stopped does not answer, and is passed over
             with contextlib.suppress(TimeoutError, OSError):
-                await asyncio.wait_for(tidy, TIDY_SECONDS)
+                await asyncio.wait_for(cleanup, CLEANUP_SECONDS)
         return facts, rows
 
-    async def _spread(self) -> None:
-        """Let workers that have come meanwhile take a part of the blocks, if there are enough for
-        that.
-        """
+    async def _move_blocks(self) -> None:
+        """Look for workers that have joined, and move blocks to them if that is due."""
         threads = await running_threads(self.client, keep=self._keys)
-        self._wish.learn(
-            sum(threads.get(address, 0) for address in self._keys), sum(threads.values())
-        )
-        if self._wish.is_due and (new := moves(self._keys, threads)):
-            logger.info("moving %d block(s) to workers that have come", len(new))
-            await self.whereabouts.move(new)
+        busy = sum(threads.get(address, 0) for address in self._keys)
+        self._rebalance.set_busy_threads(busy, sum(threads.values()))
+        if not self._rebalance.is_due:
+            return
+        if moves := plan_moves(self._keys, threads):
+            logger.info("moving %d block(s) to workers that have come", len(moves))
+            await self.placement.move(moves)
             await self._place()
-        elif self._wish.is_due:
-            self._wish = Wish()  # there is no block to spare; look again later
+        else:
+            # no worker has a block to spare; look again later
+            self._rebalance = RebalancePolicy()
 
     async def _open_shards(
         self, keys: list[str]
     ) -> tuple[dict[str, int], dict[str, list[str]], Facts, dict[str, tuple[int, int]]]:
-        """Open shards for the keys where they are now, until every worker agrees that it holds its
-        own.
-        """
-        await self.client.run_on_scheduler(begin, self.session, self.client.id)
+        """Open shards for the keys where they are now, until every worker has all its blocks."""
+        await self.client.run_on_scheduler(register, self.session, self.client.id)
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
-            by_address = await self.whereabouts.locate(keys, deadline)
+            by_address = await self.placement.locate(keys, deadline)
             await check_workers(self.client, list(by_address), PROBE_SECONDS)
             number = next(self._numbers)
             calls = [self._open(number, address, held) for address, held in by_address.items()]
@@ -458,6 +472,7 @@ class Cluster:
                     f"workers could not be reached within {REPAIR_SECONDS:.0f} s: {opened}"
                 )
             await asyncio.sleep(0.05)
+
         facts = Facts()
         rows: dict[str, tuple[int, int]] = {}
         self.device = _only_device({address: opened[address][2] for address in by_address})
@@ -468,9 +483,9 @@ class Cluster:
         return dict.fromkeys(by_address, number), by_address, facts, rows
 
     async def _open(self, number: int, address: str, held: list[str]) -> dict[str, Any]:
-        """Have a worker make a shard of its blocks."""
-        # of a stream it holds a graph
-        recipe = await asyncio.to_thread(self.whereabouts.recipe, held)
+        """Have a worker open a shard of these keys."""
+        # the recipe of a stream has a graph, which takes time to pickle
+        recipe = await asyncio.to_thread(self.placement.recipe, held)
         return await self._ask(
-            {address: held}, self.whereabouts.opening, number, held, *recipe, self.where
+            {address: held}, self.placement.open_function, number, held, *recipe, self.where
         )

@@ -1,9 +1,8 @@
-"""NCCL over the workers of a fit, from the client: who may take part, the making of a communicator,
-and its end.
+"""NCCL over the workers of a fit: the client forms a communicator and ends it.
 
-As RAFT's comms over Dask: one worker makes an id, the client sends it to all, all join at once.
-From then on products are added up by the GPUs among themselves, and Dask only asks for whole
-systems to be solved. See docs/multi-gpu.md.
+As in RAFT's comms over Dask, one worker makes an id, the client sends it to all, and all join at
+the same time. From then on the GPUs sum products among themselves, and Dask only asks them to solve
+whole systems. See docs/multi-gpu.md.
 """
 
 from __future__ import annotations
@@ -20,21 +19,20 @@ from daskglm.engines.worker_session import Failure
 
 logger = logging.getLogger("daskglm")
 
-LEAVE_SECONDS = 5.0  # how long workers may take to hear that a communicator is given up
+# Seconds that workers may take to leave a communicator.
+LEAVE_SECONDS = 5.0
 
 Run = Callable[..., Awaitable[dict[str, Any]]]
 
 
 async def need_ranks(run: Run, workers: list[str]) -> None:
-    """Raise RuntimeError unless the GPUs of these workers can add up among themselves."""
+    """Raise RuntimeError unless the GPUs of these workers can form a communicator."""
     if problem := unfit(await run(introduce, workers=workers)):
         raise RuntimeError(problem)
 
 
 def unfit(found: dict[str, Any]) -> str:
-    """Why workers cannot be ranks of one communicator, from what each said of itself; empty where
-    they can.
-    """
+    """Return why workers cannot form a communicator, from the reply of each; empty if they can."""
     for address, who in sorted(found.items()):
         if not isinstance(who, tuple):
             return f"worker {address} cannot add up with others: {who}"
@@ -43,15 +41,13 @@ def unfit(found: dict[str, Any]) -> str:
         if (other := places.setdefault((machine, place), address)) != address:
             return (
                 f"workers {other} and {address} share the GPU {place} of {machine}, which NCCL "
-                "cannot do: start one "
-                "worker for each GPU, or set daskglm.collective to None"
+                "cannot do: start one worker for each GPU, or set daskglm.collective to None"
             )
     if len({kind for _, _, kind in found.values()}) > 1:
         mixed = "; ".join(f"{address}: {kind}" for address, (_, _, kind) in sorted(found.items()))
         return (
             f"workers have different GPUs or libraries ({mixed}), whose rounding may differ, so "
-            "that they would not "
-            "decide alike: use equal ones, or set daskglm.collective to None"
+            "that they would not decide alike: use equal ones, or set daskglm.collective to None"
         )
     return ""
 
@@ -63,21 +59,21 @@ class Collective:
     ----------
     session : str
     run, ask : functions
-        Call a function on workers; `ask` with the session, and ending early where a worker is lost.
+        Call a function on workers. `ask` passes the session, and returns early if a worker is lost.
     """
 
     def __init__(self, session: str, run: Run, ask: Run) -> None:
         self.session, self.run, self.ask = session, run, ask
-        self.shards: dict[str, int] = {}  # those that are ranks
+        # shards that are ranks of the communicator
+        self.shards: dict[str, int] = {}
 
     async def join(self, shards: dict[str, int], keys: dict[str, list[str]]) -> None:
-        """Make sure that these shards are the ranks of a communicator. Cost: 3 rounds where they
-        are not yet.
+        """Form a communicator of these shards, unless they have one. Cost: 3 rounds.
 
         Raises
         ------
         CollectiveLost
-            Where that cannot be.
+            If some worker cannot join.
         """
         if self.shards is shards:
             return
@@ -98,8 +94,9 @@ class Collective:
         logger.info("%d GPUs add up products among themselves", len(order))
 
     async def leave(self, shards: dict[str, int], client: Any) -> None:
-        """Let ranks that wait for others give up."""
+        """End the communicator, so that ranks do not wait for each other any more."""
         self.shards = {}
-        with contextlib.suppress(TimeoutError, OSError):  # a worker that is stopped is left alone
+        # a worker that is stopped does not answer, and is passed over
+        with contextlib.suppress(TimeoutError, OSError):
             alive = [address for address in await client.nthreads() if address in shards]
             await asyncio.wait_for(self.run(leave, self.session, workers=alive), LEAVE_SECONDS)

@@ -1,4 +1,4 @@
-"""Which engine a fit runs on: this process, or the workers of the client that is meant."""
+"""Choose the engine of a fit: this process, or the workers of the selected client."""
 
 from __future__ import annotations
 
@@ -18,42 +18,56 @@ from daskglm.engines.local import Local
 from daskglm.system.memory import memory_left
 from daskglm.worker.device_placement import Where
 
-SHARE = 0.6  # of the memory that is left here, for rows that are read at every pass
+# Share of this process's free memory for rows that are read at every pass.
+SHARE = 0.6
+
 T = TypeVar("T")
 
 
 def make_engine(
     data: Partitions, client: Any, where: Where, *, read: bool = False, threads: int | None = None
 ) -> Engine:
-    """The engine that holds the data, or reads them at every pass: on the workers of a client, or
-    in this process.
+    """Return an engine that holds the data, or reads them at every pass.
 
-    `threads` are those of this process; default: all.
+    Parameters
+    ----------
+    data : Partitions
+    client : distributed.Client or None
+        None: this process.
+    where : Where
+        Device to compute on.
+    read : bool
+        Read the data at every pass instead of keeping them in memory.
+    threads : int, optional
+        Threads of this process; default: all.
 
     Raises
     ------
     ValueError
-        For data in memory that are to be read at every pass.
+        If data that are in memory, or come from a shuffle, are to be read at every pass.
     MemoryError
-        Where the data are larger than the memory there is.
+        If the data do not fit in memory.
     """
     if read:
         return _reading(data, client, where, threads)
     if client is None:
         if where.device == "cuda":
-            gpu()  # before any loading, if there is no device
+            # an error without a device, before any loading
+            gpu()
         return Local(load_here(data), threads, where)
     from distributed import futures_of
 
+    from daskglm.engines.block_placement import BlockPlacement
     from daskglm.engines.cluster import Cluster, on_loop
-    from daskglm.engines.placement import Kept
     from daskglm.engines.versions import check_cluster
 
     on_loop(client, check_cluster(client))
     if data.arrays is None:
         persisted = [future.key for future in futures_of(data.collections)]
-        kept = Kept(client, data.lazy, pin=not persisted, nbytes=data.nbytes, persisted=persisted)
-        return Cluster(client, kept, where)
+        placement = BlockPlacement(
+            client, data.lazy, pin=not persisted, nbytes=data.nbytes, persisted=persisted
+        )
+        return Cluster(client, placement, where)
     return Cluster.from_memory(client, data, where)
 
 
@@ -65,9 +79,8 @@ def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -
     if data.lazy and shuffles(data.lazy[0].dask):
         raise ValueError(
             "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, "
-            "set_index, merge), which gives "
-            "rows in another order every time: write the shuffled data to files first, or fit "
-            "without out_of_core"
+            "set_index, merge), which gives rows in another order every time: write the shuffled "
+            "data to files first, or fit without out_of_core"
         )
     if "distributed" in sys.modules:
         from distributed import futures_of
@@ -79,21 +92,22 @@ def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -
     if client is None:
         return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
     from daskglm.engines.cluster import Cluster, on_loop
-    from daskglm.engines.stream_placement import Dealt
+    from daskglm.engines.stream_placement import StreamPlacement
     from daskglm.engines.versions import check_cluster
 
     on_loop(client, check_cluster(client))
-    return Cluster(client, Dealt(client, data.lazy), where)
+    return Cluster(client, StreamPlacement(client, data.lazy), where)
 
 
 @contextlib.contextmanager
 def client_for(data: Partitions, client: Any) -> Iterator[Any]:
-    """The client to run on, or None for this process.
+    """Yield the client to run on, or None for this process.
 
-    Within a task the thread leaves the worker's pool meanwhile (else blocks could find no slot to
-    load in).
+    Within a task the thread leaves the worker's pool meanwhile, else there might be no thread to
+    load blocks.
     """
-    if "distributed" not in sys.modules:  # then nobody can have made a client
+    # without the module nobody can have made a client
+    if "distributed" not in sys.modules:
         yield None
         return
     import distributed
@@ -109,10 +123,10 @@ def client_for(data: Partitions, client: Any) -> Iterator[Any]:
 
 
 def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitable[T]:
-    """Do the work now, or in a thread of its own where the client it will use is asynchronous.
+    """Do the work now, or in a thread if the client that it will use is asynchronous.
 
-    An asynchronous client's event loop is the caller's: blocking it would stop the rounds that the
-    work waits for.
+    The event loop of an asynchronous client is the caller's: blocking it would stop the rounds that
+    the work waits for.
     """
     check_client(client)
     if client is None and lazy and "distributed" in sys.modules:
@@ -124,12 +138,11 @@ def awaitable_on(client: Any, lazy: bool, work: Callable[[], T]) -> T | Awaitabl
 
 
 def check_client(client: Any) -> None:
-    """Raise TypeError unless a client is one of distributed, or None; ValueError where it is
-    closed.
-    """
+    """Raise TypeError if `client` is neither a client nor None, ValueError if it is closed."""
     if client is None:
         return
-    distributed = sys.modules.get("distributed")  # who has a client has imported it
+    # whoever has a client has imported the module
+    distributed = sys.modules.get("distributed")
     if distributed is None or not isinstance(client, distributed.Client):
         hint = (
             f"connect first: client=distributed.Client({shown(client)})"

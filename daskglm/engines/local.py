@@ -14,15 +14,16 @@ from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
 from daskglm.worker.shard import Shard
 from daskglm.worker.streaming import StreamedShard
 
-# features up to which a Hessian's factorisation on the host takes less than the device's latency
+# Most features for which a solver's vectors are in host memory although the rows are on a device:
+# factorising such a Hessian on the host takes less time than a launch on the device.
 HOST_FEATURES = 256
 
 
 class Local:
-    """Answers in this process, on threads.
+    """Answers requests in this process, on threads.
 
-    Vectors of a solver are where the rows are; but of few features in host memory, where its
-    arithmetic takes less time than a launch, and a reply comes in one copy.
+    The vectors of a solver are where the rows are, but in host memory if there are few features:
+    arithmetic takes less time there than a launch, and a reply is one copy.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class Local:
     threads : int, optional
         Default: the processors this process may run on.
     where : Where
-        Whether the rows go to a GPU; default: they are used where they are.
+        Device to compute on; default: the one that holds the rows.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Local:
         where: Where = WHERE_THEY_ARE,
         threads: int | None = None,
     ) -> Local:
-        """An engine that reads partitions, given as delayed blocks, at every pass; see
-        `StreamedShard`.
+        """Return an engine that reads partitions, given as delayed blocks, at every pass.
+
+        `room` is the number of bytes that rows may take meanwhile; see `StreamedShard`.
         """
         engine = cls.__new__(cls)
         engine._answers(
@@ -71,23 +73,17 @@ class Local:
 
     @property
     def samples(self) -> bool:
-        """Whether parts of the rows cost their part of a pass: where all are in host memory, not on
-        a device.
-        """
+        """True if a sample of the rows costs its share of a pass: all rows in host memory."""
         return isinstance(self.shard, Shard) and self.device == "cpu"
 
     @property
     def answers_samples(self) -> bool:
-        """Whether parts of the rows can be asked: where all are in host memory, or in that of one
-        device.
-        """
+        """True if requests may ask for a sample: rows all in host memory, or all on the device."""
         return self.samples or self.solves_balls
 
     @property
     def shares_memory(self) -> bool:
-        """Whether vectors may be shared: not with rows that are read at every pass, part by
-        part.
-        """
+        """True if the engine and the solver may share vectors: not if rows are read by parts."""
         return isinstance(self.shard, Shard)
 
     def total(self, problem: Problem, request: Request) -> Totals:
@@ -100,12 +96,12 @@ class Local:
         )
 
     def close(self) -> None:
-        """End the threads and forget the memos."""
+        """End the threads, and drop cached results."""
         self.shard.close()
 
 
 def available_threads() -> int:
-    """Processors this process may run on, at most OMP_NUM_THREADS where that is set."""
+    """Return the number of processors of this process, at most OMP_NUM_THREADS if that is set."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )

@@ -1,10 +1,9 @@
-"""Which fits still go on: the scheduler keeps a list of them, by the clients that it is connected
-to.
+"""Which fits are still running: the scheduler lists the session of each, with its client.
 
-A client that is killed says nothing to the workers, and what a session holds is outside of Dask's
-accounting. But the scheduler learns at once that a client's connection is closed (of a host that is
-lost: within Dask's own timeout, 30 s), so workers ask it. Only the connection counts: a client may
-compute between two rounds for as long as it likes.
+A client that is killed says nothing to the workers, and Dask does not count what a session holds.
+But the scheduler learns at once that a client's connection is closed (after Dask's timeout of 30 s
+if its host is lost), so workers ask the scheduler. Only the connection counts: a client may compute
+between two rounds for any time.
 """
 
 from __future__ import annotations
@@ -13,47 +12,45 @@ import pickle
 import weakref
 from typing import Any
 
+# On the scheduler: the scheduler's state of the client of each session.
 _clients: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""On the scheduler: for each session of a fit what the scheduler knows its client by."""
 
 
 # ---- on the scheduler
-def begin(session: str, client: str, dask_scheduler: Any = None) -> None:
-    """List a session of a client, and strike those whose clients are gone off the list."""
+def register(session: str, client: str, dask_scheduler: Any = None) -> None:
+    """List a session of a client, and drop sessions whose clients are gone."""
     listed = _clients.setdefault(dask_scheduler, {})
-    for name in set(listed).difference(_going_on(list(listed), dask_scheduler)):
+    for name in set(listed).difference(_active(list(listed), dask_scheduler)):
         del listed[name]
     listed[session] = dask_scheduler.clients.get(client)
 
 
-def end(session: str, dask_scheduler: Any = None) -> None:
-    """Strike a session off the list."""
+def unregister(session: str, dask_scheduler: Any = None) -> None:
+    """Drop a session."""
     _clients.get(dask_scheduler, {}).pop(session, None)
 
 
-def _going_on(sessions: list[str], dask_scheduler: Any = None) -> list[str]:
-    """Those of the sessions whose clients have been connected all the time and have not ended
-    them.
-    """
+def _active(sessions: list[str], dask_scheduler: Any = None) -> list[str]:
+    """Return the sessions whose clients did not end them and were connected all the time."""
     listed = _clients.get(dask_scheduler, {})
-    # one that comes back gets a new state
+    # a client that comes back gets a new state
     connected = {id(state) for state in dask_scheduler.clients.values()}
     return [name for name in sessions if id(listed.get(name)) in connected]
 
 
 # ---- on a worker
-async def going_on(sessions: list[str], dask_worker: Any) -> list[str]:
-    """Ask the scheduler which of the sessions still go on.
+async def active_sessions(sessions: list[str], dask_worker: Any) -> list[str]:
+    """Ask the scheduler which of these sessions are still active.
 
     Raises
     ------
     OSError
-        Where the scheduler cannot be reached.
+        If the scheduler cannot be reached.
     RuntimeError
-        Where it cannot answer.
+        If the scheduler raised an error.
     """
     reply = await dask_worker.scheduler.run_function(
-        function=pickle.dumps(_going_on), args=pickle.dumps((sessions,)), kwargs=None, wait=True
+        function=pickle.dumps(_active), args=pickle.dumps((sessions,)), kwargs=None, wait=True
     )
     if reply["status"] != "OK":
         raise RuntimeError(

@@ -1,6 +1,4 @@
-"""What runs on a worker to let the GPUs of a fit add up among themselves; called by `collective`
-only.
-"""
+"""Functions that run on a worker to form an NCCL communicator; only `collective` calls them."""
 
 from __future__ import annotations
 
@@ -14,18 +12,18 @@ from daskglm.worker.shard import Shard
 
 
 async def introduce(session: str = "") -> tuple[str, str, str] | str:
-    """The machine, place and kind of this worker's GPU; or why it cannot take part."""
+    """Return machine, place and kind of this worker's GPU, or why it cannot take part."""
     try:
-        found: tuple[str, str, str] = await _aside(lambda: gpu().collective.identity())
+        found: tuple[str, str, str] = await _in_thread(lambda: gpu().collective.identity())
     except RuntimeError as error:
         return str(error)
     return found
 
 
 async def name_ranks(session: str) -> bytes | Failure:
-    """A name for a new communicator, whose ranks meet at this worker."""
+    """Return the id of a new communicator, whose ranks will connect to this worker."""
     try:
-        name: bytes = await _aside(lambda: gpu().collective.unique_id())
+        name: bytes = await _in_thread(lambda: gpu().collective.unique_id())
     except Exception as error:
         return Failure(error)
     return name
@@ -34,10 +32,9 @@ async def name_ranks(session: str) -> bytes | Failure:
 async def join(
     session: str, shards: dict[str, int], order: list[str], name: bytes, dask_worker: Any = None
 ) -> Any:
-    """Become the rank that this worker's place in the order says, for its shard; returns True, or a
-    Failure.
+    """Join a communicator; the rank is this worker's index in `order`. Returns True or a Failure.
 
-    Alone, a worker needs no others, only rows that are in its GPU's memory.
+    A single worker needs no communicator, only rows in its GPU's memory.
     """
     state = session_of(session, dask_worker)
     address = dask_worker.address
@@ -45,7 +42,7 @@ async def join(
     if state is None or shard is None:
         return Failure(CollectiveLost(f"worker {address} does not know its rows any more"))
     async with state.lock:
-        state.part()
+        state.leave_communicator()
         if not isinstance(shard, Shard) or not shard.solves_balls:
             return Failure(
                 CollectiveLost(f"rows of worker {address} are not wholly in its GPU's memory")
@@ -54,7 +51,7 @@ async def join(
             return True
         try:
             state.ranks = gpu().collective.Communicator(len(order), order.index(address), name)
-            await _aside(state.ranks.join)
+            await _in_thread(state.ranks.join)
         except Exception as error:
             return Failure(error)
         shard.ranks = state.ranks
@@ -62,11 +59,11 @@ async def join(
 
 
 async def leave(session: str, dask_worker: Any = None) -> None:
-    """Let whoever waits for another GPU give up; the lock is theirs."""
+    """Abort the communicator. Without the lock: a request that waits for other GPUs holds it."""
     state = session_of(session, dask_worker)
     if state is not None and state.ranks is not None:
         state.ranks.leave()
 
 
-async def _aside(work: Any) -> Any:
+async def _in_thread(work: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(None, work)

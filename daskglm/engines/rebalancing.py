@@ -1,39 +1,49 @@
-"""When a fit that is under way gives blocks to workers that have come meanwhile."""
+"""When a running fit moves blocks to workers that have joined."""
 
 from __future__ import annotations
 
 import time
 
-LOOK_SECONDS = 5.0  # how often a fit looks whether workers have come
-MOVED_BYTES = 1e8  # bytes a second that moving blocks is counted at
+# Seconds between two looks for workers that have joined.
+LOOK_SECONDS = 5.0
+
+# Bytes per second at which the cost of moving blocks is estimated.
+MOVED_BYTES = 1e8
 
 
-class Wish:
-    """When blocks are worth moving to workers that have none: as soon as what was lost by not doing
-    it equals its cost.
+class RebalancePolicy:
+    """Decide when to move blocks to workers that have none.
 
-    So no more than twice the least possible time is spent, however long the fit goes on (the ski
-    rental problem).
+    Blocks are moved when the time lost so far by not moving them equals the cost of the move. So
+    however long the fit goes on, it takes at most twice the least possible time (the ski rental
+    problem; Karlin, Manasse, Rudolph and Sleator, 1988).
+
+    Attributes
+    ----------
+    is_due : bool
+        True if blocks should be moved now.
     """
 
     def __init__(self) -> None:
-        self.looked, self.lost, self.cost, self.idle, self.is_due = (
-            time.monotonic(),
-            0.0,
-            0.0,
-            0.0,
-            False,
-        )
+        self.looked, self.is_due = time.monotonic(), False
+        self.lost = 0.0
+        self.idle = 0.0
 
-    def after(self, seconds: float, nbytes: int) -> bool:
-        """A round took so long; true if it is time to look for workers, or to move blocks of so
-        many bytes.
+    def after_round(self, seconds: float, nbytes: int) -> bool:
+        """Take note of a round; return True if it is time to look for workers, or to move blocks.
+
+        Parameters
+        ----------
+        seconds : float
+            Duration of the round.
+        nbytes : int
+            Bytes of all rows.
         """
         self.lost += self.idle * seconds
-        self.cost = self.idle * nbytes / MOVED_BYTES + seconds
-        self.is_due = self.idle > 0.0 and self.lost >= self.cost
+        cost = self.idle * nbytes / MOVED_BYTES + seconds
+        self.is_due = self.idle > 0.0 and self.lost >= cost
         return self.is_due or time.monotonic() > self.looked + LOOK_SECONDS
 
-    def learn(self, used: int, threads: int) -> None:
-        """So many threads of all are at work."""
-        self.looked, self.idle = time.monotonic(), 1.0 - used / max(threads, 1)
+    def set_busy_threads(self, busy: int, threads: int) -> None:
+        """Take note of how many of all threads belong to workers that have blocks."""
+        self.looked, self.idle = time.monotonic(), 1.0 - busy / max(threads, 1)

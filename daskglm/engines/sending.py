@@ -1,6 +1,4 @@
-"""Rows held by the client, sent to the workers: one run of neighbours to each that may take data.
-On the client.
-"""
+"""Send rows from the client's memory to the workers. Runs on the client."""
 
 from __future__ import annotations
 
@@ -10,25 +8,35 @@ from typing import Any
 from distributed import Client
 
 from daskglm.data.partitions import Partitions
-from daskglm.engines.waiting import Wait, survey
+from daskglm.engines.waiting import Wait, worker_states
 
-# between two looks at workers that are all paused; Dask sends paused ones nothing
+# Seconds between two looks while all workers are paused: Dask sends nothing to paused ones.
 LOOK_SECONDS = 0.5
 
 
 async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
-    """Send the rows; `sent` gets futures by number of the run, also where some cannot be sent.
+    """Send each worker that is not paused one run of neighbouring rows.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    data : Partitions
+        Rows in memory.
+    sent : dict
+        Filled with futures by number of the run, also if some runs cannot be sent.
 
     Raises
     ------
     RuntimeError
-        Where there are no workers.
+        If there are no workers.
     MemoryError
-        Where Dask has paused all of them for good.
+        If Dask has paused all of them for good.
     """
     wait = Wait(client, "workers to send the rows to")
     while not (
-        takers := sorted(worker.address for worker in await survey(client) if not worker.paused)
+        receivers := sorted(
+            state.address for state in await worker_states(client) if not state.paused
+        )
     ):
         if not await wait.look(0):
             raise RuntimeError("the cluster has no workers to send the rows to")
@@ -37,7 +45,7 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
     async def send_one(number: int, part: Any, address: str) -> None:
         (sent[number],) = await client.scatter([part], workers=[address], hash=False)
 
-    parts = data.split(len(takers))
+    parts = data.split(len(receivers))
     await asyncio.gather(
-        *(send_one(k, part, at) for k, (part, at) in enumerate(zip(parts, takers, strict=True)))
+        *(send_one(k, part, at) for k, (part, at) in enumerate(zip(parts, receivers, strict=True)))
     )

@@ -1,7 +1,6 @@
-"""Whether the scheduler and the workers have the daskglm of the client, asked before anything of it
-is sent to them.
+"""Check that scheduler and workers have the client's version of daskglm, before sending anything.
 
-A worker without it cannot read what it is sent: Dask cuts its link instead.
+A worker without daskglm cannot unpickle what it is sent, and Dask would close its connection.
 """
 
 from __future__ import annotations
@@ -14,23 +13,26 @@ from typing import Any
 
 from distributed import Client
 
-# for `pkgutil.resolve_name`, which every Python can unpickle by its name
+# Argument of `pkgutil.resolve_name`, which every Python can unpickle, with or without daskglm.
 VERSION = "daskglm:__version__"
-SHOWN = 8  # workers that a message names
-# how long workers may take to import this package: 2 s, on a busy machine more than 10
+
+# Most workers that a message names.
+SHOWN = 8
+
+# Seconds that workers may take to import daskglm: mostly 2, on a busy machine more than 10.
 IMPORT_SECONDS = 60.0
 
-# by client: who has this version
+# For each client the addresses that are known to have its version.
 _KNOWN: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 async def check_cluster(client: Client) -> None:
-    """Ask the scheduler and all workers that were not asked before for their version of daskglm.
+    """Check the scheduler and all workers that were not checked before.
 
     Raises
     ------
     RuntimeError
-        Where some cannot import daskglm, or another version of it, with their addresses.
+        If some cannot import daskglm or have another version, with their addresses.
     """
     known = _KNOWN.setdefault(client, set())
     if client.scheduler.address not in known:
@@ -46,8 +48,9 @@ async def check_cluster(client: Client) -> None:
 async def check_workers(
     client: Client, addresses: Sequence[str], seconds: float = IMPORT_SECONDS
 ) -> None:
-    """Ask those of these workers that were not asked before; raises RuntimeError as `check_cluster`
-    does.
+    """Check the workers at these addresses, as `check_cluster` does.
+
+    Workers that do not answer within `seconds` are passed over.
     """
     known = _KNOWN.setdefault(client, set())
     new = [address for address in addresses if address not in known]
@@ -56,7 +59,8 @@ async def check_workers(
     asking = client.run(pkgutil.resolve_name, VERSION, workers=new, on_error="return")
     try:
         replies = await asyncio.wait_for(asking, seconds)
-    except TimeoutError:  # some worker is stopped: the fit will tell
+    except TimeoutError:
+        # some worker is stopped; the fit will report it
         return
     replies = {
         address: reply for address, reply in replies.items() if not isinstance(reply, OSError)
@@ -66,14 +70,15 @@ async def check_workers(
 
 
 def check_replies(replies: Mapping[str, Any]) -> None:
-    """Raise RuntimeError unless all replies, versions or errors by who gave them, are the version
-    of this process.
+    """Raise RuntimeError unless all replies are the version of this process.
+
+    `replies` has a version or an exception for each process.
     """
     here = pkgutil.resolve_name(VERSION)
     wrong = {who: reply for who, reply in replies.items() if reply != here}
     if not wrong:
         return
-    told = [
+    described = [
         f"{who} cannot import daskglm ({reply!r})"
         if isinstance(reply, Exception)
         else f"{who} has daskglm {reply}"
@@ -81,7 +86,6 @@ def check_replies(replies: Mapping[str, Any]) -> None:
     ]
     more = f", and {len(wrong) - SHOWN} others" if len(wrong) > SHOWN else ""
     raise RuntimeError(
-        f"this process has daskglm {here}, but {', '.join(told)}{more}: install daskglm {here} in "
-        "the Python "
-        "environment that they are started from, and start them again"
+        f"this process has daskglm {here}, but {', '.join(described)}{more}: install daskglm "
+        f"{here} in the Python environment that they are started from, and start them again"
     )

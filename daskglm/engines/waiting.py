@@ -1,8 +1,7 @@
-"""What workers hold and whether they go on: a fit that waits for blocks says so, and does not wait
-for ever.
+"""The state of the workers as the scheduler knows it, and waits that warn and give up.
 
-Dask pauses a worker that uses more than 80 % of its memory limit: it begins no task until memory is
-free again, which may be never. Asked of the scheduler, on the client.
+Dask pauses a worker that uses more than 80 % of its memory limit: it starts no task until memory is
+free again, which may be never. Runs on the client.
 """
 
 from __future__ import annotations
@@ -16,37 +15,52 @@ from distributed import Client
 
 logger = logging.getLogger("daskglm")
 
-# with paused workers and without progress, before a fit gives up; the scheduler hears of progress
-# within 5 s
+# Seconds with paused workers and without progress after which a fit gives up. The scheduler learns
+# of progress within 5 s.
 STALLED_SECONDS = 60.0
-# of no progress before that is said for the first time, and each time the wait has doubled
+
+# Seconds without progress before the first warning; then one whenever the wait has doubled.
 WARN_SECONDS = 10.0
-SHOWN = 8  # workers that a message names
+
+# Most workers that a message names.
+SHOWN = 8
 
 
-class Worker(NamedTuple):
-    """What the scheduler knows of a worker: bytes of its limit (0: none), process and data of one
-    fit; its tasks.
+class WorkerState(NamedTuple):
+    """What the scheduler knows of a worker.
+
+    Attributes
+    ----------
+    address : str
+    limit : int
+        Bytes of its memory limit; 0: none.
+    process, settled : int
+        Bytes of its process, and the same without what was allocated in the last 30 s.
+    own, spilled : int
+        Bytes of some keys on it, and bytes that it has spilled to disk.
+    executing : int
+        Number of tasks that it executes.
+    paused : bool
+        True if Dask has paused it.
     """
 
     address: str
     limit: int
     process: int
-    lasting: int
+    settled: int
     own: int
     spilled: int
     executing: int
     paused: bool
 
-    def beside(self, *, settled: bool) -> int:
-        """Bytes that the process has beside the data of the fit; settled: without what came in the
-        last 30 s.
+    def foreign_bytes(self, *, settled: bool) -> int:
+        """Return the bytes of the process besides the data of the fit.
 
-        Nothing for workers within this process: what it holds may be the very rows.
+        0 for a worker in this process: what the process holds may be the rows themselves.
         """
         if self.address.startswith("inproc"):
             return 0
-        return max((self.lasting if settled else self.process) - self.own, 0)
+        return max((self.settled if settled else self.process) - self.own, 0)
 
     def __str__(self) -> str:
         limit = f"{_mib(self.limit)}" if self.limit else "no limit"
@@ -57,10 +71,8 @@ def _mib(size: float) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def _workers(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...]]:
-    """On the scheduler: what is known of all workers; `lasting` is without what has come in the
-    last 30 s.
-    """
+def _states(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...]]:
+    """On the scheduler: return the fields of a `WorkerState` for each worker."""
     tasks = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
     own: dict[Any, int] = {}
     for task in tasks:
@@ -71,6 +83,7 @@ def _workers(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...
         memory, counts = state.memory, state.metrics.get("task_counts", {})
         executing = sum(count for name, count in counts.items() if "executing" in name)
         paused = state.status.name == "paused"
+        # memory.optimistic leaves out what was allocated in the last 30 s
         bytes_ = (
             state.memory_limit or 0,
             memory.process,
@@ -83,34 +96,30 @@ def _workers(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...
 
 
 async def running_threads(client: Client, keep: Collection[str] = ()) -> dict[str, int]:
-    """Threads of each worker that Dask has not paused, or that is to be kept; of all where that
-    leaves none.
+    """Return the threads of each worker that is not paused, or is in `keep`.
+
+    If all are paused, return the threads of all.
     """
     threads = dict(sorted((await client.nthreads()).items()))
-    paused = {
-        worker.address
-        for worker in await survey(client)
-        if worker.paused and worker.address not in keep
-    }
-    return {
-        address: count for address, count in threads.items() if address not in paused
-    } or threads
+    states = await worker_states(client)
+    paused = {state.address for state in states if state.paused}.difference(keep)
+    running = {address: count for address, count in threads.items() if address not in paused}
+    return running or threads
 
 
-async def survey(client: Client, keys: Sequence[str] = ()) -> list[Worker]:
-    """What the scheduler knows of all workers; `own` are the bytes of these keys."""
-    return [Worker(*found) for found in await client.run_on_scheduler(_workers, list(keys))]
+async def worker_states(client: Client, keys: Sequence[str] = ()) -> list[WorkerState]:
+    """Return the state of each worker; `own` are the bytes of `keys`."""
+    return [WorkerState(*found) for found in await client.run_on_scheduler(_states, list(keys))]
 
 
 class Wait:
-    """A wait for blocks: warns while nothing moves, and ends where workers are paused and nothing
-    moves for too long.
+    """A wait that warns while there is no progress, and gives up if workers stay paused.
 
     Parameters
     ----------
     client : distributed.Client
     what : str
-        Is waited for, in messages.
+        What is waited for, in messages.
     """
 
     def __init__(self, client: Client, what: str) -> None:
@@ -118,16 +127,20 @@ class Wait:
         self.since, self.seen, self.warn_at = time.monotonic(), None, WARN_SECONDS
 
     async def look(self, done: int) -> int:
-        """Look whether anything has moved, of what `done` things are there; returns the number of
-        workers.
+        """Look for progress, and return the number of workers.
+
+        Parameters
+        ----------
+        done : int
+            How many of the things that are waited for are there.
 
         Raises
         ------
         MemoryError
-            Where workers are paused, none is at work, and nothing was done or spilled for
-            STALLED_SECONDS.
+            If workers are paused, none executes a task, and nothing was done or spilled for
+            `STALLED_SECONDS`.
         """
-        workers = await survey(self.client)
+        workers = await worker_states(self.client)
         paused = [worker for worker in workers if worker.paused]
         seen: Any = (
             done,
@@ -135,9 +148,11 @@ class Wait:
             [worker.address for worker in paused],
         )
         busy = any(worker.executing for worker in workers)
+
         if seen != self.seen or busy or (workers and not paused):
             self.since, self.seen, self.warn_at = time.monotonic(), seen, WARN_SECONDS
             return len(workers)
+
         waited = time.monotonic() - self.since
         if not workers:
             self._warn(waited, "the cluster has no workers")
@@ -150,9 +165,8 @@ class Wait:
         if waited > STALLED_SECONDS:
             raise MemoryError(
                 f"no progress for {waited:.0f} s while waiting for {self.what}: {state}. Take "
-                "more or larger workers, "
-                "release what else they hold, or give float32 rows, or out_of_core=True to read "
-                "the rows at every pass"
+                "more or larger workers, release what else they hold, or give float32 rows, or "
+                "out_of_core=True to read the rows at every pass"
             )
         self._warn(waited, state)
         return len(workers)

@@ -1,14 +1,12 @@
-"""What runs on a worker: sessions that hold the shards of one fit, and the functions a client runs
-there.
+"""Sessions on workers: the shards of one fit, and the functions that the client runs there.
 
-A session is a cache. Blocks in it are Dask's own objects; memos are rebuilt from what requests
-carry. The functions are async and run on the worker's event loop, so the work itself goes to a
-thread. Called by `cluster` only.
+A session is a cache, which may be lost at any time. Its blocks are Dask's own objects, and what it
+computes from them is rebuilt from what requests carry. The functions are async and run on the
+worker's event loop; the work itself runs in a thread. Only `cluster` calls them.
 
-A worker that has sessions asks the scheduler every few seconds which of them still go on, and
-closes the others: those of clients that were killed, and those that a client could not close. Where
-that is wrong (a client that lost its connection and is back) the next round finds no shard and
-opens another.
+A worker with sessions asks the scheduler every few seconds which of them are still active, and
+closes the others: those of clients that were killed or could not close them. If that was wrong (a
+client lost its connection and is back), the next round finds no shard and opens another.
 """
 
 from __future__ import annotations
@@ -28,17 +26,25 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import Facts
 from daskglm.core.requests import Problem, Request, Totals, add
 from daskglm.data.blocks import Block
-from daskglm.engines.presence import going_on
+from daskglm.engines.presence import active_sessions
 from daskglm.worker.block_cache import Memo
 from daskglm.worker.device_placement import Where
 from daskglm.worker.shard import Shard
 from daskglm.worker.streaming import StreamedShard
 
-STREAM_SHARE = 0.6  # of what is left of a worker's memory, for rows that are read at every pass
-LOOK_SECONDS = 10.0  # between two questions to the scheduler; measured: 0.4 ms of its time each
-MISSES = 2  # answers in a row that a session is over before it is closed
-WATCH = "daskglm-sessions"  # name of the periodic callback among those of the worker
-# Dask's ways to send objects, device memory as it is
+# Share of a worker's free memory for rows that are read at every pass.
+STREAM_SHARE = 0.6
+
+# Seconds between two questions to the scheduler; each takes 0.4 ms of its time (measured).
+LOOK_SECONDS = 10.0
+
+# Answers in a row without a session after which it is closed.
+MISSES = 2
+
+# Name of our periodic callback among those of the worker.
+WATCH = "daskglm-sessions"
+
+# Dask's serializers for results that may be in device memory, which is sent as it is.
 DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")
 
 logger = logging.getLogger("daskglm")
@@ -46,38 +52,48 @@ logger = logging.getLogger("daskglm")
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of our own code on a worker, told apart from failures of the connection to it."""
+    """An error of daskglm on a worker, as opposed to a failure of the connection to it."""
 
     error: Exception
 
 
 @dataclass
 class Session:
-    """What one fit keeps on one worker: shards by number, memos and moved blocks by key, a lock
-    that keeps order.
+    """What one fit keeps on one worker.
+
+    Attributes
+    ----------
+    shards : dict of int to shard
+        By number: a repair opens another shard.
+    memos, placed, known : dict
+        Cached results, blocks on the device and facts of partitions, by key.
+    ranks : communicator, optional
+        Of NCCL, over the GPUs of this fit's workers.
+    misses : int
+        Answers in a row in which the scheduler did not know the session.
+    lock : asyncio.Lock
+        Held while a request is answered.
     """
 
     shards: dict[int, Shard | StreamedShard] = field(default_factory=dict)
     memos: dict[str, Memo] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
     known: dict[str, Facts] = field(default_factory=dict)
-    ranks: Any = None  # a communicator over the devices of this fit's workers
+    ranks: Any = None
     misses: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def close(self) -> None:
-        """Release blocks, memos and threads."""
-        self.part()
+        """Release blocks, cached results and threads."""
+        self.leave_communicator()
         for shard in self.shards.values():
             shard.close()
         self.shards.clear()
         self.memos.clear()
         self.placed.clear()
 
-    def part(self) -> None:
-        """Leave the communicator, where there is one, and forget the graphs that were captured with
-        it.
-        """
+    def leave_communicator(self) -> None:
+        """Leave the communicator, if there is one, and drop the graphs captured with it."""
         for shard in self.shards.values():
             if isinstance(shard, Shard):
                 shard.ball = shard.ranks = None
@@ -92,10 +108,12 @@ _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyD
 async def open_shard(
     session: str, shard: int, keys: list[str], where: Where, dask_worker: Any = None
 ) -> Any:
-    """Gather blocks that this worker holds into a shard.
+    """Make a shard of blocks that this worker holds.
 
-    Returns facts, sizes of blocks and the kind of device; or the keys that are missing; or a
-    Failure.
+    Returns
+    -------
+    (facts, sizes, device), or the list of the keys that are missing, or a Failure
+        `sizes` has the rows and the features of each block.
     """
     missing = [key for key in keys if key not in dask_worker.data]
     if missing:
@@ -120,16 +138,13 @@ async def open_shard(
 
 
 def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
-    """Tell in the worker's log that dask-cuda may copy rows off the GPU in vain, since the session
-    holds them too.
-    """
-    # a plain dict where it does not
+    """Log a warning if dask-cuda may copy rows off the GPU, which frees nothing during a fit."""
+    # without spilling the data of a worker are in a plain dict
     spills = hasattr(getattr(dask_worker.data, "device_buffer", None), "fast")
     if spills and any(on_device(block.X) for block in blocks):
         logger.warning(
             "worker %s: dask-cuda spills rows on its GPU when it takes memory to be short, which "
-            "frees nothing while "
-            "a fit uses them: start the cluster with device_memory_limit=0",
+            "frees nothing while a fit uses them: start the cluster with device_memory_limit=0",
             dask_worker.address,
         )
 
@@ -137,10 +152,9 @@ def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
 async def open_stream(
     session: str, shard: int, keys: list[str], recipes: bytes, where: Where, dask_worker: Any = None
 ) -> Any:
-    """Read partitions once, from pickled delayed blocks, and keep what is needed to read them at
-    every pass.
+    """Make a shard that reads partitions, given as pickled delayed blocks, at every pass.
 
-    Returns what `open_shard` does.
+    Each is read once now. Returns what `open_shard` returns.
     """
     state = _session(session, dask_worker)
     async with state.lock:
@@ -166,25 +180,25 @@ async def open_stream(
 
 
 def _session(session: str, dask_worker: Any) -> Session:
-    """The session of a fit; as long as there are any, the worker looks which of them still go
-    on.
+    """Return the session of a fit, made if needed.
+
+    While there are sessions, the worker asks the scheduler for the active ones.
     """
     if WATCH not in dask_worker.periodic_callbacks:
         watch = PeriodicCallback(partial(close_ended, dask_worker), 1000 * LOOK_SECONDS)
-        dask_worker.periodic_callbacks[WATCH] = watch  # which it stops when it closes
+        # the worker stops its periodic callbacks when it closes
+        dask_worker.periodic_callbacks[WATCH] = watch
         watch.start()
     return _sessions.setdefault(dask_worker, {}).setdefault(session, Session())
 
 
 def session_of(session: str, dask_worker: Any) -> Session | None:
-    """The session of a fit on a worker, where it has one."""
+    """Return the session of a fit on a worker; None if there is none."""
     return _sessions.get(dask_worker, {}).get(session)
 
 
 async def close_ended(dask_worker: Any) -> None:
-    """Close the sessions that the scheduler has not known for some answers in a row; without
-    sessions ask no more.
-    """
+    """Close sessions that were not active in `MISSES` answers; stop asking without sessions."""
     sessions = _sessions.get(dask_worker, {})
     if not sessions:
         watch = dask_worker.periodic_callbacks.pop(WATCH, None)
@@ -193,21 +207,22 @@ async def close_ended(dask_worker: Any) -> None:
         return
     asked = dict(sessions)
     try:
-        alive = set(await going_on(list(asked), dask_worker))
+        active = set(await active_sessions(list(asked), dask_worker))
     except (OSError, RuntimeError) as error:
-        logger.info("which fits go on is not known: %r", error)
+        logger.info("the scheduler did not say which fits are active: %r", error)
         return
     for name, state in asked.items():
-        state.misses = 0 if name in alive else state.misses + 1
+        state.misses = 0 if name in active else state.misses + 1
         if state.misses >= MISSES and sessions.get(name) is state:
             logger.info("the client of session %s is gone: its rows are released", name)
             del sessions[name]
-            async with state.lock:  # what is at work ends first
+            # a request that is being answered ends first
+            async with state.lock:
                 state.close()
 
 
 async def find_device() -> str:
-    """Why this worker cannot compute on a GPU; empty where it can."""
+    """Return why this worker cannot compute on a GPU; empty if it can."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, gpu)
     except RuntimeError as error:
@@ -223,15 +238,21 @@ async def answer(
     stay: bool = False,
     dask_worker: Any = None,
 ) -> Any:
-    """Answer a request from the shard that this worker was given; None if it does not know it.
+    """Answer a request from this worker's shard; None if it has lost the shard.
 
-    `stay` leaves sums on the device they were made on.
+    Parameters
+    ----------
+    shards : dict of str to int
+        Number of the shard of each worker, by address.
+    stay : bool
+        Leave the sums on the device that computed them.
     """
     state = session_of(session, dask_worker)
     shard = state.shards.get(shards[dask_worker.address]) if state else None
     if state is None or shard is None:
         return None
-    async with state.lock:  # a request asked twice must not meet itself
+    # a request may come twice, and must not run twice at the same time
+    async with state.lock:
         try:
             work = partial(_answer_on_device, shard) if stay else shard.answer_host
             return await asyncio.get_running_loop().run_in_executor(None, work, problem, request)
@@ -240,10 +261,10 @@ async def answer(
 
 
 def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: Request) -> Totals:
-    """The reply with sums where they were made, and there to be read by any thread.
+    """Return sums that stay on the device, after all work on them has ended.
 
-    The thread that adds them up, and UCX, share no stream with this one where each thread has a
-    default stream of its own (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1).
+    Another thread, or UCX, reads them; if each thread has a default stream of its own
+    (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1) it would not wait for this thread's stream.
     """
     totals = shard.answer(problem, request)
     if any(map(on_device, totals.values())):
@@ -252,9 +273,7 @@ def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: R
 
 
 async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
-    """Forget all shards of a fit that were opened before this one, and what was remembered for
-    their blocks alone.
-    """
+    """Drop all shards of a fit that were opened before this one, with their cached results."""
     state = session_of(session, dask_worker)
     if state is None:
         return
@@ -268,7 +287,7 @@ async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
 
 
 async def close(session: str, dask_worker: Any = None) -> None:
-    """Forget a fit."""
+    """Close the session of a fit."""
     state = _sessions.get(dask_worker, {}).pop(session, None)
     if state is not None:
         state.close()
@@ -282,11 +301,13 @@ async def relay(
     request: Request,
     dask_worker: Any = None,
 ) -> Any:
-    """Answer together with the workers under this one in the tree; return the sum and whose it is,
-    or a Failure.
+    """Answer together with the workers that this worker leads in `tree`, and add the answers.
 
-    Sums of workers with GPUs are added up on this worker's, if the connections between workers
-    carry device memory.
+    If the connections between workers carry device memory, sums are added on this worker's GPU.
+
+    Returns
+    -------
+    (totals, addresses of the workers that answered), or a Failure
     """
     under = tree[dask_worker.address]
     stay = bool(under) and carries_device_memory(dask_worker.address)
@@ -309,14 +330,15 @@ async def relay(
 
 
 def carries_device_memory(address: str) -> bool:
-    """Whether connections of this kind move device memory without the host: UCX does, over NVLink
-    or InfiniBand.
+    """Return True if connections like this one send device memory without a copy to the host.
+
+    UCX does, over NVLink or InfiniBand.
     """
     return address.startswith("ucx")
 
 
 async def _forward(dask_worker: Any, address: str, question: bytes) -> Any:
-    """Ask another worker, over the connection that Dask's workers have among themselves."""
+    """Ask another worker over Dask's connection between workers."""
     families = {"serializers": DEVICE_FAMILIES, "deserializers": DEVICE_FAMILIES}
     reply = await dask_worker.rpc(address).run(
         function=pickle.dumps(answer),

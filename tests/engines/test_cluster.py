@@ -20,8 +20,8 @@ from distributed import Client, LocalCluster, get_client, wait
 import daskglm
 from daskglm.core.requests import Evaluate, Problem
 from daskglm.data.partitions import partitions
+from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster, DataLost
-from daskglm.engines.placement import Kept
 from daskglm.engines.worker_session import _sessions
 from tests.conftest import make_problem
 
@@ -79,7 +79,9 @@ def test_the_same_answer_as_in_process(client, solver):
 
 
 def test_bytes_and_rounds_are_those_of_the_requests(client):
-    engine = Cluster(client, Kept(client, partitions(*rows(), classify=True).lazy, pin=True))
+    engine = Cluster(
+        client, BlockPlacement(client, partitions(*rows(), classify=True).lazy, pin=True)
+    )
     try:
         engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
         assert engine.rounds == 1
@@ -107,7 +109,9 @@ def test_persisted_data_stay_where_they_are(client):
         client.who_has(lazy[0]),
         {key[1]: at for key, at in client.who_has(lazy[1]).items()},
     )
-    engine = Cluster(client, Kept(client, partitions(*lazy, classify=True).lazy, pin=False))
+    engine = Cluster(
+        client, BlockPlacement(client, partitions(*lazy, classify=True).lazy, pin=False)
+    )
     holders = {a for a, keys in engine._keys.items() if keys}
     assert holders == {a for at in before.values() for a in at}
     after = client.who_has(lazy[0])
@@ -334,7 +338,9 @@ def test_a_round_is_not_a_graph(client):
     def transitions(dask_scheduler):
         return dask_scheduler.transition_counter
 
-    engine = Cluster(client, Kept(client, partitions(*rows(100), classify=True).lazy, pin=True))
+    engine = Cluster(
+        client, BlockPlacement(client, partitions(*rows(100), classify=True).lazy, pin=True)
+    )
     try:
         engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
         before = client.run_on_scheduler(transitions)
@@ -348,7 +354,9 @@ def test_a_round_is_not_a_graph(client):
 def test_many_workers_answer_through_leaders(monkeypatch):
     monkeypatch.setattr("daskglm.engines.cluster.STAR_WORKERS", 2)
     with small_cluster(4) as cluster, Client(cluster) as client:
-        engine = Cluster(client, Kept(client, partitions(*rows(), classify=True).lazy, pin=True))
+        engine = Cluster(
+            client, BlockPlacement(client, partitions(*rows(), classify=True).lazy, pin=True)
+        )
         star = daskglm.fit(X, y, tol=1e-12)
         totals = engine.total(Problem(0, 1.0), Evaluate(np.ones(9), 1))
         assert engine.bytes_reduced == 4 * 9 * 8

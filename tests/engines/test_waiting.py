@@ -16,7 +16,7 @@ from daskglm.data.partitions import partitions
 from daskglm.engines.factory import make_engine
 from daskglm.engines.placement import DataLost
 from daskglm.engines.versions import check_replies
-from daskglm.engines.waiting import survey
+from daskglm.engines.waiting import worker_states
 from daskglm.worker.device_placement import WHERE_THEY_ARE
 from tests.conftest import make_problem
 from tests.integration.test_faults import Processes
@@ -54,7 +54,7 @@ def paused(client, addresses=None):
 def impatient(monkeypatch):
     monkeypatch.setattr("daskglm.engines.waiting.STALLED_SECONDS", 2.0)
     monkeypatch.setattr("daskglm.engines.waiting.WARN_SECONDS", 0.5)
-    monkeypatch.setattr("daskglm.engines.placement.STUCK_SECONDS", 0.2)
+    monkeypatch.setattr("daskglm.engines.block_placement.STUCK_SECONDS", 0.2)
 
 
 # ---- paused workers
@@ -135,7 +135,7 @@ def test_blocks_lost_amid_a_fit_while_the_others_are_paused(tmp_path, impatient)
 @pytest.mark.parametrize("out_of_core", [False, True])
 def test_all_workers_gone_amid_a_fit(tmp_path, impatient, monkeypatch, caplog, out_of_core):
     monkeypatch.setattr("daskglm.engines.cluster.REPAIR_SECONDS", 5.0)
-    monkeypatch.setattr("daskglm.engines.placement.REPAIR_SECONDS", 5.0)
+    monkeypatch.setattr("daskglm.engines.block_placement.REPAIR_SECONDS", 5.0)
     with Processes(tmp_path) as running, Client(running.address, timeout=20) as client:
         client.wait_for_workers(2)
 
@@ -185,17 +185,17 @@ def test_what_is_persisted_is_not_counted_twice(client, monkeypatch):
     lazy = [value.persist() for value in rows()]
     keys = [future.key for value in lazy for future in futures_of(value)]
     wait(lazy)
-    workers = client.sync(survey, client, keys)
+    workers = client.sync(worker_states, client, keys)
     assert sum(worker.own for worker in workers) >= X.nbytes + y.nbytes
-    worker = workers[0]._replace(process=900, lasting=700, own=300)
-    assert worker.beside(settled=False) == 600
-    assert worker.beside(settled=True) == 400
-    assert worker._replace(own=1000).beside(settled=True) == 0
-    assert worker._replace(address="inproc://here").beside(settled=False) == 0
+    worker = workers[0]._replace(process=900, settled=700, own=300)
+    assert worker.foreign_bytes(settled=False) == 600
+    assert worker.foreign_bytes(settled=True) == 400
+    assert worker._replace(own=1000).foreign_bytes(settled=True) == 0
+    assert worker._replace(address="inproc://here").foreign_bytes(settled=False) == 0
     kept = []
     monkeypatch.setattr(
         "daskglm.engines.cluster.Cluster",
-        lambda client, whereabouts, where: kept.append(whereabouts),
+        lambda client, placement, where: kept.append(placement),
     )
     make_engine(partitions(*lazy, classify=True), client, WHERE_THEY_ARE)
     assert set(kept[0].persisted) == set(keys)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import daskglm
-from daskglm.engines.placement import ClusterLost, deal, moves
-from daskglm.engines.rebalancing import Wish
+from daskglm.engines.placement import ClusterLost, assign, plan_moves
+from daskglm.engines.rebalancing import RebalancePolicy
 from tests.conftest import make_problem
 from tests.launch.hosts import HERE, Hosts, refusal
 
@@ -64,27 +64,27 @@ def cluster_of(workers, **options):
 
 # ---- who gets what
 def test_deals_and_moves():
-    assert deal("abcdefgh", {"u": 1, "v": 3}) == {"u": ["a", "b"], "v": list("cdefgh")}
-    assert moves({"u": list("abcd"), "v": list("efgh")}, {"u": 1, "v": 1, "w": 1}) == {
+    assert assign("abcdefgh", {"u": 1, "v": 3}) == {"u": ["a", "b"], "v": list("cdefgh")}
+    assert plan_moves({"u": list("abcd"), "v": list("efgh")}, {"u": 1, "v": 1, "w": 1}) == {
         "d": "w",
         "c": "w",
     }
-    assert moves({"u": ["a"]}, {"u": 1, "v": 1}) == {}
-    assert moves({"u": list("abcd")}, {"u": 1, "v": 1}) == {"d": "v", "c": "v"}
+    assert plan_moves({"u": ["a"]}, {"u": 1, "v": 1}) == {}
+    assert plan_moves({"u": list("abcd")}, {"u": 1, "v": 1}) == {"d": "v", "c": "v"}
 
 
 def test_blocks_move_when_waiting_has_cost_as_much():
-    wish = Wish()
-    assert not wish.after(10.0, 10**9), "nobody is idle"
-    wish.learn(2, 4)
-    assert [wish.after(1.0, 10**8) for _ in range(4)] == [
+    policy = RebalancePolicy()
+    assert not policy.after_round(10.0, 10**9), "nobody is idle"
+    policy.set_busy_threads(2, 4)
+    assert [policy.after_round(1.0, 10**8) for _ in range(4)] == [
         False,
         False,
         True,
         True,
     ]  # 0.5 s a round lost; 1.5 to move
-    wish.learn(4, 4)
-    assert not wish.after(100.0, 10**8)
+    policy.set_busy_threads(4, 4)
+    assert not policy.after_round(100.0, 10**8)
 
 
 # ---- faults of workers

@@ -20,8 +20,8 @@ from daskglm.core.requests import Evaluate, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines import presence
 from daskglm.engines import worker_session as sessions
+from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster
-from daskglm.engines.placement import Kept
 from tests.conftest import make_problem
 
 X, y = make_problem(2000, 8)
@@ -152,7 +152,7 @@ def test_a_session_that_was_closed_wrongly_is_opened_again(quick, out_of_core):
 
     def strike(dask_scheduler):
         for name in list(presence._clients[dask_scheduler]):
-            presence.end(name, dask_scheduler)
+            presence.unregister(name, dask_scheduler)
 
     def forget(record):
         if record["iteration"] == 2:
@@ -169,11 +169,11 @@ def test_a_session_that_its_client_could_not_close_is_closed(quick):
     data = partitions(
         da.from_array(X, chunks=(300, 8)), da.from_array(y, chunks=300), classify=True
     )
-    engine = Cluster(quick, Kept(quick, data.lazy, pin=True))
+    engine = Cluster(quick, BlockPlacement(quick, data.lazy, pin=True))
     engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
     time.sleep(1.0)
     assert {found[0] for found in held(quick)} == {1}, "an open fit that asks nothing is left alone"
-    quick.run_on_scheduler(presence.end, engine.session)
+    quick.run_on_scheduler(presence.unregister, engine.session)
     assert becomes(10, lambda: {found[0] for found in held(quick)} == {0})
     engine.close()
 
@@ -187,7 +187,7 @@ def test_the_list_of_sessions_does_not_grow(quick, _cluster):
     daskglm.fit(X, y, client=quick)
     assert listed() == 0
     with Client(_cluster.scheduler_address, set_as_default=False) as other:
-        other.run_on_scheduler(presence.begin, "lost", other.id)
+        other.run_on_scheduler(presence.register, "lost", other.id)
         assert listed() == 1
     daskglm.fit(X, y, client=quick)
     assert listed() == 0
