@@ -128,8 +128,9 @@ class InBall:
 
     The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric`
     is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
-    of `linear.BallStep`, of several devices by the first. 1 pass per product. Only for engines with
-    `solves_balls`; raises CollectiveLost where devices that solve it together do not end.
+    of `trust_region.RegionStep`, of several devices by the first. 1 pass per product. Only for
+    engines with `solves_balls`; raises CollectiveLost where devices that solve it together do not
+    end.
     """
 
     at: tuple[int, np.ndarray]

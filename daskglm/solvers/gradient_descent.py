@@ -14,7 +14,7 @@ import numpy as np
 from daskglm.core.arguments import is_number, shown
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
-from daskglm.solvers.linear import backtrack
+from daskglm.solvers.line_search import backtrack
 
 WINDOW = 10  # values a non-monotone step may rise above: the last so many
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
-from daskglm.solvers.linear import Pair, backtrack, inverse_times, pair_of
+from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.linear_systems import CurvaturePair, inverse_times, pair_of
 
 MEMORY = 10  # pairs
 # steps after which the diagonal is formed anew; then each time that they have doubled
@@ -46,7 +47,7 @@ def lbfgs(
         return v / diagonal
 
     point = objective.at(w, diagonal=diagonal is None)
-    pairs: deque[Pair] = deque(maxlen=MEMORY)
+    pairs: deque[CurvaturePair] = deque(maxlen=MEMORY)
     if diagonal is None or least is None or steps is None or changes is None:
         assert point.diagonal is not None
         floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)

@@ -11,7 +11,14 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
-from daskglm.solvers.linear import Pair, backtrack, inverse_of, inverse_times, newton_step, pair_of
+from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.linear_systems import (
+    CurvaturePair,
+    inverse_of,
+    inverse_times,
+    newton_step,
+    pair_of,
+)
 
 ROWS_A_FEATURE = 20  # of the first sample
 GROWTH = 4.0  # from one sample to the next
@@ -106,7 +113,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
     That is the first trial point, unless more such steps are expected to reach tol for less.
     """
     inverse = inverse_of(model.gram)
-    pairs: deque[Pair] = deque(maxlen=MEMORY)
+    pairs: deque[CurvaturePair] = deque(maxlen=MEMORY)
     rate = model.rate
     keep = _keeps(objective)
     point = objective.at(model.w, keep=keep)

@@ -11,7 +11,8 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
-from daskglm.solvers.linear import BallStep, Diagonal, Full, Metric, ball_step, cg_in_ball
+from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
+from daskglm.solvers.trust_region import RegionStep, solve_in_region, steihaug_cg
 
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
@@ -52,51 +53,54 @@ def tron(
     from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for a
     trial, and a sample's Hessian.
     """
-    choice = Choice(objective, w) if radius is None else Choice(objective, None, **state)
+    preconditioner = (
+        Preconditioner(objective, w) if radius is None else Preconditioner(objective, None, **state)
+    )
     point = objective.at(w, diagonal=True, curved=True)
-    M = choice.metric(point)
+    M = preconditioner.metric(point)
     first = radius is None
     radius = (
         math.sqrt(float(point.gradient @ M.times(point.gradient))) if radius is None else radius
     )
-    yield _resumable(point, radius, choice)
+    yield _resumable(point, radius, preconditioner)
     while True:
         before = objective.passes
-        ball = ball_step(point, M, radius)
-        choice.spent += objective.passes - before
-        predicted = -0.5 * (ball.slope - ball.left)
-        trial = objective.at(point.w + ball.step, diagonal=True, curved=True, beside=point)
+        taken = solve_in_region(point, M, radius)
+        preconditioner.spent += objective.passes - before
+        predicted = -0.5 * (taken.slope - taken.left)
+        trial = objective.at(point.w + taken.step, diagonal=True, curved=True, beside=point)
         value = trial.value if math.isfinite(trial.value) else math.inf
         actual = point.value - value
-        radius = min(radius, ball.length) if first else radius
+        radius = min(radius, taken.length) if first else radius
         first = False
-        radius = _next_radius(radius, ball, actual, predicted)
+        radius = _next_radius(radius, taken, actual, predicted)
         level = max(abs(actual), abs(predicted)) <= TINY * abs(point.value)
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
-            if choice.reviewed(point):  # another norm
+            if preconditioner.reviewed(point):  # another norm
                 radius *= (
-                    math.sqrt(float(ball.step @ choice.metric(point).times(ball.step)))
-                    / ball.length
+                    math.sqrt(float(taken.step @ preconditioner.metric(point).times(taken.step)))
+                    / taken.length
                 )
-            M = choice.metric(point)
-            yield _resumable(point, radius, choice)
+            M = preconditioner.metric(point)
+            yield _resumable(point, radius, preconditioner)
         elif predicted <= 0 or radius == 0.0:
             return Reason.NO_PROGRESS
 
 
-def _resumable(point: Point, radius: float, choice: Choice) -> Point:
-    state = choice.state()
+def _resumable(point: Point, radius: float, preconditioner: Preconditioner) -> Point:
+    state = preconditioner.state()
     return replace(point, resume=lambda: {"radius": radius, **state})
 
 
 # ---- the preconditioner
-class Choice:
-    """The preconditioner of a solve: a mixture or, where `share` is not zero, the Hessian at
-    `center` of such a sample.
+class Preconditioner:
+    """The preconditioner of a solve, chosen on a sample of the rows and reviewed later.
 
-    `w` is where the first choice is made; None: the rest are those of a solve to go on from.
-    `spent` counts products since the last choice, and at `due` of them there is another.
+    It is the identity mixed with the Hessian's diagonal (`mixture` is the diagonal's part) or,
+    where `share` is not zero, the Hessian at `center` of that share of the rows. `w` is where the
+    first one is chosen; with w = None the other arguments are those of a solve to resume. `spent`
+    counts the products since the last choice; the next is made after `due` of them.
     """
 
     def __init__(
@@ -165,10 +169,10 @@ class Choice:
         if full.inverse is not None:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
-    def _hessian(self, center: Any) -> Full:
+    def _hessian(self, center: Any) -> DenseMetric:
         gram = self.objective.sample(self.wide, GRAM_SEED).at(center, gram=True).gram
         assert gram is not None
-        return Full(gram)
+        return DenseMetric(gram)
 
 
 def _diagonal(point: Point, mixture: float) -> Diagonal:
@@ -185,20 +189,20 @@ def _products(point: Point, M: Metric) -> int:
         count += 1
         return point.hessian_vector(v)
 
-    cg_in_ball(product, point.gradient, M, math.inf)
+    steihaug_cg(product, point.gradient, M, math.inf)
     return count
 
 
 # ---- the trust region
-def _next_radius(radius: float, ball: BallStep, actual: float, predicted: float) -> float:
+def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: float) -> float:
     """Radius for the next step, from how well the quadratic model foresaw this one."""
-    length = ball.length
-    beyond = -actual - ball.slope  # f(w + s) - f(w) - g's: what the linear model missed
-    alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * ball.slope / beyond)
+    length = taken.length
+    beyond = -actual - taken.slope  # f(w + s) - f(w) - g's: what the linear model missed
+    alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * taken.slope / beyond)
     if actual < ACCEPT * predicted:
         return min(alpha * length, HALVE * radius)
     if actual < POOR * predicted:
         return max(SHRINK * radius, min(alpha * length, HALVE * radius))
     if actual < GOOD * predicted:
         return max(SHRINK * radius, min(alpha * length, GROW * radius))
-    return GROW * radius if ball.on_border else max(radius, min(alpha * length, GROW * radius))
+    return GROW * radius if taken.on_border else max(radius, min(alpha * length, GROW * radius))

@@ -14,7 +14,8 @@ from daskglm.engines.local import Local
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
-from daskglm.solvers.linear import Diagonal, ball_step
+from daskglm.solvers.linear_systems import Diagonal
+from daskglm.solvers.trust_region import solve_in_region
 from daskglm.worker.device_placement import Where
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem, objective
@@ -357,10 +358,10 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
     engine = Local([to_block(X, y, place=Place(), classify=True)], where=Where("cuda"))
     problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=True)
     point = problem.at(engine.xp.zeros(31), diagonal=True)
-    ball_step(point, Diagonal(engine.xp.ones(31)), 10.0)
+    solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
-    step = ball_step(point, Diagonal(engine.xp.ones(31)), 10.0)
+    step = solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)
     assert (
         pool.used_bytes() - before <= 2 * 1024
     )  # step and residual, in the pool's pieces of 512 bytes

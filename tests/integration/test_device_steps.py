@@ -9,15 +9,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.device import gpu
+from daskglm.core.device import gpu, to_host
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines import local as engine
 from daskglm.engines.local import Local
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.primal import Objective
-from daskglm.solvers import linear
-from daskglm.solvers.linear import Diagonal, Full, ball_step, cg_in_ball
+from daskglm.solvers.linear_systems import DenseMetric, Diagonal
+from daskglm.solvers.trust_region import solve_in_region, steihaug_cg
 from daskglm.worker.device_placement import Where
 from tests.conftest import make_problem, objective
 
@@ -48,16 +48,14 @@ def test_balls_on_a_device_are_those_of_the_host(
     X[:, :5] *= 30.0  # so that a diagonal metric needs several products
     here, host = prepared(X, y, "cpu")
     there, device = prepared(X, y, "cuda")
-    metric = Full(host.gram * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
-    wanted = cg_in_ball(host.hessian_vector, host.gradient, metric, radius)
+    metric = DenseMetric(host.gram * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
+    wanted = steihaug_cg(host.hessian_vector, host.gradient, metric, radius)
     for _ in range(3):  # the second one finds the workspace of the first
-        other = Full(device.gram * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
-        found = ball_step(device, other, radius)
+        other = DenseMetric(device.gram * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
+        found = solve_in_region(device, other, radius)
         assert found.on_border == wanted.on_border == (radius < 1.0)
-        np.testing.assert_allclose(linear.to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
-        np.testing.assert_allclose(
-            linear.to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8
-        )
+        np.testing.assert_allclose(to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(found[3:], wanted[3:], rtol=1e-7, atol=1e-10)
     assert (there.engine.shard.ball.graph is None) == (capture_after > 0)
     assert here.passes < there.passes <= here.passes + 2 * (here.passes - 1) + 1e-9
@@ -66,9 +64,9 @@ def test_balls_on_a_device_are_those_of_the_host(
 def test_lengths_and_slopes_of_a_ball_are_what_they_say():
     X, y = make_problem(300, 12)
     _, point = prepared(X, y, "cpu")
-    for metric in (Full(point.gram), Diagonal(point.diagonal)):
+    for metric in (DenseMetric(point.gram), Diagonal(point.diagonal)):
         for radius in (1e9, 0.5, 1e-3):
-            ball = cg_in_ball(point.hessian_vector, point.gradient, metric, radius)
+            ball = steihaug_cg(point.hessian_vector, point.gradient, metric, radius)
             assert ball.length == pytest.approx(
                 np.sqrt(ball.step @ metric.times(ball.step)), rel=1e-10
             )
@@ -112,9 +110,9 @@ def test_a_singular_sample_leaves_the_mixture(cupy, monkeypatch):
     monkeypatch.setattr(tron, "TRIAL_VALUES", 1000)
     X, y = make_problem(2000, 5)
     asked, point = prepared(X, y, "cuda")
-    assert tron.Choice(asked, point.w).full is not None
-    monkeypatch.setattr(tron.Full, "inverse", None)
-    assert tron.Choice(asked, point.w).full is None
+    assert tron.Preconditioner(asked, point.w).full is not None
+    monkeypatch.setattr(tron.DenseMetric, "inverse", None)
+    assert tron.Preconditioner(asked, point.w).full is None
 
 
 def test_a_checkpoint_goes_on_with_the_preconditioner_of_a_device(cupy, monkeypatch, tmp_path):

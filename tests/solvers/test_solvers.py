@@ -13,7 +13,8 @@ from daskglm.engines.local import Local
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import SOLVERS
-from daskglm.solvers.linear import Diagonal, Full, cg_in_ball, newton_step
+from daskglm.solvers.linear_systems import DenseMetric, Diagonal, newton_step
+from daskglm.solvers.trust_region import steihaug_cg
 from tests.conftest import make_problem, objective
 
 SOLVER_NAMES = list(SOLVERS)
@@ -130,7 +131,7 @@ def test_tron_makes_one_pass_per_product_and_trial():
 
 def test_a_rejected_step_is_searched_on_cached_margins():
     obj = make_objective("squared_hinge", C=100.0, record=True)
-    from daskglm.solvers.linear import backtrack
+    from daskglm.solvers.line_search import backtrack
 
     start = obj.at(np.zeros(obj.size))
     trial = obj.at(-1e3 * start.gradient)
@@ -202,25 +203,25 @@ def test_gd_with_too_long_a_step_says_that_it_diverged():
 
 # ---- pieces
 @pytest.mark.parametrize("full", [False, True])
-def test_cg_in_ball_solves_or_stops_on_the_border(full):
+def test_steihaug_cg_solves_or_stops_on_the_border(full):
     rng = np.random.default_rng(1)
     A = rng.standard_normal((40, 20))
     H, g = A.T @ A + np.eye(20), rng.standard_normal(20)
     matrix = H + 5.0 * np.eye(20) if full else np.eye(20)
-    M = Full(matrix) if full else Diagonal(np.ones(20))
+    M = DenseMetric(matrix) if full else Diagonal(np.ones(20))
     products = []
 
     def product(v):
         products.append(v)
         return H @ v
 
-    inside = cg_in_ball(product, g, M, 1e6)
+    inside = steihaug_cg(product, g, M, 1e6)
     assert not inside.on_border
     left = H @ inside.step + g
     assert left @ np.linalg.solve(matrix, left) <= 0.0101 * (g @ np.linalg.solve(matrix, g))
     np.testing.assert_allclose(inside.residual, -left, atol=1e-10)
     assert len(products) <= 3 or not full
-    border = cg_in_ball(product, g, M, 1e-3)
+    border = steihaug_cg(product, g, M, 1e-3)
     assert border.on_border
     assert np.sqrt(border.step @ matrix @ border.step) == pytest.approx(1e-3)
 

@@ -26,7 +26,8 @@ from daskglm.engines.local import Local
 from daskglm.kernels import gram_side
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.primal import Objective
-from daskglm.solvers.linear import Diagonal, ball_step
+from daskglm.solvers.linear_systems import Diagonal
+from daskglm.solvers.trust_region import solve_in_region
 from daskglm.worker.device_placement import Where
 
 TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
@@ -146,6 +147,6 @@ def _step(
     point = problem.at(engine.xp.zeros(problem.size), diagonal=True, curved=True)
     M = Diagonal(0.5 + 0.5 * point.diagonal)
     radius = share * math.sqrt(float(point.gradient @ M.times(point.gradient)))
-    solve = functools.partial(ball_step, point, M, radius)
+    solve = functools.partial(solve_in_region, point, M, radius)
     found, first = wall(solve)
     return found, first, statistics.median(wall(solve)[1] for _ in range(repeats))

@@ -1,5 +1,5 @@
-"""Conjugate gradients in a trust region without the host: `linear.cg_in_ball` with everything on
-the device.
+"""Conjugate gradients in a trust region without the host: `trust_region.steihaug_cg` with
+everything on the device.
 
 How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer latency):
 

@@ -1,0 +1,146 @@
+"""Linear systems that solvers share: Newton's step, inverse Hessians, the two loops of L-BFGS."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from daskglm.core.device import gpu, on_device, to_host
+
+# Smallest diagonal entry of the Cholesky factor of a matrix with unit diagonal that is trusted:
+# below it the matrix is singular to about the root of double precision. Chosen, not measured.
+SMALLEST_PIVOT = 1e-7
+
+
+def newton_step(hessian: Any, gradient: Any) -> Any:
+    """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
+
+    Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm
+    solution from an eigendecomposition, leaving out directions along which the objective is flat.
+    On a device where H is there.
+    """
+    if not on_device(hessian):
+        return _newton_step(hessian, gradient)
+    step = gpu().solve_positive(hessian, -gradient)
+    if step is not None:
+        return step
+    return gpu().xp.asarray(_newton_step(to_host(hessian), to_host(gradient)))
+
+
+def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    scale[scale == 0.0] = 1.0
+    scaled = hessian / scale[:, None] / scale[None, :]
+    rhs = -gradient / scale
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            factor = scipy.linalg.cho_factor(scaled, lower=True, check_finite=False)
+        if np.diag(factor[0]).min() > SMALLEST_PIVOT:
+            return scipy.linalg.cho_solve(factor, rhs, check_finite=False) / scale
+    except scipy.linalg.LinAlgError:
+        pass
+    if not np.isfinite(scaled).all():
+        return -gradient / scale**2
+    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+    keep = values > len(values) * np.finfo(float).eps * values[-1]
+    return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
+
+
+def inverse_of(hessian: Any) -> Callable[[Any], Any]:
+    """Multiply by the inverse of a positive definite matrix, factorised once; of another as
+    `newton_step` does.
+    """
+    if on_device(hessian):
+        inverse = gpu().inverse(hessian)
+        return (lambda v: -newton_step(hessian, v)) if inverse is None else inverse.__matmul__
+    try:
+        factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return lambda v: -newton_step(hessian, v)
+    return lambda v: scipy.linalg.cho_solve(factor, v, check_finite=False)
+
+
+class CurvaturePair(NamedTuple):
+    """A step, the change of the gradient over it, their product, and what of an inverse Hessian
+    agrees with them.
+    """
+
+    step: Any
+    change: Any
+    curvature: float
+    scale: float
+
+
+def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> CurvaturePair:
+    """The pair of a step, for `inverse_times` with this inverse."""
+    products = step @ change, change @ inverse(change)
+    curvature, square = gpu().fetch(*products) if on_device(step) else map(float, products)
+    return CurvaturePair(step, change, curvature, curvature / square if curvature > 0.0 else 0.0)
+
+
+def inverse_times(
+    pairs: Sequence[CurvaturePair], inverse: Callable[[Any], Any], gradient: Any
+) -> Any:
+    """An inverse Hessian times the gradient: `inverse`, corrected by what the pairs tell (L-BFGS).
+
+    Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best:
+    the scale of the last one alone (their equation 7.20) swings tenfold from step to step.
+    """
+    q = gradient.copy()
+    alphas = []
+    for s, change, curvature, _ in reversed(pairs):
+        # a number on the device, where vectors are there: nobody waits for it
+        alpha = (s @ q) / curvature
+        q -= alpha * change
+        alphas.append(alpha)
+    if pairs:
+        q *= min(max(pair.scale for pair in pairs), 1.0)
+    q = inverse(q)
+    for (s, change, curvature, _), alpha in zip(pairs, reversed(alphas), strict=True):
+        q += (alpha - (change @ q) / curvature) * s
+    return q
+
+
+class Diagonal(NamedTuple):
+    """A diagonal matrix that measures steps and preconditions systems."""
+
+    values: Any
+
+    def times(self, v: Any) -> Any:
+        """The matrix times v."""
+        return self.values * v
+
+    def solve(self, v: Any) -> Any:
+        """Its inverse times v."""
+        return v / self.values
+
+
+class DenseMetric:
+    """The same of a positive definite matrix, factorised once, where the matrix is."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix, self.solve = matrix, inverse_of(matrix)
+
+    def times(self, v: Any) -> Any:
+        """The matrix times v."""
+        return self.matrix @ v
+
+    @functools.cached_property
+    def inverse(self) -> Any:
+        """Its inverse, (n, n) and symmetric; None where the matrix is (nearly) singular."""
+        if on_device(self.matrix):
+            return gpu().inverse(self.matrix)
+        factor, failed = scipy.linalg.lapack.dpotrf(self.matrix, lower=1)
+        if failed:
+            return None
+        lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
+        return lower + np.tril(lower, -1).T
+
+
+Metric = Diagonal | DenseMetric
