@@ -24,7 +24,7 @@ from daskglm.estimators.feature_names import SOLVER_NAMES
 from daskglm.estimators.functional import ESTIMATORS
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
-from daskglm.solvers import SOLVERS
+from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
 NOT_CONVERGED = 3
@@ -132,7 +132,7 @@ def _check_out(out: str, *inputs: str) -> None:
 )
 @click.option(
     "--solver",
-    type=click.Choice(["auto", *SOLVERS, *SOLVER_NAMES]),
+    type=click.Choice(["auto", *solver_names(), *SOLVER_NAMES]),
     default="auto",
     help="auto: chosen by the data.",
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
 
 from daskglm.core.device import gpu
+from daskglm.solvers import costs
 
 
 @contextlib.contextmanager
@@ -91,5 +91,5 @@ def diagonal_metric() -> Iterator[None]:
     """No preconditioner from a sample of the rows, which conjugate gradients from the host do not
     have.
     """
-    with _patched(importlib.import_module("daskglm.solvers.tron"), "LARGEST_GRAM", 0):
+    with _patched(costs, "LARGEST_HESSIAN", 0):
         yield

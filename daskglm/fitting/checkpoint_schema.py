@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.data import npz
 from daskglm.fitting import schema
+from daskglm.solvers import get_solver, solver_names
 
 ROWS = re.compile(r"rows-[0-9a-f]{32}")  # folders of dual variables
 KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
@@ -61,8 +62,9 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
         raise ValueError(f"it has format {about.get('format')!r}, version {about.get('version')!r}")
     if missing := [key for key in KEYS if key not in about]:
         raise ValueError(f"it has no {missing[0]!r}")
-    if about["solver"] not in list(STATES):
-        raise ValueError(f"solver {about['solver']!r} is not one of {', '.join(map(repr, STATES))}")
+    if about["solver"] not in solver_names():
+        known = ", ".join(map(repr, solver_names()))
+        raise ValueError(f"solver {about['solver']!r} is not one of {known}")
     for name in ("problem", "iteration"):
         schema.integer(about[name], name)
     if about["rows"] != "" and not (
@@ -85,7 +87,8 @@ def _check_state(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], siz
     state = about["state"]
     if both := sorted(set(state) & set(arrays)):
         raise ValueError(f"{both[0]!r} is in it twice")
-    _check(STATES[about["solver"]](size), {**state, **arrays}, f"the state of {about['solver']!r}")
+    known = _checks(about["solver"], size)
+    _check(known, {**state, **arrays}, f"the state of {about['solver']!r}")
     if about["solver"] == "sdca":
         ascends = bool(state.get("state"))
         if ascends != bool(about["rows"]):
@@ -96,6 +99,14 @@ def _check_state(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], siz
             )
     elif about["rows"]:
         raise ValueError(f"{about['solver']!r} has no folder of dual variables")
+
+
+def _checks(solver: str, size: int) -> Mapping[str, Check]:
+    """Checks of what a solver keeps, of this package or from outside."""
+    if solver in STATES:
+        return STATES[solver](size)
+    state = get_solver(solver).state
+    return {} if state is None else state(size)
 
 
 def _check(known: Mapping[str, Check], state: Any, what: str) -> None:
@@ -176,6 +187,7 @@ def _lbfgs(size: int) -> dict[str, Check]:
         "least": vector(size, 0.0),
         "taken": schema.integer,
         "renewal": schema.integer,
+        "by_newton": schema.flag,
         **_tron(size),
     }
 

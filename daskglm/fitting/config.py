@@ -26,7 +26,7 @@ from daskglm.core.arguments import (
 from daskglm.fitting.checkpoint import every
 from daskglm.fitting.driver import Callback
 from daskglm.losses.base import LOSSES, Loss
-from daskglm.solvers import check_options
+from daskglm.solvers import check_options, get_solver
 from daskglm.worker.device_placement import Where
 
 STOPS = ("gap", "coefficients")
@@ -88,14 +88,17 @@ class FitConfig:
         self.where()
         every(self.checkpoint_every)
         loss = LOSSES[self.loss]
-        if not math.isfinite(loss.smoothness) and self.solver not in ("auto", "sdca"):
+        named = None if self.solver == "auto" else get_solver(self.solver)
+        smooth = math.isfinite(loss.smoothness)
+        if not smooth and named is not None and not named.solves_dual:
             raise ValueError(
                 f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use "
                 "'sdca'"
             )
-        if math.isinf(self.C) and (self.solver == "sdca" or not math.isfinite(loss.smoothness)):
+        if math.isinf(self.C) and ((named is not None and named.solves_dual) or not smooth):
+            dual = "sdca" if named is None else named.name
             raise ValueError(
-                f"C={self.C!r}: without a penalty there is no dual problem for solver='sdca' to "
+                f"C={self.C!r}: without a penalty there is no dual problem for solver={dual!r} to "
                 "solve"
             )
         if self.class_weight is not None and not loss.classifies:

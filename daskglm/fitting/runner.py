@@ -32,12 +32,12 @@ from daskglm.fitting.unpenalised import settled
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import Objective
-from daskglm.solvers import MAX_ITER, SOLVERS
+from daskglm.solvers import SolverSpec, get_solver, solver_names
 from daskglm.solvers.constant import constant
 from daskglm.solvers.selection import choose
 
 LEAST_GAP = 1e-15  # relative gaps below which are beyond float64
-LARGEST_HESSIAN = 8 << 30  # bytes
+HESSIAN_BYTES = 8 << 30  # largest Hessian that a solver may be asked to form
 
 
 @dataclass(frozen=True)
@@ -234,19 +234,21 @@ def solve_one(
     record = Record(objective)
     name, why = _solver_of(objective, begin, settings)
     w = objective.xp.asarray(begin.w)
-    max_iter = MAX_ITER[name] if settings.max_iter is None else int(settings.max_iter)
+    spec = get_solver(name)
+    max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
     zero = objective.at(np.zeros_like(w)) if bool(w.any()) else None
-    _check_size(name, objective.n_features)
+    _check_size(spec, objective.n_features)
     waited = objective.waited
     if objective.only_side:
         points, max_iter = constant(objective), 1
     else:
-        points = SOLVERS[name](objective, w, **_options(name, settings), **begin.state)
+        options = {**(settings.solver_options or {}), **_settings(spec, settings)}
+        points = spec.run(objective, w, **options, **begin.state)
     if writer is not None:
         writer.begin(name, number, begin.before)
     with (
         progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
-        _quiet_blas(name, objective.engine),
+        _quiet_blas(objective.engine, spec),
     ):
         solution = solve(
             objective,
@@ -314,42 +316,49 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
     """The solver to run, and why."""
     if objective.only_side:
         return (
-            settings.solver if settings.solver in SOLVERS else "newton",
+            settings.solver if settings.solver in solver_names() else "newton",
             "a constant: one side has no weight",
         )
     if begin.solver is not None:
         return begin.solver, begin.why
     if settings.solver == "auto":
-        return choose(objective, functools.partial(_quiet_blas, "auto", objective.engine))
+        quiet = functools.partial(_quiet_blas, objective.engine)
+        return choose(objective, quiet, _tol(settings))
     return settings.solver, settings.why
 
 
-def _options(name: str, settings: FitConfig) -> dict[str, Any]:
-    options = dict(settings.solver_options or {})
-    # coefficients are known to the root of what the value is known to
-    tol = (
-        float(settings.tol) if settings.stop == "gap" else max(float(settings.tol) ** 2, LEAST_GAP)
-    )
-    if name == "newton":
-        return {**options, "tol": tol}
-    if name == "lbfgs":
-        return {**options, "polish": settings.solver == "auto"}
-    if name != "sdca":
-        return options
-    seed = settings.random_state
-    if not isinstance(seed, (int, np.integer)):
-        seed = int(check_random_state(seed).randint(2**31 - 1))
-    return {**options, "tol": tol, "random_state": abs(int(seed))}
+def _tol(settings: FitConfig) -> float:
+    """The relative suboptimality wanted; coefficients are known to the root of it."""
+    if settings.stop == "gap":
+        return float(settings.tol)
+    return max(float(settings.tol) ** 2, LEAST_GAP)
 
 
-def _quiet_blas(name: str, engine: Engine) -> contextlib.AbstractContextManager[Any]:
+def _settings(spec: SolverSpec, settings: FitConfig) -> dict[str, Any]:
+    """The settings of the fit that a solver takes as keywords."""
+    found: dict[str, Any] = {}
+    if "tol" in spec.settings:
+        found["tol"] = _tol(settings)
+    if "automatic" in spec.settings:
+        found["automatic"] = settings.solver == "auto"
+    if "random_state" in spec.settings:
+        seed = settings.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        found["random_state"] = abs(int(seed))
+    return found
+
+
+def _quiet_blas(
+    engine: Engine, spec: SolverSpec | None = None
+) -> contextlib.AbstractContextManager[Any]:
     """One BLAS thread while our own threads work in this process.
 
     OpenBLAS takes all cores for the dot product of two long vectors and lets them spin for some 30
     ms afterwards, which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Newton's
     factorisation may have them.
     """
-    if name == "newton" or not isinstance(engine, Local):
+    if (spec is not None and spec.forms_hessian) or not isinstance(engine, Local):
         return contextlib.nullcontext()
     return _blas().limit(limits=1, user_api="blas")
 
@@ -361,10 +370,10 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
-def _check_size(name: str, d: int) -> None:
-    if name == "newton" and 8 * d * d > LARGEST_HESSIAN:
+def _check_size(spec: SolverSpec, d: int) -> None:
+    if spec.forms_hessian and 8 * d * d > HESSIAN_BYTES:
         raise ValueError(
-            f"solver='newton' would form a Hessian of {d:,} x {d:,} numbers, "
+            f"solver={spec.name!r} would form a Hessian of {d:,} x {d:,} numbers, "
             f"{8 * d * d / 2**30:.1f} GiB for every "
             "thread; use solver='tron', or 'auto'"
         )

@@ -1,60 +1,32 @@
-"""The solvers by name. Each is a generator of points that knows nothing of where the data are."""
+"""The solvers, each a generator of points that knows nothing of where the rows are.
+
+A solver is made known by its `SolverSpec`. Those of the package are registered here; `register`
+adds one from anywhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any
-
-from daskglm.core.arguments import check_choice
-from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Point
-from daskglm.solvers.gradient_descent import check as check_gd
-from daskglm.solvers.gradient_descent import gradient_descent
-from daskglm.solvers.hybrid import lbfgs_then_tron, sdca_then_newton
-from daskglm.solvers.newton import newton
-from daskglm.solvers.sdca import check as check_sdca
-from daskglm.solvers.tron import tron
-
-Solver = Callable[..., Generator[Point, None, Reason]]
-
-SOLVERS: dict[str, Solver] = {
-    "newton": newton,
-    "tron": tron,
-    "lbfgs": lbfgs_then_tron,
-    "gd": gradient_descent,
-    "sdca": sdca_then_newton,
-}
-
-MAX_ITER: dict[str, int] = {"newton": 100, "tron": 1000, "lbfgs": 2000, "gd": 20_000, "sdca": 1000}
-"""Default number of iterations by solver."""
-
-SDCA_OPTIONS = (
-    *(
-        "stop",
-        "partitioning",
-        "aggregation",
-        "partitions",
-        "nodes",
-        "threads",
-        "bucket_size",
-        "local_epochs",
-    ),
-    *("shrinking", "polish"),
+from daskglm.solvers.gradient_descent import SPEC as GRADIENT_DESCENT
+from daskglm.solvers.hybrid import LBFGS, SDCA
+from daskglm.solvers.newton import SPEC as NEWTON
+from daskglm.solvers.spec import (
+    SolverSpec,
+    check_options,
+    get_solver,
+    register,
+    solver_names,
+    unregister,
 )
-OPTIONS: dict[str, tuple[str, ...]] = {"gd": ("step", "epsilon"), "sdca": SDCA_OPTIONS}
-"""Keyword arguments a solver takes beyond the objective and the starting point."""
+from daskglm.solvers.tron import SPEC as TRON
 
+__all__ = [
+    "SolverSpec",
+    "check_options",
+    "get_solver",
+    "register",
+    "solver_names",
+    "unregister",
+]
 
-def check_options(solver: str, options: dict[str, Any]) -> None:
-    """Raise ValueError for an unknown solver, an option it does not take, or a value the option
-    cannot have.
-    """
-    check_choice(solver, "solver", ("auto", *SOLVERS))
-    unknown = sorted(set(options) - set(OPTIONS.get(solver, ())))
-    if unknown:
-        takes = ", ".join(OPTIONS.get(solver, ())) or "no options"
-        raise ValueError(f"solver={solver!r} does not take {', '.join(unknown)}; it takes {takes}")
-    if solver == "sdca":
-        check_sdca(options)
-    if solver == "gd":
-        check_gd(options)
+for _spec in (NEWTON, TRON, LBFGS, GRADIENT_DESCENT, SDCA):
+    register(_spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,11 @@ from daskglm.core.arguments import is_number, shown
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.spec import SolverSpec
 
-WINDOW = 10  # values a non-monotone step may rise above: the last so many
+# A step may raise the objective up to the largest of so many last values (Grippo, Lampariello &
+# Lucidi 1986).
+WINDOW = 10
 
 
 def gradient_descent(
@@ -62,18 +65,21 @@ def gradient_descent(
             return Reason.SMALL_MEAN_GRADIENT
 
 
-def check(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for values that the options of gradient descent cannot have."""
-    step, epsilon = options.get("step", "auto"), options.get("epsilon")
+def check_step(step: Any, name: str) -> None:
+    """Raise ValueError unless a step is a positive finite number, or "auto"."""
     if not (isinstance(step, str) and step == "auto") and (
         not is_number(step) or not 0 < step < math.inf
     ):
         raise ValueError(
-            f"step={shown(step)} of solver_options must be a positive finite number, or 'auto'"
+            f"{name}={shown(step)} of solver_options must be a positive finite number, or 'auto'"
         )
+
+
+def check_epsilon(epsilon: Any, name: str) -> None:
+    """Raise ValueError unless a bound on the mean gradient is a number not below 0, or None."""
     if epsilon is not None and (not is_number(epsilon) or not 0 <= epsilon < math.inf):
         raise ValueError(
-            f"epsilon={shown(epsilon)} of solver_options must be a finite number not "
+            f"{name}={shown(epsilon)} of solver_options must be a finite number not "
             "below 0, or None"
         )
 
@@ -114,3 +120,11 @@ def _barzilai_borwein(
         else:
             t *= 2.0
         point = accepted
+
+
+SPEC = SolverSpec(
+    "gd",
+    gradient_descent,
+    max_iter=20_000,
+    options={"step": check_step, "epsilon": check_epsilon},
+)

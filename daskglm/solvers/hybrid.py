@@ -14,24 +14,18 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import SAME_VALUE, Objective, Point
+from daskglm.solvers import costs
 from daskglm.solvers.lbfgs import lbfgs
+from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import newton
 from daskglm.solvers.proximal_point import proximal_points
-from daskglm.solvers.sdca import plan_of, sdca
+from daskglm.solvers.sdca import OPTIONS, check_optional_flag, plan_of, sdca
+from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
+from daskglm.solvers.workload import Workload
 
-EXACT = 1e-5  # tolerances from here on may be met cheaper by a second-order method
-PATIENCE = 5.0  # times the epochs left that the second stage may take in passes, which cost less,
-LEVEL = 3  # points in turn that are level in floating point, after which the dual bounds them:
-RELUCTANT = 10.0  # times as many epochs left for tolerances above
-LOST = 5  # rounds in turn above the value of w = 0, after which the ascent is given up
-LEAST_PASSES, MOST_PASSES, MOST_OF_HINGE = 200.0, 500.0, 5000.0  # within these bounds
-# epochs that a polish costs: Newton steps, products of conjugate gradients
-NEWTON_EPOCHS, TRON_EPOCHS = 4.0, 25.0
-GRAM_FEATURES = 60.0  # a Gram costs as much more than an epoch as there are features over this
-PROXIMAL = 5.0  # times as many Newton steps for the proximal points of a hinge
-LARGEST_GRAM = 1000
-LBFGS_PASSES = 60.0  # after which few problems are left that TRON does not end sooner
+# Points in turn that are level in floating point, after which the dual variables bound them.
+LEVEL_POINTS = 3
 
 
 def sdca_then_newton(
@@ -65,7 +59,7 @@ def sdca_then_newton(
     # proximal targets differ by less than float32 tells apart
     if not smooth and objective.engine.device != "cpu":
         allowed = False
-    patience = 1.0 if tol < EXACT or not smooth or polish else RELUCTANT
+    patience = 1.0 if tol < costs.TIGHT_TOL or not smooth or polish else costs.LOOSE_TOL_FACTOR
     gaps: list[float] = []
     saved = None if state is None or folder is None else (state, folder)
     dual = Dual(objective, w, plan_of(options), options.get("random_state", 0), saved)
@@ -87,10 +81,11 @@ def sdca_then_newton(
             continue
         gaps.append(float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny))
         above = 0 if point.value <= dual.at_zero else above + 1
-        left, lost = _epochs_left(gaps, tol), above >= LOST
-        if allowed and (lost or left > patience * _polish_epochs(objective, smooth=smooth)):
+        left, lost = _epochs_left(gaps, tol), above >= costs.LOST_ROUNDS
+        if allowed and (lost or left > patience * _second_epochs(objective, smooth=smooth)):
             passes = min(
-                max(PATIENCE * left, LEAST_PASSES), MOST_PASSES if smooth else MOST_OF_HINGE
+                max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND),
+                costs.MOST_SECOND if smooth else costs.MOST_HINGE,
             )
             reason = yield from _second(objective, dual, point.w, math.inf if lost else passes)
             if reason is not None:
@@ -99,26 +94,41 @@ def sdca_then_newton(
             allowed = False
 
 
-def lbfgs_then_tron(
+def lbfgs_then_second_order(
     objective: Objective,
     w: np.ndarray,
     *,
-    polish: bool = False,
+    tol: float = 1e-6,
+    automatic: bool = False,
     radius: float | None = None,
+    by_newton: bool = False,
     **state: Any,
 ) -> Generator[Point, None, Reason]:
-    """L-BFGS; where `polish`, TRON goes on after 60 passes. The other keywords are those of a solve
-    to go on from.
+    """L-BFGS; where it was chosen by `auto`, a second-order method finishes what takes long.
+
+    The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
+    after `costs.LBFGS_PASSES`, and Newton's method once as many passes are spent as it would have
+    cost from the start: at worst about twice its cost. The other keywords are those of a solve to
+    resume: `radius` that of TRON, `by_newton` that Newton's method was at work.
     """
-    if radius is None:
-        most = LBFGS_PASSES if polish else math.inf
+    certain = newton_cost(Workload.of(objective, tol)) if automatic else math.inf
+    start, last = objective.passes, None
+    if radius is None and not by_newton:
+        most = min(costs.LBFGS_PASSES, certain) if automatic else math.inf
         reason, last = yield from _up_to(most, objective, lbfgs(objective, w, **state))
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
-    reason, _ = yield from _up_to(
-        math.inf, objective, tron(objective, w, radius=radius, **state), by="tron"
-    )
+    left = certain - (objective.passes - start)
+    if left > 0.0 and not by_newton:
+        steps = tron(objective, w, radius=radius, **state)
+        reason, last = yield from _up_to(left, objective, steps, by="tron")
+        if last is None or reason is not None:
+            return reason or Reason.NO_PROGRESS
+        w = last.w
+    changes: dict[str, Any] = {"by": "newton", "resume": lambda: {"by_newton": True}}
+    steps = newton(objective, w, tol=tol)
+    reason, _ = yield from _up_to(math.inf, objective, steps, **changes)
     return reason or Reason.NO_PROGRESS
 
 
@@ -147,7 +157,9 @@ def _second(
     An ascent may have gone astray, its values being estimates: where the point is above the best
     one evaluated, which at first is w = 0, the method begins there.
     """
-    name, solver = ("newton", newton) if objective.n_features <= LARGEST_GRAM else ("tron", tron)
+    name, solver = (
+        ("newton", newton) if objective.n_features <= costs.LARGEST_HESSIAN else ("tron", tron)
+    )
     if not math.isfinite(objective.loss.smoothness):
         return (yield from _up_to(passes, objective, proximal_points(dual, solver), by=name))[0]
     changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
@@ -173,13 +185,13 @@ def _proved(
     level = 0
     while True:
         yield point
-        if level == LEVEL:
+        if level == LEVEL_POINTS:
             yield _bound_by_dual(dual, point)
         value = point.value
         try:
             point = next(rest)
         except StopIteration as end:
-            if level < LEVEL and math.isfinite(value):
+            if level < LEVEL_POINTS and math.isfinite(value):
                 yield _bound_by_dual(dual, point)
             reason: Reason = end.value
             return reason
@@ -207,7 +219,51 @@ def _epochs_left(gaps: list[float], tol: float) -> float:
     )
 
 
-def _polish_epochs(objective: Objective, *, smooth: bool) -> float:
-    d = objective.n_features
-    steps = NEWTON_EPOCHS * (1.0 + d / GRAM_FEATURES) if d <= LARGEST_GRAM else TRON_EPOCHS
-    return steps if smooth else PROXIMAL * steps
+def _second_epochs(objective: Objective, *, smooth: bool) -> float:
+    """Epochs in whose time the second method is expected to finish."""
+    epochs = costs.TRON_FINISH_EPOCHS
+    if objective.n_features <= costs.LARGEST_HESSIAN:
+        workload = Workload.of(objective)
+        epochs = costs.NEWTON_STEPS * (1.0 + workload.gram) / workload.epoch
+    return epochs if smooth else costs.PROXIMAL_FACTOR * epochs
+
+
+def lbfgs_cost(workload: Workload) -> float:
+    """Passes that L-BFGS is expected to take: at most those after which another method takes over,
+    and that one's.
+    """
+    second = min(costs.TRON_PASSES * (1.0 + workload.rounds()), newton_cost(workload))
+    most = costs.LBFGS_PASSES * workload.lbfgs_iteration + second
+    return min(workload.trials.get("lbfgs", math.inf) * workload.lbfgs_iteration, most)
+
+
+def sdca_cost(workload: Workload) -> float:
+    """Passes that dual ascent is expected to take; infinite for rows that are heavy beside the
+    penalty.
+
+    A smooth loss has linear convergence, so that epochs are proportional to the digits of `tol`.
+    """
+    if not workload.smooth:
+        return 0.0  # no other solver applies
+    if workload.curvature_ratio > costs.EASY_RATIO:
+        return math.inf
+    epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * workload.curvature_ratio
+    return workload.digits * epochs * workload.epoch
+
+
+LBFGS = SolverSpec(
+    "lbfgs",
+    lbfgs_then_second_order,
+    max_iter=2000,
+    settings=("tol", "automatic"),
+    cost=lbfgs_cost,
+)
+SDCA = SolverSpec(
+    "sdca",
+    sdca_then_newton,
+    max_iter=1000,
+    options={**OPTIONS, "polish": check_optional_flag},
+    settings=("tol", "random_state"),
+    solves_dual=True,
+    cost=sdca_cost,
+)

@@ -15,11 +15,12 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.linear_systems import CurvaturePair, inverse_times, pair_of
 
-MEMORY = 10  # pairs
-# steps after which the diagonal is formed anew; then each time that they have doubled
+MEMORY = 10  # pairs of steps and gradient changes that are kept
+# Steps after which the diagonal is formed anew; then each time that they have doubled.
 FIRST_RENEWAL = 4
-# of the first diagonal, below which curvature with jumps is not believed: rows may come back
-LEAST = 0.1
+# Share of the first diagonal below which later ones are not believed where curvature jumps: rows
+# beyond the corner of a loss may come back. Chosen.
+LEAST_DIAGONAL = 0.1
 
 
 def lbfgs(
@@ -51,7 +52,7 @@ def lbfgs(
     if diagonal is None or least is None or steps is None or changes is None:
         assert point.diagonal is not None
         floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)
-        share = 0.0 if math.isfinite(objective.loss.concordance) else LEAST
+        share = 0.0 if math.isfinite(objective.loss.concordance) else LEAST_DIAGONAL
         least = np.maximum(share * point.diagonal, floor)
         diagonal = np.maximum(point.diagonal, least)
     else:

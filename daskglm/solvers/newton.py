@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from daskglm.core.facts import Facts
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers import costs
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.linear_systems import (
     CurvaturePair,
@@ -19,20 +21,22 @@ from daskglm.solvers.linear_systems import (
     newton_step,
     pair_of,
 )
+from daskglm.solvers.spec import SolverSpec
+from daskglm.solvers.workload import Workload
 
-ROWS_A_FEATURE = 20  # of the first sample
-GROWTH = 4.0  # from one sample to the next
-LAST_SAMPLE = 0.1  # largest share of the rows in a sample
-ENOUGH = 5.0  # see `sample_sizes`
-LEAST_VALUES = 1_000_000  # stored values from which samples pay
-NEAR = 10.0  # statistical errors of a sample within which one more step suffices for it,
-NEAREST = 0.03  # at most as a share of the value
-GRAM_FEATURES = 20.0  # a Gram costs as many passes as a row has values over this
-FAIR = 1.5  # times as many passes with a sample's Hessian may be, to be worth a Gram
-MEMORY = 20
-# rows, and bytes of one, from which and below which margins are not kept
-MANY_ROWS, LONG_ROW = 300_000, 240
-SEED = 20
+# Rows for each feature in the first sample, growth from one sample to the next, and largest share
+# of all rows. Chosen.
+ROWS_PER_FEATURE, SAMPLE_GROWTH, LARGEST_SAMPLE = 20, 4.0, 0.1
+# Rows of the last sample, times the features over the root of tol: see `sample_sizes`. Chosen.
+LAST_SAMPLE_ROWS = 5.0
+# A sample is solved when the next step gains less than so many of its statistical errors, or this
+# share of the value, whichever is less. Chosen.
+STATISTICAL_ERRORS, LARGEST_ERROR = 10.0, 0.03
+MEMORY = 20  # pairs of steps and gradient changes that correct a sample's inverse Hessian
+# Rows from which margins (8 bytes a row) are not kept, where a row has at most so many bytes.
+# Chosen: unit steps do not need them.
+MANY_ROWS, SHORT_ROW_BYTES = 300_000, 240
+SAMPLE_SEED = 20  # of the first sample's rows; the next sample has the next
 
 
 class Model(NamedTuple):
@@ -103,7 +107,7 @@ def _keeps(objective: Objective) -> bool:
     them.
     """
     facts = objective.engine.facts
-    return facts.n_rows < MANY_ROWS or facts.nbytes > LONG_ROW * facts.n_rows
+    return facts.n_rows < MANY_ROWS or facts.nbytes > SHORT_ROW_BYTES * facts.n_rows
 
 
 def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
@@ -141,7 +145,8 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    return FAIR * steps < 1.0 + objective.engine.facts.per_row / GRAM_FEATURES
+    hessian = 1.0 + objective.engine.facts.per_row / costs.HESSIAN_VALUES
+    return costs.SAMPLE_MARGIN * steps < hessian
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
@@ -151,18 +156,22 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is
     solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
     """
-    sizes = sample_sizes(objective, tol)
-    if not sizes:
+    sizes = sample_sizes(objective.engine.facts, objective.size, tol)
+    if not objective.engine.samples or not sizes:
         return None
     w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
     gram = None
     for k, fraction in enumerate(sizes):
-        part = objective.sample(fraction, SEED + k)
+        part = objective.sample(fraction, SAMPLE_SEED + k)
         point = part.at(w, gram=True)
         while True:
             step = newton_step(point.gram, point.gradient)
             ahead = -0.5 * float(point.gradient @ step)
-            if not ahead > min(NEAR * objective.size / (fraction * n), NEAREST) * point.value:
+            if (
+                not ahead
+                > min(STATISTICAL_ERRORS * objective.size / (fraction * n), LARGEST_ERROR)
+                * point.value
+            ):
                 break
             accepted = backtrack(
                 part, point, part.at(point.w + step, gram=True, beside=point), gram=True
@@ -176,22 +185,43 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
-def sample_sizes(objective: Objective, tol: float = 1e-6) -> list[float]:
-    """Shares of the rows for samples that grow; none where all rows are few or far away.
+def sample_sizes(summary: Facts, size: int, tol: float = 1e-6) -> list[float]:
+    """Shares of the rows for samples that grow; none where all rows are few.
 
-    One step on all rows by the Hessian of m of them leaves about (d / m)^2 of the value, so the
-    last sample has `ENOUGH` d / sqrt(tol) rows, or `LAST_SAMPLE` of all.
+    One step on all rows by the Hessian of m of them leaves about (size / m)^2 of the value, so the
+    last sample has `LAST_SAMPLE_ROWS` size / sqrt(tol) rows, or `LARGEST_SAMPLE` of all.
     """
-    facts = objective.engine.facts
-    if not objective.engine.samples or facts.nonzeros < LEAST_VALUES:
+    if summary.nonzeros < costs.SAMPLED_VALUES:
         return []
-    rarest = min((rows for _, rows, _ in facts.classes), default=facts.n_rows) / facts.n_rows
-    least = ROWS_A_FEATURE * objective.size / facts.n_rows / min(2.0 * rarest, 1.0)
+    n = summary.n_rows
+    rarest = min((rows for _, rows, _ in summary.classes), default=n) / n
+    least = ROWS_PER_FEATURE * size / n / min(2.0 * rarest, 1.0)
     sizes = []
-    fraction = min(
-        LAST_SAMPLE, ENOUGH * objective.size / math.sqrt(min(max(tol, 1e-12), 1e-5)) / facts.n_rows
-    )
+    wanted = LAST_SAMPLE_ROWS * size / math.sqrt(min(max(tol, 1e-12), 1e-5))
+    fraction = min(LARGEST_SAMPLE, wanted / n)
     while fraction >= least:
         sizes.append(fraction)
-        fraction /= GROWTH
+        fraction /= SAMPLE_GROWTH
     return sizes[::-1]
+
+
+def cost(workload: Workload) -> float:
+    """Passes that Newton's method is expected to take; infinite for too many features.
+
+    A Hessian that takes no time to speak of, or none beside reading the rows anew, is free.
+    """
+    summary, d = workload.summary, workload.n_features
+    if d > costs.LARGEST_HESSIAN:
+        return math.inf
+    steps = costs.QUADRATIC_STEPS if workload.quadratic else costs.NEWTON_STEPS
+    if workload.is_small or (not workload.samples and d <= costs.FEW_FEATURES):
+        return steps
+    if workload.samples and sample_sizes(summary, workload.size, workload.tol):
+        hessians = costs.SAMPLED_HESSIANS * workload.gram
+        factors = costs.SAMPLED_FACTORS * workload.factorisation
+        rounds = workload.rounds(costs.SAMPLED_ROUNDS)
+        return costs.SAMPLED_PASSES + hessians + factors + rounds
+    return steps * (1.0 + workload.gram + workload.factorisation + workload.rounds())
+
+
+SPEC = SolverSpec("newton", newton, max_iter=100, settings=("tol",), forms_hessian=True, cost=cost)

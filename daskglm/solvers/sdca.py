@@ -16,19 +16,20 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Plan, Totals
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers.spec import Check
 
-AGGREGATIONS = ("auto", "adaptive", "safe", "search")
-PARTITIONINGS = ("dynamic", "static", "wild")
-LEAST = 1.01  # of sigma' among groups, so that their changes go on being compared
-MARGIN = 1.1  # how much more than the last round's changes asked for sigma' allows in the next
-NEWTON_STEPS = 12
-STOPS = ("gap", "model-change")
-ROUNDING = 16 * np.finfo(float).eps
-LARGEST = 8.0  # multiple of a change or step
-DAMPING = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
-# rounds before the rate counts, and the rate of the gap from which a search pays
-EARLY, SLOW = 4, 0.5
-IDLE = 200  # rounds without a lower gap after which no more is expected
+# Least sigma' among groups: at 1 their changes would no longer be compared.
+LEAST_SIGMA = 1.01
+# sigma' of the next round over what the changes of the last one asked for. Chosen.
+SIGMA_MARGIN = 1.1
+# Steps of Newton's method in a search along two directions, the damping factors it tries, and the
+# largest multiple of a change or step that it takes. Chosen.
+SEARCH_STEPS, DAMPING, LARGEST_MULTIPLE = 12, np.array([1.0, 0.5, 0.2, 0.05, 0.01]), 8.0
+ROUNDING = 16 * np.finfo(float).eps  # relative gaps below this mean nothing
+# Rounds before the rate of the gap counts, and the rate from which a search pays. Chosen.
+FIRST_ROUNDS, SLOW_RATE = 4, 0.5
+# Rounds without a lower gap after which no more is expected. Chosen.
+IDLE_ROUNDS = 200
 
 
 def sdca(
@@ -124,7 +125,7 @@ def sdca(
             sigma.begin_search()
         if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
             return Reason.SMALL_CHANGE
-        if watch.idle >= IDLE:
+        if watch.idle >= IDLE_ROUNDS:
             return Reason.STALLED
 
 
@@ -137,19 +138,27 @@ def plan_of(options: Mapping[str, Any]) -> Plan:
     )
 
 
-def check(options: dict[str, Any]) -> None:
-    """Raise ValueError for values that the options of `sdca` cannot have."""
-    for name, known in (
-        ("stop", STOPS),
-        ("partitioning", PARTITIONINGS),
-        ("aggregation", AGGREGATIONS),
-    ):
-        if name in options:
-            check_choice(options[name], name, known)
-    for name in ("partitions", "nodes", "threads", "bucket_size", "local_epochs"):
-        check_whole(options.get(name), name, 1, optional=True)
-    for name in ("shrinking", "polish"):
-        check_flag(options.get(name), name, optional=True)
+def _one_of(*known: str) -> Check:
+    return lambda value, name: check_choice(value, name, known)
+
+
+def _count(value: Any, name: str) -> None:
+    check_whole(value, name, 1, optional=True)
+
+
+def check_optional_flag(value: Any, name: str) -> None:
+    """Raise ValueError unless a value is True, False or None."""
+    check_flag(value, name, optional=True)
+
+
+OPTIONS: dict[str, Check] = {
+    "stop": _one_of("gap", "model-change"),
+    "partitioning": _one_of("dynamic", "static", "wild"),
+    "aggregation": _one_of("auto", "adaptive", "safe", "search"),
+    **dict.fromkeys(("partitions", "nodes", "threads", "bucket_size", "local_epochs"), _count),
+    "shrinking": check_optional_flag,
+}
+"""Checks of the options that users may give, by name; see `sdca`."""
 
 
 class _Sigma:
@@ -200,9 +209,11 @@ class _Sigma:
             ratio = _ratio(float(change @ change), float(totals["squares"]))
             share = min(1.0, self.outer / ratio) if ratio > 0.0 else 1.0
             if not self.fixed:
-                self.outer = min(max(MARGIN * ratio, LEAST), self.most[0])
+                self.outer = min(max(SIGMA_MARGIN * ratio, LEAST_SIGMA), self.most[0])
         if not self.fixed:
-            self.inner = min(max(MARGIN * _ratio(*map(float, totals["inner"])), 1.0), self.most[1])
+            self.inner = min(
+                max(SIGMA_MARGIN * _ratio(*map(float, totals["inner"])), 1.0), self.most[1]
+            )
         return share
 
 
@@ -229,7 +240,7 @@ class _Watch:
         rate = min(estimate / self.last, 1.0) if 0.0 < self.last < math.inf else 0.5
         self.last = estimate
         self.count += 1
-        self.slow = self.slow or (self.count >= EARLY and rate > SLOW)
+        self.slow = self.slow or (self.count >= FIRST_ROUNDS and rate > SLOW_RATE)
         self.idle = 0 if estimate < self.least else self.idle + 1
         self.least = min(self.least, estimate)
         self.foretold = math.sqrt(rate) * estimate
@@ -259,11 +270,11 @@ def _search(dual: Dual) -> tuple[float, float]:
     best = int(np.argmin(values))
     start, at, value = float(values[0]), steps[best], float(values[best])
     slope, hessian = slopes[best], hessians[best]
-    for _ in range(NEWTON_STEPS):
+    for _ in range(SEARCH_STEPS):
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
-        steps = np.clip(at + np.outer(DAMPING, direction), -LARGEST, LARGEST)
+        steps = np.clip(at + np.outer(DAMPING, direction), -LARGEST_MULTIPLE, LARGEST_MULTIPLE)
         values, slopes, hessians = dual.line(steps)
         best = int(np.argmin(values))
         gain = value - float(values[best])

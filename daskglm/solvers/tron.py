@@ -11,32 +11,39 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers import costs
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
+from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.trust_region import RegionStep, solve_in_region, steihaug_cg
+from daskglm.solvers.workload import Workload
 
-ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75  # eta0, eta1, eta2 of LIBLINEAR 2.30
-SHRINK, HALVE, GROW = 0.25, 0.5, 4.0  # sigma1, sigma2, sigma3
-# shares of the Hessian's diagonal in the preconditioner, the rest being the identity
+# Ratios of real to predicted decrease: below the first a step is rejected, below the others the
+# radius shrinks much or little; and factors of the radius. Those of LIBLINEAR 2.30 (eta0 to eta2,
+# sigma1 to sigma3).
+ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75
+SHRINK, HALVE, GROW = 0.25, 0.5, 4.0
+# Shares of the Hessian's diagonal in the preconditioner that are tried, the rest being the
+# identity; LIBLINEAR takes the second.
 MIXTURES = (0.5, 0.01)
-# of the rows that choose the mixture, where there are so many values
-TRIAL_SHARE, TRIAL_VALUES = 1 / 16, 1_000_000
-TRIAL_SEED, GRAM_SEED = 10, 11
-# rows a feature of a sample whose Hessian preconditions, at most so many of all
-GRAM_ROWS, LAST_SHARE = 10, 0.25
-LARGEST_GRAM = 2000
-# such a Gram costs as many passes over the sample as a row has values over this,
-GRAM_FEATURES = 30.0
-# and with so many features twice as much: matrices to add up and factorise, rows to copy
+# Share of the rows on which preconditioners are tried. Chosen.
+TRIAL_SHARE = 1 / 16
+TRIAL_SEED, HESSIAN_SEED = 10, 11  # of the rows that are tried on, and of those with a Hessian
+# Rows for each feature of the sample whose Hessian preconditions, and its largest share of all
+# rows. Chosen.
+HESSIAN_ROWS, LARGEST_SHARE = 10, 0.25
+# Features for which adding up and factorising a sample's Hessian doubles its cost. Chosen.
 MATRIX_FEATURES = 1000.0
-# products after which the preconditioner is chosen anew, and twice as many each time it stays
+# Products after which the preconditioner is reviewed; the number doubles each time it stays.
 REVIEW = 20.0
-STEPS, LEFT = 5, 3  # systems that are foreseen at the start and later,
-FEWEST = 3  # and products that a good preconditioner leaves of each
-# passes up to which such a Hessian is taken where there is no trial: each of its products would
-# wait
-AT_ONCE = 1.0
-DEARER = 0.75  # of a product saved is the rest of one that such a preconditioner makes dearer
-# relative changes of the objective that no longer count (LIBLINEAR: 1e-12)
+# Linear systems that are expected to follow the first choice, and a later one. Chosen.
+FIRST_SYSTEMS, LATER_SYSTEMS = 5, 3
+# Products for each system that even a good preconditioner leaves.
+FEWEST_PRODUCTS = 3
+# Passes up to which a sample's Hessian is taken without a trial. Chosen.
+FREE_PASSES = 1.0
+# Part of a product that is saved where a dense preconditioner saves one: it costs the rest. Chosen.
+NET_SAVING = 0.75
+# Relative changes of the objective that no longer count (LIBLINEAR: 1e-12).
 TINY = 16 * np.finfo(float).eps
 
 
@@ -116,16 +123,16 @@ class Preconditioner:
         self.objective, self.mixture, self.share, self.center = objective, mixture, share, center
         self.spent, self.due = spent, due
         engine, facts, d = objective.engine, objective.engine.facts, objective.size
-        large = facts.nonzeros >= TRIAL_VALUES
+        large = facts.nonzeros >= costs.SAMPLED_VALUES
         self.tries = engine.samples and large
-        self.wide = GRAM_ROWS * d / max(facts.n_rows, 1)
-        few = self.wide <= LAST_SHARE and d <= LARGEST_GRAM
+        self.wide = HESSIAN_ROWS * d / max(facts.n_rows, 1)
+        few = self.wide <= LARGEST_SHARE and d <= costs.LARGEST_HESSIAN
         self.factors = engine.answers_samples and large and bool(objective.penalty) and few
-        self.cost = self.wide * facts.per_row / GRAM_FEATURES * (1.0 + d / MATRIX_FEATURES)
+        self.cost = self.wide * facts.per_row / costs.HESSIAN_VALUES * (1.0 + d / MATRIX_FEATURES)
         self.full = None if center is None else self._hessian(objective.xp.asarray(center))
         if w is not None and self.tries:
-            self._choose(w, STEPS)
-        elif w is not None and self.factors and self.cost <= AT_ONCE:
+            self._choose(w, FIRST_SYSTEMS)
+        elif w is not None and self.factors and self.cost <= FREE_PASSES:
             self._adopt(w)
 
     def metric(self, point: Point) -> Metric:
@@ -139,11 +146,11 @@ class Preconditioner:
 
     def reviewed(self, point: Point) -> bool:
         """Choose anew if it is time; true if the preconditioner is another."""
-        if not (self.factors and self.spent >= max(self.due, self.cost / DEARER)):
+        if not (self.factors and self.spent >= max(self.due, self.cost / NET_SAVING)):
             return False
         had = self.full
         if self.tries:
-            self._choose(point.w, LEFT)
+            self._choose(point.w, LATER_SYSTEMS)
         else:
             self._adopt(point.w)
         self.due, self.spent = (2.0 * self.due if self.full is had else REVIEW), 0.0
@@ -157,10 +164,10 @@ class Preconditioner:
         least = counts[self.mixture]
         if self.full is not None:
             least = min(least, _products(point, self.full))
-        if not self.factors or steps * DEARER * (least - FEWEST) <= self.cost:
+        if not self.factors or steps * NET_SAVING * (least - FEWEST_PRODUCTS) <= self.cost:
             return
         full = self._hessian(w)
-        if steps * DEARER * (least - _products(point, full)) > self.cost:
+        if steps * NET_SAVING * (least - _products(point, full)) > self.cost:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _adopt(self, w: Any) -> None:
@@ -170,7 +177,7 @@ class Preconditioner:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _hessian(self, center: Any) -> DenseMetric:
-        gram = self.objective.sample(self.wide, GRAM_SEED).at(center, gram=True).gram
+        gram = self.objective.sample(self.wide, HESSIAN_SEED).at(center, gram=True).gram
         assert gram is not None
         return DenseMetric(gram)
 
@@ -206,3 +213,17 @@ def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: flo
     if actual < GOOD * predicted:
         return max(SHRINK * radius, min(alpha * length, GROW * radius))
     return GROW * radius if taken.on_border else max(radius, min(alpha * length, GROW * radius))
+
+
+def cost(workload: Workload) -> float:
+    """Passes that TRON is expected to take.
+
+    Where a sample can tell, those of L-BFGS decide: until it has been tried, TRON is no candidate.
+    """
+    product = 1.0 + workload.vectors(costs.TRON_VECTORS) + workload.rounds()
+    if not workload.trial_share:
+        return costs.TRON_PASSES * product
+    return costs.TRON_PER_LBFGS * workload.trials.get("lbfgs", math.inf) * product
+
+
+SPEC = SolverSpec("tron", tron, max_iter=1000, cost=cost)

@@ -16,6 +16,7 @@ from daskglm.engines import local as engine
 from daskglm.engines.local import Local
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.primal import Objective
+from daskglm.solvers import costs
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
 from daskglm.solvers.trust_region import solve_in_region, steihaug_cg
 from daskglm.worker.device_placement import Where
@@ -98,7 +99,7 @@ def test_tron_is_preconditioned_by_a_sample_on_a_device(cupy, monkeypatch, stora
         X.data[:] = 0.5
     options = {"solver": "tron", "tol": 1e-7, "device": "cuda"}
     plain = daskglm.fit(X, y, **options)
-    monkeypatch.setattr(tron, "TRIAL_VALUES", 1000)
+    monkeypatch.setattr(costs, "SAMPLED_VALUES", 1000)
     model = daskglm.fit(X, y, **options)
     best = daskglm.fit(X, y, solver="newton", tol=1e-10)
     values = [objective(X, y, m.coef_, m.intercept_, 1.0, "logistic") for m in (best, model)]
@@ -107,7 +108,7 @@ def test_tron_is_preconditioned_by_a_sample_on_a_device(cupy, monkeypatch, stora
 
 
 def test_a_singular_sample_leaves_the_mixture(cupy, monkeypatch):
-    monkeypatch.setattr(tron, "TRIAL_VALUES", 1000)
+    monkeypatch.setattr(costs, "SAMPLED_VALUES", 1000)
     X, y = make_problem(2000, 5)
     asked, point = prepared(X, y, "cuda")
     assert tron.Preconditioner(asked, point.w).full is not None
@@ -116,7 +117,7 @@ def test_a_singular_sample_leaves_the_mixture(cupy, monkeypatch):
 
 
 def test_a_checkpoint_goes_on_with_the_preconditioner_of_a_device(cupy, monkeypatch, tmp_path):
-    monkeypatch.setattr(tron, "TRIAL_VALUES", 1000)
+    monkeypatch.setattr(costs, "SAMPLED_VALUES", 1000)
     monkeypatch.setattr(engine, "HOST_FEATURES", 0)
     X, y = correlated(3000, 8)
     options = {"solver": "tron", "tol": 1e-9, "C": 10.0, "device": "cuda"}

@@ -17,7 +17,7 @@ from daskglm.losses import conjugates as duals
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, tokens
-from daskglm.solvers import hybrid as staged
+from daskglm.solvers import costs
 from tests.conftest import make_problem
 
 NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared"]
@@ -390,7 +390,7 @@ def test_hand_over_to_newton(monkeypatch):
     assert model.report_.solver == "sdca+newton"
     assert {record["solver"] for record in model.report_.history} == {"sdca", "newton"}
     assert model.report_.converged
-    monkeypatch.setattr(staged, "LARGEST_GRAM", 3)
+    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 3)
     assert (
         daskglm.fit(X, y, solver="sdca", C=10.0, tol=1e-10, random_state=0).report_.solver
         == "sdca+tron"

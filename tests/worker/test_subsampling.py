@@ -11,7 +11,7 @@ from daskglm.engines.local import Local
 from daskglm.losses.base import LOSSES
 from daskglm.objectives.bounds import HessianFactor, excess
 from daskglm.objectives.primal import Objective
-from daskglm.solvers import SOLVERS
+from daskglm.solvers import get_solver
 from daskglm.worker.fold_assignment import trained_on
 from daskglm.worker.subsampling import draw
 from tests.conftest import make_problem, objective
@@ -188,7 +188,7 @@ def test_the_hessian_of_a_sample_takes_the_place_of_that_of_all_rows_where_those
 
     loss = LOSSES["logistic"]
     whole = Objective(Recording(), Problem(loss.code, 1), loss, C=1.0, fit_intercept=True, span=1.0)
-    points = SOLVERS["newton"](whole, np.zeros(whole.size), tol=1e-3)
+    points = get_solver("newton").run(whole, np.zeros(whole.size), tol=1e-3)
     for _ in range(3):
         next(points)
     assert grams == [False, False, False]

@@ -1,0 +1,252 @@
+"""`python -m benchmarks run --suite random`: `auto` beside every solver by name, on drawn problems.
+
+Every draw is made in a fresh process, which fits it by all solvers in turn and answers with a line
+of JSON a fit. A process that is silent for too long is ended; the solver it was at is recorded as
+out of time, and another process goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.datasets.random_draws import Draw, draw
+from benchmarks.suites.runner import ROOT, THREAD_VARIABLES, commit, locked
+
+LEAST_SECONDS = 0.01  # shorter fits count as this long
+LATEST_ANSWER = 1.5  # times the limit of a fit after which a silent process is ended
+START_SECONDS = 120.0  # for importing, compiling, drawing the rows and warming up
+WORST = 10  # draws that the report shows
+QUICK_DRAWS, QUICK_BYTES = 3, 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of every draw: bytes of X, tolerance, repeats, threads, and seconds for one fit."""
+
+    most_bytes: int
+    tol: float
+    repeats: int
+    threads: int
+    seconds: float
+
+
+def run(
+    out: Path,
+    draws: int,
+    seed: int,
+    limits: Limits,
+    lock: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Fit so many draws; append a JSON line a draw to `out` and write the report beside it.
+
+    Returns the path of the report.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    common = {"suite": "random", "commit": commit(), **asdict(limits)}
+    records = []
+    for number in range(draws):
+        drawn = draw(seed, number, limits.most_bytes)
+        with locked(lock):
+            fits = _fit_all(drawn, limits)
+        records.append({**common, **drawn.fields(), "text": str(drawn), "fits": fits})
+        with out.open("a") as file:
+            file.write(json.dumps(records[-1]) + "\n")
+        say(f"{drawn}: {_brief(records[-1])}")
+    page = out.with_suffix(".md")
+    page.write_text(report(records))
+    return page
+
+
+def solvers_for(drawn: Draw) -> tuple[str, ...]:
+    """`auto` and the solvers by name that apply to a problem: what they are timed against."""
+    from daskglm.losses.base import LOSSES
+    from daskglm.solvers import get_solver, solver_names
+    from daskglm.solvers.costs import LARGEST_HESSIAN
+
+    smooth = math.isfinite(LOSSES[drawn.loss].smoothness)
+    found = ["auto"]
+    for spec in map(get_solver, solver_names()):
+        if spec.cost is None or not (smooth or spec.solves_dual):
+            continue
+        if spec.forms_hessian and drawn.features > 2 * LARGEST_HESSIAN:
+            continue
+        found.append(spec.name)
+    return tuple(found)
+
+
+# ---- processes
+def _fit_all(drawn: Draw, limits: Limits) -> list[dict[str, Any]]:
+    """What all fits of a draw gave, however many processes that takes."""
+    fits: list[dict[str, Any]] = []
+    left = list(solvers_for(drawn))
+    while left:
+        answers, at = _ask(drawn, left, limits)
+        fits += answers
+        if at is None:
+            break
+        fits.append(at)
+        left.remove(at["solver"])
+        done = [fit["solver"] for fit in fits]
+        left = [name for name in left if done.count(name) < limits.repeats]
+    return fits
+
+
+def _ask(
+    drawn: Draw, solvers: Sequence[str], limits: Limits
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Answers of one process, and a record of the fit that it did not end, if there is one."""
+    request = {
+        "seed": drawn.seed,
+        "number": drawn.number,
+        "most_bytes": limits.most_bytes,
+        "solvers": list(solvers),
+        "tol": limits.tol,
+        "repeats": limits.repeats,
+        "seconds": limits.seconds,
+    }
+    order = [name for _ in range(limits.repeats) for name in solvers]
+    answers: list[dict[str, Any]] = []
+    with _process(request, limits.threads) as lines:
+        patience = START_SECONDS + limits.seconds
+        while len(answers) < len(order):
+            at = {"solver": order[len(answers)], "converged": False, "seconds": limits.seconds}
+            try:
+                line = lines.get(timeout=patience)
+            except queue.Empty:
+                return answers, {**at, "status": f"no answer in {patience:g} s"}
+            if line is None:
+                return answers, {**at, "status": "the process ended"}
+            if line.startswith("{"):
+                answers.append(json.loads(line))
+                patience = LATEST_ANSWER * limits.seconds
+    return answers, None
+
+
+@contextlib.contextmanager
+def _process(request: dict[str, Any], threads: int) -> Iterator[queue.Queue[str | None]]:
+    """Lines that a fresh process writes, then None; it is ended when the context is left."""
+    environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), environment.get("PYTHONPATH")])
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.suites.drawn_fits", json.dumps(request)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield lines
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reader.join()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+# ---- what was found
+@dataclass(frozen=True)
+class Outcome:
+    """A draw's time of `auto` over that of the best solver by name; nan where nobody converged."""
+
+    ratio: float
+    best: str
+    seconds: dict[str, float]
+
+
+def outcome(record: dict[str, Any]) -> Outcome:
+    """Medians over repeats; a solver that missed the tolerance took the whole limit."""
+    times: dict[str, list[float]] = {}
+    reached: dict[str, bool] = {}
+    for fit in record["fits"]:
+        name, converged = fit["solver"], bool(fit["converged"])
+        reached[name] = reached.get(name, True) and converged
+        times.setdefault(name, []).append(max(fit["seconds"], LEAST_SECONDS))
+    limit = max(record["seconds"], LEAST_SECONDS)
+    seconds = {name: median(each) if reached[name] else limit for name, each in times.items()}
+    named = {name: time for name, time in seconds.items() if name != "auto" and reached[name]}
+    if not named or "auto" not in seconds:
+        return Outcome(math.nan, "none", seconds)
+    best = min(named, key=named.__getitem__)
+    return Outcome(seconds["auto"] / named[best], best, seconds)
+
+
+def report(records: Sequence[dict[str, Any]]) -> str:
+    """Markdown: how the ratios are distributed, and the worst draws with what `auto` chose."""
+    found = [(outcome(record), record) for record in records]
+    judged = sorted(
+        (pair for pair in found if not math.isnan(pair[0].ratio)), key=lambda pair: -pair[0].ratio
+    )
+    ratios = sorted(pair[0].ratio for pair in judged)
+    lines = ["# Drawn problems: the time of `auto` over that of the best solver by name", ""]
+    if not ratios:
+        return "\n".join([*lines, f"No solver converged on any of {len(records)} draws.", ""])
+    first = records[0]
+    lines += [
+        f"{len(records)} draws of seed {first['seed']}, each of at most "
+        f"{first['most_bytes'] >> 20} MiB; "
+        f"tol {first['tol']:g}, {first['threads']} threads, {first['repeats']} repeats, "
+        f"commit {first['commit']}. Fits under {1e3 * LEAST_SECONDS:g} ms count as that long.",
+        "",
+        "| draws | median | 95 % | worst | up to 1.3 | up to 2 | nobody converged |",
+        "|---|---|---|---|---|---|---|",
+        f"| {len(ratios)} | {median(ratios):.2f} | {quantile(ratios, 0.95):.2f} | {ratios[-1]:.2f} "
+        f"| {_share(ratios, 1.3)} | {_share(ratios, 2.0)} | {len(records) - len(ratios)} |",
+        "",
+        "## The worst",
+        "",
+        "| ratio | problem | auto | best | seconds | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result, record in judged[:WORST]:
+        chosen = next(fit for fit in record["fits"] if fit["solver"] == "auto")
+        seconds = ", ".join(f"{name} {time:.3g}" for name, time in result.seconds.items())
+        lines.append(
+            f"| {result.ratio:.2f} | {record['text']} | {chosen.get('chosen', '-')} "
+            f"| {result.best} | {seconds} | {chosen.get('why', chosen.get('status', '-'))} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The least value that so large a share of sorted values does not exceed."""
+    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
+
+
+def _share(ratios: Sequence[float], limit: float) -> str:
+    return f"{100 * sum(ratio <= limit for ratio in ratios) / len(ratios):.0f} %"
+
+
+def _brief(record: dict[str, Any]) -> str:
+    found = outcome(record)
+    chosen = next(
+        (fit.get("chosen", "-") for fit in record["fits"] if fit["solver"] == "auto"), "-"
+    )
+    return f"auto {chosen}, best {found.best}, ratio {found.ratio:.2f}"

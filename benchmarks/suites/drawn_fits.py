@@ -1,0 +1,83 @@
+"""The process of one draw: make the rows, warm up, fit by each solver, a line of JSON a fit.
+
+`python -m benchmarks.suites.drawn_fits REQUEST` takes a JSON object; see `drawn`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+import daskglm
+from benchmarks.datasets.random_draws import Draw, draw, make
+
+WARM_UP_ROWS = 500
+
+
+def main(request: str) -> None:
+    """Fit a draw by all solvers that are asked for, repeats outermost."""
+    asked = json.loads(request)
+    drawn = draw(asked["seed"], asked["number"], asked["most_bytes"])
+    X, y = make(drawn)
+    warnings.simplefilter("ignore")
+    few = _few_rows(drawn, y)
+    for solver in asked["solvers"]:
+        fit(X[few], y[few], drawn, solver, asked["tol"], asked["seconds"])
+    for _ in range(asked["repeats"]):
+        for solver in asked["solvers"]:
+            print(json.dumps(fit(X, y, drawn, solver, asked["tol"], asked["seconds"])), flush=True)
+
+
+def fit(
+    X: Any, y: np.ndarray, drawn: Draw, solver: str, tol: float, limit: float
+) -> dict[str, Any]:
+    """The record of one fit, which is stopped at an iteration after `limit` seconds."""
+    start = time.perf_counter()
+    try:
+        found = daskglm.fit(
+            X,
+            y,
+            loss=drawn.loss,
+            C=drawn.C,
+            fit_intercept=drawn.fit_intercept,
+            solver=solver,
+            tol=tol,
+            random_state=0,
+            callback=lambda _: time.perf_counter() - start > limit,
+        ).report_
+    except Exception as error:  # one solver's failure is a result
+        return {
+            "solver": solver,
+            "converged": False,
+            "seconds": limit,
+            "status": f"{type(error).__name__}: {str(error)[:300]}",
+        }
+    return {
+        "solver": solver,
+        "converged": found.converged,
+        "seconds": time.perf_counter() - start,
+        "status": found.reason,
+        "chosen": found.solver,
+        "why": found.why,
+        "passes": found.passes,
+        "iterations": found.n_iter,
+        "objective": found.objective,
+        "relative_gap": found.relative_gap,
+    }
+
+
+def _few_rows(drawn: Draw, y: np.ndarray) -> np.ndarray:
+    """Some rows, of both classes."""
+    if drawn.loss == "squared":
+        return np.arange(min(WARM_UP_ROWS, len(y)))
+    half = WARM_UP_ROWS // 2
+    return np.sort(np.concatenate([np.flatnonzero(y > 0)[:half], np.flatnonzero(y <= 0)[:half]]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

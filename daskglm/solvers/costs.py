@@ -1,0 +1,114 @@
+"""Every number by which one way to solve is chosen over another, with its unit and origin.
+
+A *pass* is the work of one value and gradient over all rows; costs are numbers of passes. Nothing
+here is measured while a fit runs: two equal fits choose equally, whatever else the machine does.
+Times are of the development machine (2 x86-64 cores, AVX-512). "Chosen" means not measured.
+"""
+
+from __future__ import annotations
+
+# ---- what a machine does, beside a pass
+# Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
+# of a row's length. Whole fits on dense rows of 100 to 2,000 features gave 22 to 37 (2026-11-22).
+HESSIAN_VALUES = 30.0
+# Floating-point operations of a factorisation in the time of a pass over one stored value. Fitted
+# to whole fits of Newton's method on wide dense rows (2026-11-22).
+SOLVE_FLOPS = 240.0
+# Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
+LARGEST_HESSIAN = 2000
+# Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.
+FEW_FEATURES = 1000
+# Operations for a Hessian and its factorisation that take no time to speak of: about 10 ms.
+# Chosen.
+SMALL_FLOPS = 1e8
+# Stored values that a thread takes as long for as for one entry of a vector of coefficients, which
+# NumPy reads or writes from memory. Chosen from the bytes moved: 8, and 12 of a sparse value that
+# also loads and stores an entry of the gradient.
+VECTOR_VALUES = 0.5
+# Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
+# two loops over 10 pairs of L-BFGS, about 25 for a product of conjugate gradients, about 30 for a
+# round of dual ascent with its certificate (2026-11-22).
+LBFGS_VECTORS, TRON_VECTORS, SDCA_VECTORS = 150.0, 25.0, 30.0
+# Passes of an epoch of dual ascent over long rows, and stored values of which every row takes the
+# time besides. Epochs took 1.4 to 5 passes on six data sets, most where rows are short
+# (2026-11-22).
+EPOCH_PASSES, EPOCH_ROW_VALUES = 1.5, 30.0
+# Seconds of a thread for one stored value in a pass, dense rows and sparse ones, whose columns are
+# gathered and scattered. Both as `auto` has taken them since 2026-11-22; where they were measured
+# is not recorded.
+DENSE_SECONDS, SPARSE_SECONDS = 0.25e-9, 2e-9
+# Seconds below which no pass is believed to be, since a request has work of its own. Chosen.
+LEAST_PASS_SECONDS = 1e-5
+# Seconds of a round of messages: of every round, of every worker's two messages, and of every byte
+# of them. From rounds with 1 to 16 worker processes on 2 cores: 1.6 to 19 ms with 28 numbers, 3.6
+# to 49 with 47,000, 54 to 605 with 1,000,000 (2026-11-22).
+ROUND_SECONDS, MESSAGE_SECONDS, BYTE_SECONDS = 0.5e-3, 1.1e-3, 2.5e-9
+
+# ---- how many iterations solvers take
+# Iterations of Newton's method without samples, each with a Hessian: 4 or 5 to 1e-6 on dense rows
+# of 200 to 400 features (2026-11-22). A quadratic takes one and proves it by another evaluation.
+NEWTON_STEPS, QUADRATIC_STEPS = 4.5, 2.0
+# Newton's method that begins on samples of the rows: passes, Hessians of all rows, factorisations
+# and rounds. Whole fits of 100,000 rows with 200 and 400 features (2026-11-22).
+SAMPLED_PASSES, SAMPLED_HESSIANS, SAMPLED_FACTORS, SAMPLED_ROUNDS = 4.0, 1.5, 7.0, 15.0
+# Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1.
+# Grew from 6 to 25 over RCV1, epsilon, Criteo, rcv1_binary, amazon_reviews, news20 (2026-11-22).
+SDCA_EPOCHS, EPOCHS_PER_RATIO = 8.5, 5.0
+# Curvature ratio to which that holds.
+EASY_RATIO = 3.0
+# Relative suboptimality below which no cost is foreseen: float64 does not tell. Chosen.
+LEAST_TOL = 1e-15
+# Rounds of messages for an epoch.
+EPOCH_ROUNDS = 2.0
+# Passes of TRON to 1e-6. Chosen from counts of 13 to 280 on a dozen sets (2026-11-21).
+TRON_PASSES = 80.0
+# Passes of TRON for one iteration that a trial foresees of L-BFGS: geometric mean of 17 drawn
+# problems, from 0.5 to 3.4 (2026-11-22).
+TRON_PER_LBFGS = 1.2
+
+# ---- L-BFGS, and the trial that foresees its iterations
+# Passes of L-BFGS after which a second-order method is to finish. Few problems were left then that
+# TRON did not end sooner: counts on nycflights, diabetes130, criteo (2026-11-22).
+LBFGS_PASSES = 60.0
+# Passes of a certain solver up to which L-BFGS, tried or not, is not expected to be faster. Chosen.
+FEW_PASSES = 10.0
+# Passes of certain solvers from which a trial cannot speak against L-BFGS where each iteration of
+# the trial is a round of messages as well. Chosen.
+DISTANT_PASSES = 50.0
+# Rows for each feature that a trial reads, up to a share of all rows: with fewer a sample is much
+# harder to fit than all rows are. Errors of forecasts on 48 drawn problems fell from samples of
+# 1/32 to those four times as large (2026-11-22); the numbers are chosen.
+TRIAL_ROWS, LARGEST_TRIAL = 10, 1 / 8
+# Where fewer rows would do: a share of all rows, but at least and at most so many stored values.
+# Chosen.
+TRIAL_SHARE, LEAST_TRIAL_VALUES, MOST_TRIAL_VALUES = 1 / 32, 2e5, 1e6
+# Stored values of a feature in the sample below which vectors cost more than the sample's rows, so
+# that a trial costs as much as a solve. Chosen.
+TRIAL_FEATURE_VALUES = 4
+# Iterations of a trial at most, and over how many of them its rate is taken: on the drawn problems
+# forecasts from 12 iterations or over 10 of them were no better (2026-11-22).
+TRIAL_ITERATIONS, TRIAL_WINDOW = 25, 5
+# Share of the best certain cost: once less is foreseen, the trial ends. Chosen.
+SURE_SHARE = 0.85
+TRIAL_SEED = 30  # of the rows that a trial reads
+
+# ---- samples in Newton's method and in TRON
+# Stored values from which samples of the rows pay. Chosen.
+SAMPLED_VALUES = 1_000_000
+# Passes more that a sample's Hessian may take than one of all rows, where either leads to tol.
+# Chosen.
+SAMPLE_MARGIN = 1.5
+
+# ---- when dual ascent hands over to a second-order method
+# Tolerances below this are met by the second method as soon as its cost is less than the epochs
+# left; above, it must be ten times less: epochs are certain, their rate is not yet. Chosen.
+TIGHT_TOL, LOOSE_TOL_FACTOR = 1e-5, 10.0
+# Rounds in turn with a value above that of w = 0 after which the ascent is given up. Chosen.
+LOST_ROUNDS = 5
+# Passes that the second method may take: so many times the epochs that are left, within bounds;
+# a hinge's proximal points may take more. Chosen.
+SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
+# Proximal points of a hinge take so many times the Newton steps of a smooth loss. Chosen.
+PROXIMAL_FACTOR = 5.0
+# Epochs in whose time TRON finishes what dual ascent began. Chosen.
+TRON_FINISH_EPOCHS = 25.0

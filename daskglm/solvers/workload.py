@@ -1,0 +1,156 @@
+"""A fit in numbers: what the costs of solvers depend on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from daskglm.core.facts import Facts
+from daskglm.core.requests import DualShape, Plan
+from daskglm.objectives.primal import Objective
+from daskglm.solvers import costs
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a fit consists of, in numbers that do not change from run to run.
+
+    Costs are numbers of passes. A pass is the work of one value and gradient over all rows, without
+    the time that messages take.
+
+    Parameters
+    ----------
+    summary : Facts
+        Of the rows.
+    size : int
+        Coefficients, with the intercept.
+    smooth, quadratic, penalised : bool
+        Whether the loss has a gradient, whether it has a constant Hessian, whether C is finite.
+    curvature_ratio : float
+        Curvature that a mean row's loss has along the row, over that of the penalty, times the
+        workers: the condition number by which dual coordinate ascent is measured.
+    samples : bool
+        Whether a random part of the rows can be read for its part of a pass.
+    remote : bool
+        Whether every request is a round of messages to other processes.
+    workers, threads : int
+        Processes that answer a request, and threads in all of them.
+    tol : float
+        Relative suboptimality that is wanted.
+    trials : mapping of str to float
+        Iterations foreseen by a trial on a sample, by solver.
+    """
+
+    summary: Facts
+    size: int
+    smooth: bool = True
+    quadratic: bool = False
+    penalised: bool = True
+    curvature_ratio: float = math.inf
+    samples: bool = True
+    remote: bool = False
+    workers: int = 1
+    threads: int = 1
+    tol: float = 1e-6
+    trials: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
+        """That of an objective, as far as nobody has to be asked. Cost: nothing."""
+        engine, loss = objective.engine, objective.loss
+        return cls(
+            summary=engine.facts,
+            size=objective.size,
+            smooth=math.isfinite(loss.smoothness),
+            quadratic=loss.concordance == 0.0,
+            penalised=bool(objective.penalty),
+            curvature_ratio=curvature_ratio(objective),
+            samples=engine.samples,
+            remote=not engine.shares_memory and engine.samples,
+            workers=engine.workers,
+            tol=max(tol, costs.LEAST_TOL),
+        )
+
+    def with_threads(self, objective: Objective) -> Workload:
+        """The same with the number of threads that workers have. Cost: 1 round where they are in
+        other processes.
+        """
+        if not self.remote:
+            return self
+        return replace(self, threads=max(int(objective.ask(DualShape(Plan()))["partitions"]), 1))
+
+    @property
+    def n_features(self) -> int:
+        """Features of a row."""
+        return self.summary.n_features or 0
+
+    @property
+    def gram(self) -> float:
+        """Passes that forming a Hessian adds to a pass: long rows have more products of pairs."""
+        return self.summary.per_row / costs.HESSIAN_VALUES
+
+    @property
+    def factorisation(self) -> float:
+        """Passes that factorising a Hessian costs."""
+        return self.n_features**3 / (costs.SOLVE_FLOPS * max(self.summary.nonzeros, 1))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a Hessian and its factorisation take no time to speak of."""
+        flops = self.summary.per_row * self.summary.nonzeros + self.n_features**3 / 3
+        return flops <= costs.SMALL_FLOPS
+
+    @property
+    def digits(self) -> float:
+        """Decimal digits of `tol`, over the six that linear convergence was measured to."""
+        return max(-math.log10(self.tol), 1.0) / 6.0
+
+    @property
+    def epoch(self) -> float:
+        """Passes that an epoch of dual ascent costs: every row has work of its own."""
+        own = costs.EPOCH_ROW_VALUES / max(self.summary.per_row, 1.0)
+        return costs.EPOCH_PASSES + own + self.rounds(costs.EPOCH_ROUNDS)
+
+    @property
+    def lbfgs_iteration(self) -> float:
+        """Passes that an iteration of L-BFGS costs."""
+        return 1.0 + self.vectors(costs.LBFGS_VECTORS) + self.rounds()
+
+    @property
+    def trial_share(self) -> float:
+        """Share of the rows that a trial reads; 0 where a sample cannot be had, or says little."""
+        values = max(self.summary.nonzeros, 1)
+        rows = costs.TRIAL_ROWS * self.size / max(self.summary.n_rows, 1)
+        least = max(
+            min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / values),
+            costs.LEAST_TRIAL_VALUES / values,
+        )
+        share = min(max(least, min(rows, costs.LARGEST_TRIAL)), 1.0)
+        tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size
+        return share if self.samples and tells else 0.0
+
+    def vectors(self, count: float) -> float:
+        """Passes that reading or writing `count` vectors of coefficients costs beside the rows."""
+        return count * costs.VECTOR_VALUES * self.size / max(self.summary.nonzeros, 1)
+
+    def rounds(self, count: float = 1.0) -> float:
+        """Passes that the messages of `count` requests cost; none within one process."""
+        if not self.remote:
+            return 0.0
+        message = costs.MESSAGE_SECONDS + costs.BYTE_SECONDS * 2 * 8 * self.size
+        seconds = costs.ROUND_SECONDS + message * self.workers
+        value = costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
+        work = self.summary.nonzeros * value / self.threads
+        return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
+
+
+def curvature_ratio(objective: Objective) -> float:
+    """Curvature of a mean row's loss along the row over that of the penalty, times the workers;
+    infinite without a penalty.
+    """
+    if not objective.penalty:
+        return math.inf
+    summary = objective.engine.facts
+    mean = summary.squared_norms / max(summary.n_rows, 1)
+    return objective.loss.smoothness * objective.scale * mean * objective.engine.workers
