@@ -66,7 +66,10 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
     `costs.TRIAL_ITERATIONS`, or once clearly fewer than `enough` are foreseen, the rest follows
     from the rate at which the bound has fallen. Infinite where it does not fall.
     """
-    part = objective.sample(workload.trial_share, costs.TRIAL_SEED)
+    share = workload.trial_share
+    part = objective.sample(share, costs.TRIAL_SEED)
+    if share * workload.summary.n_rows < costs.FULL_SCALE_ROWS * objective.size:
+        part.scale *= share**costs.WIDE_SCALE_POWER
     errors: list[float] = []
     first = 0.0
     for point in itertools.islice(
@@ -96,9 +99,11 @@ def extrapolate(errors: list[float], tol: float) -> float:
 
 
 def _error(part: Objective, point: Point, first: float) -> float:
-    """Relative error of a point, or without a penalty the gradient's norm over the first one."""
+    """Bound on a point's relative error that is due to features, since the driver looks for the
+    best intercept by itself; without a penalty the gradient's norm over the first one.
+    """
     if part.penalty:
-        return part.nominal_bound(point) / max(abs(point.value), np.finfo(float).tiny)
+        return part.feature_bound(point) / max(abs(point.value), np.finfo(float).tiny)
     return point.gradient_norm / max(first, np.finfo(float).tiny)
 
 
