@@ -17,6 +17,7 @@ from benchmarks.contestants import LOSSES, select
 from benchmarks.suites.definitions import QUICK_ROWS, QUICK_TOLS, SUITES, Case, Suite
 
 RESULTS = Path(__file__).resolve().parent / "results"
+DRAWN = "random"  # the suite of problems that are drawn
 MEASURED_APART = {"papers": "benchmarks.papers.suite", "scaling": "benchmarks.scaling.strong"}
 
 
@@ -37,7 +38,9 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 
 @main.command()
 @click.option(
-    "--suite", type=click.Choice(sorted([*SUITES, *MEASURED_APART])), help="Default: spine."
+    "--suite",
+    type=click.Choice(sorted([*SUITES, *MEASURED_APART, DRAWN])),
+    help="Default: spine.",
 )
 @click.option("--data", multiple=True, help="Data sets, instead of the suite's; repeatable.")
 @click.option(
@@ -64,7 +67,17 @@ def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ..
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="Default: as generated or loaded."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--draws", type=click.IntRange(min=1), help="Problems of the suite `random`. Default: 200."
+)
+@click.option(
+    "--draw-mb",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Largest drawn problem, in MiB of rows.",
+)
 @click.option("--threads", type=int, help="Default: all processors this process may use.")
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds for one process."
@@ -91,7 +104,9 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     """Run a suite; every run in a fresh process, contestants interleaved; JSON lines are appended.
 
     `papers` and `scaling` write tables of their own; of the options they take --folder, --quick,
-    --repeats, --lock and --out, a folder.
+    --repeats, --lock and --out, a folder. `random` draws problems and compares `auto` with every
+    solver by name; it takes --draws, --seed, --draw-mb, --tol (one), --repeats, --threads,
+    --timeout (for one fit), --lock, --quick and --out.
     """
     name = suite or ("quick" if quick else "spine")
     if given["folder"]:
@@ -100,6 +115,9 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if name in MEASURED_APART:
         _run_apart(name, quick, out, given)
+        return
+    if name == DRAWN:
+        _run_drawn(quick, out, given)
         return
     from benchmarks.suites.runner import Conditions, run_suite
 
@@ -143,6 +161,22 @@ def _plan(suite: Suite, given: dict[str, Any]) -> Suite:
     if given["repeats"]:
         changed["repeats"] = given["repeats"]
     return replace(suite, **changed)
+
+
+def _run_drawn(quick: bool, out: Path | None, given: dict[str, Any]) -> None:
+    from benchmarks.suites import drawn
+
+    limits = drawn.Limits(
+        most_bytes=drawn.QUICK_BYTES if quick else given["draw_mb"] << 20,
+        tol=min(given["tol"], default=drawn.TOL),
+        repeats=given["repeats"] or (1 if quick else drawn.REPEATS),
+        threads=given["threads"] or len(os.sched_getaffinity(0)),
+        seconds=given["timeout"],
+    )
+    draws = given["draws"] or (drawn.QUICK_DRAWS if quick else drawn.DRAWS)
+    out = out or RESULTS / f"{date.today()}-{DRAWN}-{given['seed']}.jsonl"
+    page = drawn.run(out, draws, given["seed"], limits, given["lock"], click.echo)
+    click.echo(f"appended to {out}; wrote {page}")
 
 
 def _run_apart(name: str, quick: bool, out: Path | None, given: dict[str, Any]) -> None:

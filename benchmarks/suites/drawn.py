@@ -29,6 +29,7 @@ LEAST_SECONDS = 0.01  # shorter fits count as this long
 LATEST_ANSWER = 1.5  # times the limit of a fit after which a silent process is ended
 START_SECONDS = 120.0  # for importing, compiling, drawing the rows and warming up
 WORST = 10  # draws that the report shows
+DRAWS, REPEATS, TOL = 200, 3, 1e-6  # where the command line gives none
 QUICK_DRAWS, QUICK_BYTES = 3, 1 << 20
 
 
