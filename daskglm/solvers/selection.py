@@ -63,8 +63,8 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
     """Iterations that L-BFGS is expected to take, from those it takes on a sample of the rows.
 
     It ends by the rule that ends a fit, a bound on the relative error below `tol`; after
-    `costs.TRIAL_ITERATIONS`, or once clearly fewer than `enough` are foreseen, the rest follows
-    from the rate at which the bound has fallen. Infinite where it does not fall.
+    `costs.TRIAL_ITERATIONS`, or once clearly fewer than `enough` are foreseen after a fair part
+    of them, the rest follows from the rate at which the bound has fallen. Infinite where it does not fall.
     """
     share = workload.trial_share
     part = objective.sample(share, costs.TRIAL_SEED)
@@ -80,7 +80,9 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
         errors.append(min(error, errors[-1]) if errors else error)
         if errors[-1] <= workload.tol:
             return len(errors)
-        if (foreseen := extrapolate(errors, workload.tol)) <= costs.SURE_SHARE * enough:
+        foreseen = extrapolate(errors, workload.tol)
+        worth = len(errors) * share >= costs.TRIAL_STAKE * enough
+        if worth and foreseen <= costs.SURE_SHARE * enough:
             return foreseen
     if len(errors) <= costs.TRIAL_ITERATIONS:  # no lower value was to be found
         return len(errors)
