@@ -1,6 +1,4 @@
-"""The answer where one side of a problem has no weight: a constant, which no solver has to look
-for.
-"""
+"""Problems in which all rows of one class have zero weight: a constant is the optimum."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 
-# 36: a row's logistic loss is then the rounding of 1
+# Log-odds of the constant answer: at 36 a row's logistic loss is below the rounding of 1.
 LARGEST_LOG_ODDS = -math.log(np.finfo(float).eps)
 
 
 def constant(objective: Objective) -> Generator[Point, None, Reason]:
-    """Zero coefficients and an intercept that gives every row to the side that has weight.
+    """Yield zero coefficients with an intercept that predicts the class that has weight.
 
     The hinge losses are zero there, so it is an optimum. The logistic loss has none: it falls for
     ever as the intercept grows, and has fallen to 2e-16 a row at the log-odds of 36 that are taken.

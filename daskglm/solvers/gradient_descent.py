@@ -1,4 +1,4 @@
-"""Gradient descent: with a constant step as in the HPC paper, or with a step that sets itself."""
+"""Gradient descent with the constant step of the HPC paper, or with Barzilai-Borwein steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def gradient_descent(
         With a constant step: stop as they do, after the step taken where the mean gradient's norm
         is <= epsilon.
     state : dict, optional
-        Of a solve to go on from.
+        State of a solve to resume.
 
     Notes
     -----

@@ -1,5 +1,5 @@
-"""Two solvers in turn: dual ascent or L-BFGS while they are cheap, then Newton's method for the
-last digits.
+"""Two solvers in turn: dual ascent or L-BFGS first, then Newton's method or TRON for the last
+digits.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def sdca_then_newton(
         Whether the second stage may come: Newton's method (TRON for many features) on the primal,
         for the hinge on proximal points of its dual. Default: where the stop rule is the gap. It
         comes when the epochs left, by the rate of the last five, cost more than some Newton steps
-        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent has gone astray:
-        its points are above w = 0, or it lowers the gap no further.
+        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its
+        points are above w = 0, or it lowers the gap no further.
     state, folder
-        Of a solve to go on from, and the files of its dual variables.
+        State of a solve to resume, and the folder with its dual variables.
     **options
-        Of `sdca`.
+        Those of `sdca`.
     """
     smooth = math.isfinite(objective.loss.smoothness)
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS: one pass an iteration, for when curvature products cost too much."""
+"""Limited-memory BFGS (Nocedal & Wright, chapter 7): one pass over the rows an iteration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lbfgs(
     16, ... steps.
 
     Pairs with too little curvature are skipped; by convexity Armijo's rule suffices, and its search
-    is on cached margins. The keywords are those of a solve to go on from: steps and changes of the
+    is on cached margins. The keywords are the state of a solve to resume: steps and changes of the
     gradient, (pairs, d) each, the diagonal and its lower bound, (d,), steps taken and those at
     which the diagonal is due. Cost: 1 pass and 1 round per accepted unit step, 2 passes for a
     shortened one.

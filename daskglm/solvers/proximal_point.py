@@ -1,5 +1,5 @@
-"""Proximal points of a hinge's dual, each by Newton's method: the last digits where coordinate
-ascent crawls.
+"""Proximal-point method on the dual of a hinge, for the last digits where coordinate ascent is
+slow; every step is solved by Newton's method.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Point
 
-LEVELS = 7  # widths of the rounded corner: 1, 0.1, ... 1e-6
-# Newton steps up to which the next corner is narrower, and from which it is wider
-EASY, HARD = 4, 9
-NEWTON_STEPS = 15
-ACCURACY = 0.03  # of the gap: how exactly a proximal step is solved
-# proximal steps that leave more of the gap, and how many in turn end the method
-PROGRESS, IDLE = 0.9, 20
-ROUNDING = 16 * np.finfo(float).eps
+# Widths of the rounded corner that are tried: 1, 0.1, ... 1e-6.
+LEVELS = 7
+# Newton steps of a proximal step up to which the next corner is narrower, from which it is wider,
+# and after which the step ends. Chosen.
+EASY_STEPS, HARD_STEPS, MOST_STEPS = 4, 9, 15
+# Share of the gap to which a proximal step is solved. Chosen.
+ACCURACY = 0.03
+# A proximal step is idle if it leaves more than this share of the gap; so many in turn end the
+# method. Chosen.
+IDLE_SHARE, IDLE_STEPS = 0.9, 20
+ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this are rounding
 
 
 def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, None, Reason]:
@@ -41,7 +44,7 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         dual.start_again()
         point = dual.certified_point()
     w, gap, level, narrowest, idle = _begin(dual, point), float(point.gap or 0.0), 0, LEVELS - 1, 0
-    while idle < IDLE:
+    while idle < IDLE_STEPS:
         smoothed = dual.smoothed(level)
         steps, value = 0, math.inf
         for inner in solver(smoothed, w):
@@ -50,7 +53,7 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
             if (
                 level_in_rounding
                 or smoothed.nominal_bound(inner) <= ACCURACY * gap
-                or steps > NEWTON_STEPS
+                or steps > MOST_STEPS
             ):
                 break
             value = inner.value
@@ -68,19 +71,19 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         assert found.gap is not None
         if found.gap >= gap:  # slopes in a narrower corner magnify the rounding of margins more
             narrowest = max(level - 1, 0)
-        elif steps <= EASY:
+        elif steps <= EASY_STEPS:
             level, narrowest = level + 1, narrowest + 1
-        if steps >= HARD:
+        if steps >= HARD_STEPS:
             level -= 1
         level = min(max(level, 0), narrowest, LEVELS - 1)
-        idle = idle + 1 if found.gap > PROGRESS * gap else 0
+        idle = idle + 1 if found.gap > IDLE_SHARE * gap else 0
         gap = found.gap
     return Reason.STALLED
 
 
 def _begin(dual: Dual, point: Point) -> Any:
-    """Where Newton's method begins: at zero without the best intercept, which may be where all
-    curvatures vanish.
+    """Coefficients where Newton's method starts. From zero coefficients it starts without the best
+    intercept too: there all curvatures may vanish.
     """
     return (
         point.w

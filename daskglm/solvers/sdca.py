@@ -60,7 +60,7 @@ def sdca(
         relative change of the coefficients from one round to the next at which to stop (the rule of
         the Snap ML paper).
     partitioning : {"dynamic", "static", "wild"}
-        Deal buckets of rows to partitions anew at each epoch, or once for all; "wild": threads
+        Assign buckets of rows to partitions anew at each epoch, or once; "wild": threads
         share one vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong
         point; the report tells.
     aggregation : {"auto", "adaptive", "safe", "search"}
@@ -78,7 +78,7 @@ def sdca(
     dual : Dual, optional
         The dual variables to work on; default: new ones that start from w.
     state : dict, optional
-        Of a solve to go on from, whose dual variables `dual` has.
+        State of a solve to resume, whose dual variables `dual` has.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def sdca(
 
 
 def plan_of(options: Mapping[str, Any]) -> Plan:
-    """The plan that these options of `sdca` ask for."""
+    """The `Plan` of these options."""
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     fields = {names.get(name, name): value for name, value in options.items()}
     return Plan(
@@ -185,7 +185,7 @@ class _Sigma:
         return {"outer": self.outer, "inner": self.inner, "search": self.search}
 
     def restore(self, outer: float, inner: float, search: bool) -> None:
-        """Go on as another solve left off, perhaps among fewer groups."""
+        """Resume from the state of another solve, perhaps among fewer groups."""
         self.outer, self.inner = min(outer, self.most[0]), min(inner, self.most[1])
         if search:
             self.begin_search()
@@ -222,9 +222,7 @@ def _ratio(joint: float, apart: float) -> float:
 
 
 class _Watch:
-    """Tells from the estimated gaps when a pass for the true one is worth its cost, and when no
-    more is gained.
-    """
+    """Decides by the estimated gaps when to compute a true one, and when progress has ended."""
 
     def __init__(self, tol: float) -> None:
         self.tol = tol

@@ -64,7 +64,8 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
 
     It ends by the rule that ends a fit, a bound on the relative error below `tol`; after
     `costs.TRIAL_ITERATIONS`, or once clearly fewer than `enough` are foreseen after a fair part
-    of them, the rest follows from the rate at which the bound has fallen. Infinite where it does not fall.
+    of them, the rest follows from the rate at which the bound has fallen. Infinite where it does
+    not fall.
     """
     share = workload.trial_share
     part = objective.sample(share, costs.TRIAL_SEED)

@@ -56,8 +56,8 @@ def tron(
     LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES`
     and, where features are few enough, the Hessian of a sample of the rows are tried on another
     sample, and the one that costs least there is used (LIBLINEAR's is the second mixture); anew at
-    a later point, where products have been many. `radius` and `state` are those of a solve to go on
-    from. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for a
+    a later point, where products have been many. `radius` and `state` are those of a solve to
+    resume. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for a
     trial, and a sample's Hessian.
     """
     preconditioner = (
@@ -140,12 +140,12 @@ class Preconditioner:
         return _diagonal(point, self.mixture) if self.full is None else self.full
 
     def state(self) -> dict[str, Any]:
-        """With what a solve goes on."""
+        """What a solve resumes from: the arguments of a new one."""
         known = {"mixture": self.mixture, "share": self.share, "spent": self.spent, "due": self.due}
         return known if self.center is None else {**known, "center": self.center}
 
     def reviewed(self, point: Point) -> bool:
-        """Choose anew if it is time; true if the preconditioner is another."""
+        """Review the choice if it is due; return whether the preconditioner has changed."""
         if not (self.factors and self.spent >= max(self.due, self.cost / NET_SAVING)):
             return False
         had = self.full
@@ -157,7 +157,7 @@ class Preconditioner:
         return self.full is not had
 
     def _choose(self, w: np.ndarray, steps: int) -> None:
-        """Take what costs least on a sample at w for so many systems."""
+        """Choose what costs least for this number of systems, by trials on a sample at w."""
         point = self.objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
         counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
         self.mixture = min(MIXTURES, key=counts.__getitem__)
@@ -171,7 +171,7 @@ class Preconditioner:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _adopt(self, w: Any) -> None:
-        """Take the Hessian of a sample at w, unless that is singular."""
+        """Precondition by the Hessian of a sample at w, unless that is singular."""
         full = self._hessian(w)
         if full.inverse is not None:
             self.full, self.share, self.center = full, self.wide, w.copy()
@@ -202,7 +202,7 @@ def _products(point: Point, M: Metric) -> int:
 
 # ---- the trust region
 def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: float) -> float:
-    """Radius for the next step, from how well the quadratic model foresaw this one."""
+    """Radius for the next step, from how well the quadratic model predicted this one."""
     length = taken.length
     beyond = -actual - taken.slope  # f(w + s) - f(w) - g's: what the linear model missed
     alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * taken.slope / beyond)
