@@ -78,7 +78,7 @@ DISTANT_PASSES = 50.0
 TRIAL_ROWS, LARGEST_TRIAL = 10, 1 / 8
 # Where fewer rows would do: a share of all rows, but at least and at most so many stored values.
 # Chosen.
-TRIAL_SHARE, LEAST_TRIAL_VALUES, MOST_TRIAL_VALUES = 1 / 32, 2e5, 1e6
+TRIAL_SHARE, LEAST_TRIAL_VALUES, MOST_TRIAL_VALUES = 1 / 32, 1e5, 1e6
 # Rows for each coefficient from which the losses of a sample are scaled up to the whole. With fewer
 # rows nearly every row has a direction of its own, whose curvature that would magnify: then the
 # scale is multiplied by this power of the sample's share. Forecasts for RCV1-shaped rows with C

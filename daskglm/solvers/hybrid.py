@@ -223,8 +223,8 @@ def _second_epochs(objective: Objective, *, smooth: bool) -> float:
     """Epochs in whose time the second method is expected to finish."""
     epochs = costs.TRON_FINISH_EPOCHS
     if objective.n_features <= costs.LARGEST_HESSIAN:
-        workload = Workload.of(objective)
-        epochs = costs.NEWTON_STEPS * (1.0 + workload.gram) / workload.epoch
+        gram = Workload.of(objective).gram
+        epochs = costs.NEWTON_STEPS * (1.0 + gram / costs.EPOCH_PASSES)
     return epochs if smooth else costs.PROXIMAL_FACTOR * epochs
 
 
