@@ -130,13 +130,6 @@ def test_equal_fits_choose_equally():
     assert len({choose(problem(X, y)) for _ in range(3)}) == 1
 
 
-def test_auto_takes_no_ill_conditioned_problem_to_lbfgs_where_newton_is_certain():
-    """A sample of fewer rows than features once foretold some twenty iterations here."""
-    X, y = decaying(3000, 300, 1.0)
-    name, why = choose(problem(X, y, "squared_hinge", C=100.0))
-    assert name == "newton", why
-
-
 def test_lbfgs_hands_over_to_newton_once_that_would_have_cost_as_much(monkeypatch):
     X, y = decaying(1500, 60, 1.5)
     monkeypatch.setattr(costs, "SMALL_FLOPS", 0.0)
