@@ -1,1 +1,1 @@
-"""The machine: cores, NUMA nodes, caches, memory, and machine code on disk."""
+"""The machine: processors, NUMA nodes, caches, memory, and compiled kernels on disk."""

@@ -1,9 +1,9 @@
-"""Machine code of kernels on disk, made anew whenever a source that goes into it has changed.
+"""Compiled kernels on disk, compiled again whenever a source that they depend on has changed.
 
-numba keeps compiled functions on disk and compiles them again when the file that they are written
-in changes. But a kernel inlines functions and constants of other modules too, and after an edit
-there old machine code would go on working without a word. Here all sources of this package count
-that a kernel's module imports.
+numba keeps compiled functions on disk, and compiles a function again when its own file changes. But
+a kernel also inlines functions and constants of other modules, and after an edit there numba would
+silently run the old machine code. The cache here depends on all modules of this package that the
+kernel's module imports, directly or not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a kernel: `numba.njit` with these options, and its machine code on disk as long as
-    its sources stay.
+    """Decorate a kernel: compile it by `numba.njit` with these options, and cache it on disk.
 
-    RuntimeError where numba finds no folder that it may write to, as with `cache=True`.
+    Raises
+    ------
+    RuntimeError
+        If numba finds no folder to which it can write, as with `cache=True`.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -36,7 +38,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class SourcesCache(FunctionCache):
-    """numba's cache of one function, which is stale when any of its sources is another."""
+    """numba's cache of one function, which is stale when one of its sources has changed."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -46,9 +48,7 @@ class SourcesCache(FunctionCache):
 
 
 def digest(module: str) -> str:
-    """Checksum of the sources of a module and of all of this package that it imports, by way of
-    others too.
-    """
+    """Return a checksum of a module's source and of all modules of this package it depends on."""
     sources = b"\0".join(_source(name) for name in sorted(_imported(module)))
     return hashlib.sha256(sources).hexdigest()
 
@@ -59,9 +59,7 @@ def _imported(module: str) -> frozenset[str]:
 
 
 def _names(source: bytes) -> Iterator[str]:
-    """Modules of this package that a source imports at its top, each with the package that it lies
-    in.
-    """
+    """Yield the modules of this package that a source imports at its top, and their packages."""
     for node in ast.parse(source).body:
         if (
             isinstance(node, ast.ImportFrom)
@@ -75,5 +73,5 @@ def _names(source: bytes) -> Iterator[str]:
 
 @functools.cache
 def _source(module: str) -> bytes:
-    """The source of a module, which has been imported by now: imports come before kernels."""
+    """Return the source of a module. It is imported already: imports come before kernels."""
     return Path(str(sys.modules[module].__file__)).read_bytes()

@@ -1,4 +1,4 @@
-"""Memory of this machine: how much it has, and how much this process may still take."""
+"""Memory of this machine, and how much of it this process may still take."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import psutil
 
 
 def memory_of_machine() -> int:
-    """Bytes of this machine's memory, or of the limit on its container."""
+    """Return the bytes of this machine's memory, or the limit of its container if that is less."""
     from distributed.system import MEMORY_LIMIT
 
     return int(MEMORY_LIMIT)
 
 
 def memory_left() -> int:
-    """Bytes that this process may still take."""
-    return int(
-        min(
-            psutil.virtual_memory().available,
-            memory_of_machine() - psutil.Process().memory_info().rss,
-        )
-    )
+    """Return the bytes that this process may still take."""
+    own = psutil.Process().memory_info().rss
+    return int(min(psutil.virtual_memory().available, memory_of_machine() - own))

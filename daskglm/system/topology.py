@@ -1,9 +1,8 @@
-"""What a solver with many threads has to know of the machine, read from sysfs for `dealing`: nodes,
-cores, caches.
+"""NUMA nodes, cores and caches of this machine, read from sysfs, and which thread runs where.
 
-Nothing here raises for what it cannot find: where sysfs is absent (macOS), unreadable or odd, there
-is one node, every processor is a core of its own, cache lines have 64 bytes and the last-level
-cache 8 MiB.
+Nothing here raises an error for what it cannot find. If sysfs is absent (macOS), unreadable or odd,
+the machine has one node, each processor is a core of its own, cache lines have 64 bytes and the
+last-level cache has 8 MiB.
 """
 
 from __future__ import annotations
@@ -17,32 +16,35 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
+# Bytes of a cache line, and of the last-level cache, if sysfs does not say.
 LINE_BYTES, LAST_LEVEL_BYTES = 64, 8 << 20
-# bytes of a line that are believed; s390 and A64FX have 256
+
+# Plausible bytes of a cache line; s390 and A64FX have 256.
 LINES = [16, 32, 64, 128, 256, 512, 1024]
-# numbers of the system call, for 64-bit processes
+
+# Number of the system call move_pages for 64-bit processes, by machine.
 MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "ppc64le": 301}
+
+# Units of sizes in sysfs, in bytes.
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node: its number and, for each physical core, the processors (SMT siblings) of it that
-    may be used.
-    """
+    """A NUMA node: its number, and for each physical core its usable processors (SMT siblings)."""
 
     number: int
     cores: tuple[tuple[int, ...], ...]
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """All processors of the node."""
+        """Numbers of all processors of the node."""
         return tuple(sorted(chain.from_iterable(self.cores)))
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes with processors, bytes of a cache line, and bytes of one last-level cache."""
+    """NUMA nodes with processors, and bytes of a cache line and of one last-level cache."""
 
     nodes: tuple[Node, ...]
     line_bytes: int = LINE_BYTES
@@ -50,23 +52,22 @@ class Topology:
 
 
 def read_topology(root: Path | str = "/sys", allowed: Collection[int] | None = None) -> Topology:
-    """Read the machine from sysfs: the nodes in order of their numbers, and the caches of the first
-    processor.
+    """Read NUMA nodes, in the order of their numbers, and the caches of the first processor.
 
     Parameters
     ----------
     root : path
         Where sysfs is mounted.
     allowed : collection of int, optional
-        Processors that count; default: those this process may run on (its affinity), or all
-        `os.cpu_count()` where the system has no affinities. Nodes left without any are dropped;
-        none allowed, no nodes.
+        Processors to use; default: those this process may run on (its affinity), or all
+        `os.cpu_count()` if the system has no affinity. Nodes without allowed processors are left
+        out.
 
     Notes
     -----
-    Processors that are offline are dropped; if all seem to be (sandboxes show a sysfs not theirs),
-    all count. A map of nodes that lacks one of the rest, or has one twice, is not believed in part:
-    they make one node then.
+    Processors that are offline are left out, unless all seem to be: the sysfs of a sandbox may
+    belong to another machine. If the nodes in sysfs lack one of the other processors, or have one
+    twice, all processors form one node.
     """
     system = Path(root) / "devices" / "system"
     usable = _affinity() if allowed is None else set(allowed)
@@ -87,7 +88,8 @@ def read_topology(root: Path | str = "/sys", allowed: Collection[int] | None = N
 def _affinity() -> set[int]:
     try:
         return os.sched_getaffinity(0)
-    except (AttributeError, OSError):  # macOS has none
+    except (AttributeError, OSError):
+        # macOS has no affinity
         return set(range(os.cpu_count() or 1))
 
 
@@ -102,7 +104,7 @@ def _cores(system: Path, cpus: list[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def _caches(system: Path, cpu: int) -> tuple[int, int]:
-    """Bytes of a line and of the last level, as one processor has them."""
+    """Return the bytes of a cache line and of the last-level cache of one processor."""
     folders = _numbered(system / "cpu" / f"cpu{cpu}" / "cache", "index").values()
     data = [
         folder
@@ -110,19 +112,17 @@ def _caches(system: Path, cpu: int) -> tuple[int, int]:
         if _text(folder / "type") in ("Data", "Unified") and _number(folder / "level")
     ]
     data.sort(key=lambda folder: _number(folder / "level"), reverse=True)
-    # some levels lack a line size, as firmware has it: the highest that states one
+    # firmware leaves out the line size of some levels: take the highest level that has one
     line = next(
         (line for folder in data if (line := _number(folder / "coherency_line_size")) in LINES),
         LINE_BYTES,
     )
-    # where the last level hides its size, that of the level below it says nothing
+    # if the size of the last level is missing, the one of the level below it does not help
     return line, (_number(data[0] / "size") if data else 0) or LAST_LEVEL_BYTES
 
 
 def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
-    """The entries of a folder that are named by a prefix and a number, by number; none where it
-    cannot be read.
-    """
+    """Return the entries of a folder that are named `prefix` and a number, by number."""
     try:
         names = os.listdir(folder)
     except (OSError, ValueError):
@@ -139,15 +139,13 @@ def _text(path: Path) -> str:
 
 
 def _number(path: Path) -> int:
-    """A number as the kernel writes it, such as 3, 64 or 32768K; 0 where it is not one."""
+    """Return a number as the kernel writes it, such as 3, 64 or 32768K; 0 if it is not one."""
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", _text(path))
     return int(found[1]) * UNITS[found[2]] if found else 0
 
 
 def _cpus(path: Path) -> list[int]:
-    """The numbers in a list as the kernel writes it, such as 0-19,40-59; none where it is not
-    one.
-    """
+    """Return the numbers of a list as the kernel writes it, such as 0-19,40-59; empty if not."""
     cpus: list[int] = []
     for part in filter(None, _text(path).split(",")):
         found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
@@ -157,23 +155,24 @@ def _cpus(path: Path) -> list[int]:
     return cpus
 
 
-# ---- who works where
+# ---- threads on nodes
 def choose_nodes(
     topology: Topology, threads: int, home: int | None = None
 ) -> list[tuple[Node, int]]:
-    """Nodes for a number of threads, and how many threads each gets: the rule of the Snap ML paper
-    (section 3).
+    """Choose nodes for a number of threads, and the number of threads on each.
 
-    The smallest number of nodes whose physical cores hold the threads, `home` among them, and the
-    threads spread evenly, none beyond a node's cores while another has room. More threads than
-    cores in all: every node, evenly, none beyond a node's processors (SMT siblings) while another
-    has room; beyond all of those, in proportion to them.
+    This is the rule of the Snap ML paper (section 3): take the smallest number of nodes whose
+    physical cores suffice, `home` among them, and spread the threads evenly over them. A node gets
+    more threads than cores only if all nodes do. Then threads go to SMT siblings in the same way,
+    and beyond these in proportion to the processors.
 
     Parameters
     ----------
+    topology : Topology
+    threads : int
     home : int, optional
-        Number of the node where the data lie. One that has no processors (memory of a GPU) is
-        passed over.
+        Number of the node whose memory has the data. It is ignored if the node has no processors
+        (memory of a GPU).
 
     Returns
     -------
@@ -183,7 +182,7 @@ def choose_nodes(
     Raises
     ------
     ValueError
-        For less than one thread, and for a topology without nodes.
+        If `threads` is below 1, or the topology has no nodes.
     """
     if threads < 1:
         raise ValueError(f"threads={threads} must be at least 1")
@@ -192,6 +191,7 @@ def choose_nodes(
     ordered = sorted(
         topology.nodes, key=lambda node: (node.number != home, -len(node.cores), node.number)
     )
+
     chosen: list[Node] = []
     while len(chosen) < len(ordered) and sum(len(node.cores) for node in chosen) < threads:
         chosen.append(ordered[len(chosen)])
@@ -208,23 +208,20 @@ def choose_nodes(
 
 
 def cpus_for(node: Node, threads: int) -> list[int]:
-    """The processor of each thread on a node: one of every core first, then their siblings, then
-    round again.
-    """
+    """Return the processor of each thread: one of every core, then the siblings, then again."""
     turns = [cpu for turn in zip_longest(*node.cores) for cpu in turn if cpu is not None]
     return [turns[k % len(turns)] for k in range(threads)]
 
 
 def node_of_memory(address: int) -> int | None:
-    """The NUMA node of the page at an address, by move_pages; None where unknown, or the page was
-    never touched.
-    """
+    """Return the NUMA node of the page at an address; None if unknown, or never written to."""
     number = MOVE_PAGES.get(platform.machine())
     if number is None or platform.system() != "Linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     page = ctypes.c_void_p(address & -os.sysconf("SC_PAGE_SIZE"))
     status = ctypes.c_int(-1)
-    try:  # of this process (0), one page, to no node: only ask
+    try:
+        # process 0 is this one; without target nodes move_pages only reports where the page is
         call = ctypes.CDLL(None, use_errno=True).syscall
         failed = call(
             ctypes.c_long(number),
