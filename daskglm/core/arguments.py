@@ -224,3 +224,12 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
             )
         parts.append(values)
     return parts[0], parts[1]
+
+
+def starting_points(given: Any) -> list[tuple[Any, Any]] | None:
+    """Where the models of a path are to start: see `starting_point`; a list of fitted estimators
+    has one for each.
+    """
+    several = isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "get_params")
+    points = [starting_point(each) for each in (given if several else [given])]
+    return None if given is None else [point for point in points if point is not None]

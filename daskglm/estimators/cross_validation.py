@@ -24,6 +24,7 @@ from daskglm.estimators.scorers import DEFAULT, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
+from daskglm.fitting.driver import Callback
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
@@ -138,7 +139,10 @@ class LogisticRegressionCV(LogisticRegression):
     coefs_paths_: Any
     scores_: Any
     n_iter_: Any
-    __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": UNUSED}  # it is for the splitter
+    # groups are for the splitter, the others no metadata
+    __metadata_request__fit: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("groups", "callback", "checkpoint", "checkpoint_every", "resume"), UNUSED
+    )
     # it is for the scorer
     __metadata_request__score: ClassVar[dict[str, Any]] = {"sample_weight": UNUSED}
 
@@ -184,7 +188,17 @@ class LogisticRegressionCV(LogisticRegression):
         self.use_legacy_attributes = use_legacy_attributes
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **params: Any
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        callback: Callback | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: int | str = "60s",
+        resume: Any = None,
+        **params: Any,
     ) -> Any:
         """Choose C by cross-validation and fit.
 
@@ -195,6 +209,9 @@ class LogisticRegressionCV(LogisticRegression):
         groups : (n,) array, optional
             Groups of rows that belong together, for splitters such as GroupKFold; data in memory
             only.
+        callback, checkpoint, checkpoint_every, resume
+            As of `daskglm.fit`. A checkpoint is of the folds; to refit the best C is soon done
+            again. Where folds are drawn, `random_state` must be the same number again.
         params
             Further arguments of splitter and scorer, by scikit-learn's metadata routing where that
             is enabled.
@@ -209,7 +226,17 @@ class LogisticRegressionCV(LogisticRegression):
             For bad data, parameters out of range, and folds that cannot be used.
         """
         split_params, score_params = self._routed(sample_weight, groups, params)
-        return self._fit(X, y, sample_weight, split_params=split_params, score_params=score_params)
+        return self._fit(
+            X,
+            y,
+            sample_weight,
+            split_params=split_params,
+            score_params=score_params,
+            callback=callback,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
         """Score predictions by `scoring`; dask collections by accuracy only.
@@ -349,7 +376,7 @@ class LogisticRegressionCV(LogisticRegression):
         with open_grid(X, y, settings, **rows) as grid:
             assert grid.classes is not None
             plan.scoring.check_classes(grid.classes)
-            solutions = grid.solve(grid.batch(plan.Cs))
+            solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
             as_trained = (sample_weight is None) == ("sample_weight" not in plan.score_params)
             scores = scores_of(
                 grid, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from daskglm.core.arguments import check_choice, is_sequence, shown, starting_point
+from daskglm.core.arguments import check_choice, is_sequence, starting_point, starting_points
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import fit_path
 from daskglm.estimators.ridge import Ridge
@@ -85,12 +85,14 @@ def fit(
     class_weight : dict or "balanced", optional
         Factors by label; labels that y lacks are ignored.
     warm_start : fitted estimator or (coef, intercept), optional
-        Where to start.
+        Where to start. For a sequence of C also a list of fitted estimators, one for each.
     client : distributed.Client, optional
         Where to run. Default: the current client for dask collections, else this process, on
         threads.
     callback : callable, optional
-        Called after each iteration with its record, a dict; a true answer ends the fit.
+        Called after each iteration with its record, a dict; a true answer ends the fit. Problems
+        that are solved together (see `C`) have one record: the sum of their objectives, the largest
+        of their gaps.
     progress : bool, optional
         True shows a progress bar, False none; default: on long fits in a terminal or notebook.
     random_state : int, optional
@@ -175,34 +177,19 @@ def fit(
         "device": device,
         "device_memory_limit": device_memory_limit,
     }
-    start = starting_point(warm_start)
     model = _estimator(loss, class_weight, params)
+    more = {
+        "client": client,
+        "callback": callback,
+        "out_of_core": out_of_core,
+        "checkpoint": checkpoint,
+        "checkpoint_every": checkpoint_every,
+        "resume": resume,
+    }
     if path:
-        given = {
-            "warm_start": warm_start,
-            "callback": callback,
-            "checkpoint": checkpoint,
-            "resume": resume,
-        }
-        if refused := [name for name, value in given.items() if value is not None]:
-            raise ValueError(
-                f"a path (C={shown(C)}) takes no {' or '.join(refused)}; fit one C "
-                "at a time for that"
-            )
-        return fit_path(
-            model, X, y, C, sample_weight=sample_weight, client=client, out_of_core=out_of_core
-        )
-    more = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
-    return model._fit(
-        X,
-        y,
-        sample_weight,
-        start=start,
-        client=client,
-        callback=callback,
-        out_of_core=out_of_core,
-        **more,
-    )
+        start = starting_points(warm_start)
+        return fit_path(model, X, y, C, sample_weight=sample_weight, start=start, **more)
+    return model._fit(X, y, sample_weight, start=starting_point(warm_start), **more)
 
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:

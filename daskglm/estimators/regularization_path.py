@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numbers
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -79,6 +79,7 @@ def fit_path(
     Cs: Any,
     *,
     sample_weight: Any = None,
+    start: Sequence[Any] | None = None,
     client: Any = None,
     **more: Any,
 ) -> Any:
@@ -91,6 +92,8 @@ def fit_path(
     X, y, sample_weight, client
         As of `daskglm.fit`.
     Cs : sequence of float
+    start : sequence of (coef, intercept), optional
+        Where the problems start: one pair for all values of C, or one for each.
     more
         Further settings.
 
@@ -103,11 +106,18 @@ def fit_path(
     models = [clone(model).set_params(C=float(C)) for C in values]
     settings = models[0]._settings(**more)
     settings.check()
+    if start is not None:
+        if len(start) not in (1, len(values)):
+            raise ValueError(
+                f"warm_start has {len(start)} models for {len(values)} values of C: give one for "
+                "all of them, or one for each"
+            )
+        start = list(start) * (len(values) // len(start))
     X, y, sample_weight, names = model._taken(X, y, sample_weight)
     return awaitable_on(
         client,
         is_lazy(X),
-        partial(_fit_now, models, X, y, settings, values, names, sample_weight, client),
+        partial(_fit_now, models, X, y, settings, values, names, sample_weight, start, client),
     )
 
 
@@ -119,11 +129,13 @@ def _fit_now(
     Cs: np.ndarray,
     names: Any,
     weight: Any,
+    start: Any,
     client: Any,
 ) -> list[LinearModel]:
     began = time.perf_counter()
-    with open_grid(X, y, settings, sample_weight=weight, client=client) as grid:
-        solutions = grid.solve(grid.batch(Cs))
+    with open_grid(X, y, settings, sample_weight=weight, client=client, start=start) as grid:
+        begin = None if start is None else grid.starts(start)
+        solutions = grid.solve(grid.batch(Cs), begin, resumable=True)
         d, fitted = grid.objective.n_features, []
         for c, model in enumerate(models):
             of_model = range(c, len(solutions.W), len(Cs))  # C is fastest

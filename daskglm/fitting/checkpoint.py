@@ -159,6 +159,7 @@ class Saved:
     w: np.ndarray
     identity: Identity
     state: dict[str, Any]
+    left: list[int]  # of a grid of problems, see `grid_checkpoint`
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments for the solver."""
@@ -191,7 +192,15 @@ def load(path: Any) -> Saved:
         state["folder"] = posixpath.join(str(path), about["rows"])
     whose = Identity(about["settings"], about["counts"], tuple(about["sums"]))
     return Saved(
-        str(path), about["solver"], about["problem"], about["iteration"], finished, w, whose, state
+        str(path),
+        about["solver"],
+        about["problem"],
+        about["iteration"],
+        finished,
+        w,
+        whose,
+        state,
+        about.get("left", []),
     )
 
 
@@ -219,6 +228,7 @@ class CheckpointWriter:
     problem: int = 0
     before: int = 0
     finished: list[np.ndarray] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
     written: tuple[float, float] = (0.0, 0.0)
     rows: str = ""
 
@@ -250,6 +260,7 @@ class CheckpointWriter:
             "problem": self.problem,
             "iteration": self.before + iteration,
             "rows": rows,
+            "left": self.left,
             "settings": self.identity.settings,
             "counts": self.identity.counts,
             "sums": self.identity.sums,
@@ -257,7 +268,7 @@ class CheckpointWriter:
         }
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         w = to_host(point.w)
-        arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, len(w)))}
+        arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, w.shape[-1]))}
         _replace(self.path, STATE, npz.write(arrays))
         self.rows = rows
         self._clear()
@@ -275,6 +286,15 @@ class CheckpointWriter:
             name = posixpath.basename(path.rstrip("/"))
             if name not in kept and (states.ROWS.fullmatch(name) or LEFT_OVER.fullmatch(name)):
                 filesystem.rm(path, recursive=True)
+
+
+def writer_to(
+    folder: str | None, between: int | float | str, identity: Identity, resumed: Saved | None
+) -> CheckpointWriter | None:
+    """The writer of states to a folder, as often as `every` reads `between`; none without a
+    folder.
+    """
+    return None if folder is None else CheckpointWriter(folder, every(between), identity, resumed)
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:

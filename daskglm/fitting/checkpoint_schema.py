@@ -18,6 +18,7 @@ from daskglm.data import npz
 from daskglm.fitting import schema
 from daskglm.solvers import get_solver, solver_names
 
+BATCH = "batched_newton"  # the solver of many problems together
 ROWS = re.compile(r"rows-[0-9a-f]{32}")  # folders of dual variables
 KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
 SUMS = 3  # numbers that tell data from others, see `checkpoint.Identity`
@@ -36,7 +37,7 @@ def read(
             raise ValueError(f"it has no {name!r}")
     about = _about(arrays.pop("about"), format_, version)
     size = about["counts"]["features"] + about["settings"]["fit_intercept"]
-    vector(size)(arrays["w"], "w")
+    (rows_of(size) if about["solver"] == BATCH else vector(size))(arrays["w"], "w")
     finished = arrays["finished"]
     if finished.shape != (about["problem"], size) or not np.isfinite(finished).all():
         raise ValueError(f"finished has shape {finished.shape}, or numbers that are not finite")
@@ -62,15 +63,17 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
         raise ValueError(f"it has format {about.get('format')!r}, version {about.get('version')!r}")
     if missing := [key for key in KEYS if key not in about]:
         raise ValueError(f"it has no {missing[0]!r}")
-    if about["solver"] not in solver_names():
-        known = ", ".join(map(repr, solver_names()))
-        raise ValueError(f"solver {about['solver']!r} is not one of {known}")
+    known = [*solver_names(), BATCH]
+    if about["solver"] not in known:
+        names = ", ".join(map(repr, known))
+        raise ValueError(f"solver {about['solver']!r} is not one of {names}")
     for name in ("problem", "iteration"):
         schema.integer(about[name], name)
     if about["rows"] != "" and not (
         isinstance(about["rows"], str) and ROWS.fullmatch(about["rows"])
     ):
         raise ValueError(f"rows {about['rows']!r} is not the name of a folder in it")
+    numbers(about.get("left", []), "left")
     for name in ("settings", "counts", "state"):
         if not isinstance(about[name], dict):
             raise ValueError(f"{name} {about[name]!r} is no dictionary")
@@ -131,6 +134,28 @@ def vector(size: int, least: float = -math.inf) -> Check:
             raise ValueError(f"{what} has numbers that are not finite, or below {least:g}")
 
     return check
+
+
+def rows_of(size: int) -> Check:
+    """One or more vectors of finite float64 numbers, one number of each coefficient."""
+
+    def check(value: Any, what: str) -> None:
+        if np.ndim(value) != 2 or not len(value):
+            raise ValueError(f"{what} has shape {np.shape(value)}, where rows of {size} belong")
+        for row in value:
+            vector(size)(row, f"a row of {what}")
+
+    return check
+
+
+def numbers(value: Any, what: str) -> None:
+    """A list of numbers of problems, none of them twice."""
+    if not isinstance(value, list):
+        raise ValueError(f"{what} is no list of problems")
+    for each in value:
+        schema.integer(each, f"a problem of {what}")
+    if len(set(value)) != len(value):
+        raise ValueError(f"{what} has a problem twice")
 
 
 def _pairs(size: int) -> Check:
@@ -204,6 +229,7 @@ def _sdca(size: int) -> dict[str, Check]:
 
 STATES: dict[str, Callable[[int], dict[str, Check]]] = {
     "newton": lambda size: {},
+    BATCH: lambda size: {"given_up": numbers},
     "tron": _tron,
     "lbfgs": _lbfgs,
     "gd": _gd,

@@ -24,12 +24,22 @@ from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Folds, Problem
 from daskglm.data.partitions import Partitions, partitions
+from daskglm.fitting.checkpoint import CheckpointWriter, Saved
+from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import divide
 from daskglm.fitting.driver import Solution, solve
+from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
-from daskglm.fitting.runner import WarmStart, report_of, solve_one
+from daskglm.fitting.runner import (
+    WarmStart,
+    check_width,
+    checkpoints_of,
+    report_of,
+    solve_one,
+    start_of,
+)
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
@@ -69,6 +79,7 @@ class ProblemGrid:
     folds: Folds | None
     loading: float
     data: Partitions
+    checkpoints: tuple[Saved | None, str | None] = (None, None)  # to resume from, to write to
     objective: BatchObjective = field(init=False)
     single_passes: float = 0.0  # of problems that were solved by themselves
 
@@ -102,66 +113,123 @@ class ProblemGrid:
         of, fold, c = (axis.ravel() for axis in grid)
         return ProblemBatch(of, fold, Cs[c])
 
-    def solve(self, batch: ProblemBatch, start: np.ndarray | None = None) -> Solutions:
+    def solve(
+        self, batch: ProblemBatch, start: np.ndarray | None = None, *, resumable: bool = False
+    ) -> Solutions:
         """Solve problems, those together that can be, the others one by one.
 
-        `start` (P, size) is where to start.
+        Parameters
+        ----------
+        batch : ProblemBatch
+        start : (P, size) array, optional
+            Where to start.
+        resumable : bool
+            Whether checkpoints are read and written as the settings ask for.
         """
-        W = np.zeros((len(batch), self.objective.size)) if start is None else start.copy()
-        losses, counts = np.zeros(len(batch)), np.zeros((len(batch), 4))
+        state, writer = self._begin(batch, start, resumable=resumable)
+        W, losses, counts = state.W, np.zeros(len(batch)), np.zeros((len(batch), 4))
         reports: dict[int, Report] = {}
-        together = np.flatnonzero(self._can_be_batched(batch))
+        together = np.setdiff1d(np.arange(len(batch)), state.left)
         point: BatchPoint | None = None
         if len(together):
-            begin = None if start is None else start[together]
-            solution = self._solve_together(batch.take(together), begin)
+            solution = self._solve_together(batch.take(together), together, state, start, writer)
             point = solution.point
             W[together] = point.w
             solved = np.flatnonzero(~point.given_up)
-            reports |= {int(together[k]): self._report(solution, k) for k in solved.tolist()}
+            state.left += together[point.given_up].tolist()
+            together = together[solved]
+            reports |= {
+                int(p): self._report(solution, k, state.before)
+                for p, k in zip(together, solved.tolist(), strict=True)
+            }
 
-        left = [p for p in range(len(batch)) if p not in reports]
-        self._solve_each(batch, left, W, reports)
+        if writer is not None:
+            writer.left, writer.finished = state.left, list(W[together])
+        self._solve_each(batch, state, reports, writer)
         if self.n_folds and (batch.fold >= 0).any():
-            if left or point is None:
+            if state.left or point is None:
                 losses, counts = self.objective.score(batch, W)
             else:
                 point = point.with_scores()
                 losses, counts = point.losses, point.counts
         return Solutions(batch, W, [reports[p] for p in range(len(batch))], losses, counts)
 
-    def _solve_together(self, batch: ProblemBatch, start: np.ndarray | None) -> Solution:
+    def _begin(
+        self, batch: ProblemBatch, start: np.ndarray | None, *, resumable: bool
+    ) -> tuple[GridState, CheckpointWriter | None]:
+        """Where the problems begin, and who writes checkpoints."""
+        order = np.lexsort((batch.C, batch.fold, batch.of))
+        can = self._can_be_batched(batch)
+        W = np.zeros((len(batch), self.objective.size)) if start is None else start.copy()
+        state = GridState([p for p in order.tolist() if not can[p]], W)
+        saved, folder = self.checkpoints
+        if not resumable or (saved is None and folder is None):
+            return state, None
+        whole = ProblemBatch(np.zeros(1, int), np.array([-1]), np.ones(1))
+        objective = self._single_objective(whole, 0)
+        writer = grid_writer(objective, self.settings, batch, self.folds, self.checkpoints)
+        self.single_passes += objective.passes
+        return (state if saved is None else restore(saved, state)), writer
+
+    def _solve_together(
+        self,
+        batch: ProblemBatch,
+        together: np.ndarray,
+        state: GridState,
+        start: np.ndarray | None,
+        writer: CheckpointWriter | None,
+    ) -> Solution:
         """Solve all problems of a batch at once; some may be given up."""
         settings, tol = self.settings, float(self.settings.tol)
+        begin = None if start is None and not state.resumed else state.W[together]
+        if writer is not None:
+            writer.left = state.left
+            writer.begin(BATCH, 0, state.before)
         with progress_bar(settings.progress, settings.callback, tol, LABEL) as callback:
             return solve(
                 self.objective,
-                batched_newton(self.objective, batch, start, tol=tol),
+                batched_newton(self.objective, batch, begin, tol=tol, resumed=state.resumed),
                 tol=tol,
                 max_iter=MAX_ITER if settings.max_iter is None else int(settings.max_iter),
                 callback=callback,
+                writer=writer,
             )
 
     def _solve_each(
-        self, batch: ProblemBatch, left: list[int], W: np.ndarray, reports: dict[int, Report]
+        self,
+        batch: ProblemBatch,
+        state: GridState,
+        reports: dict[int, Report],
+        writer: CheckpointWriter | None,
     ) -> None:
-        """Solve problems one by one, each from the solution of the next smaller C.
+        """Solve the problems that are left one by one, each from the one with the next smaller C.
 
-        `W` and `reports` are updated.
+        The state's coefficients and `reports` are updated.
         """
         # what suits a problem suits it in other folds
         chosen: dict[tuple[int, float], tuple[str, str]] = {}
-        for p in sorted(left, key=lambda p: (batch.of[p], batch.fold[p], batch.C[p])):
+        before = len(batch) - len(state.left)
+        for k, p in enumerate(state.left):
             kind = (int(batch.of[p]), float(batch.C[p]))
-            solver, why = chosen.get(kind, (None, ""))
-            begin = WarmStart(self._start(batch, p, W, reports), solver=solver, why=why)
+            begin = state.starts.get(p)
+            if begin is None:
+                solver, why = chosen.get(kind, (None, ""))
+                begin = WarmStart(self._start(batch, p, state.W, reports), solver=solver, why=why)
             objective = self._single_objective(batch, p)
             settings = replace(self.settings, C=float(batch.C[p]))
-            solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
-            W[p], reports[p] = to_host(solution.point.w), report
+            solution, report = solve_one(
+                objective, begin, settings, self.loading, before + k, writer
+            )
+            state.W[p], reports[p] = to_host(solution.point.w), report
             self.single_passes += report.passes
             if not objective.only_side:
                 chosen[kind] = report.solver.split("+")[0], report.why
+
+    def starts(self, given: Sequence[Any]) -> np.ndarray:
+        """Where problems without folds start, (P, size), from one (coef, intercept) for each C."""
+        K = len(self.problems)
+        rows = [start_of(each, k, K, self.objective) for k in range(K) for each in given]
+        return np.array(rows)
 
     def means(self, paths: np.ndarray) -> np.ndarray:
         """Means (problems, size) over the folds (problems, folds, size) that train on two classes;
@@ -227,7 +295,7 @@ class ProblemGrid:
             sides=sides,
         )
 
-    def _report(self, solution: Solution, k: int) -> Report:
+    def _report(self, solution: Solution, k: int, before: int) -> Report:
         """The report of problem k of a batch, whose cost and history are those of all together."""
         point = solution.point
         done = bool(point.gaps[k] <= float(self.settings.tol))
@@ -244,6 +312,7 @@ class ProblemGrid:
             gradient_ratio=math.nan,
             coefficient_error=float(point.coefficient_errors[k]),
             n_iter=int(point.n_iter[k]),
+            resumed=before,
         )
 
     def report(self, parts: Sequence[Report], began: float) -> Report:
@@ -268,6 +337,7 @@ def open_grid(
     client: Any = None,
     cv: Any = False,
     split_params: Mapping[str, Any] = MappingProxyType({}),
+    start: Any = None,
 ) -> Iterator[ProblemGrid]:
     """Load the rows for as long as the context lasts.
 
@@ -279,6 +349,8 @@ def open_grid(
         Folds: None is 5, False none at all. Dask collections take numbers only.
     split_params : mapping
         Arguments of the splitter's `split`, such as groups.
+    start : list of (coef, intercept), optional
+        Where problems will start, see `ProblemGrid.starts`; checked here before any work.
 
     Raises
     ------
@@ -287,7 +359,10 @@ def open_grid(
         have no weight.
     """
     loss = settings.check()
+    checkpoints = checkpoints_of(settings, start)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
+    for each in start or ():
+        check_width(each, data)
     folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
     with loaded(data, settings, client) as on:
         if on.engine.device != "cpu" and folds is not None:
@@ -295,7 +370,9 @@ def open_grid(
                 "cross-validation in one pass wants rows in host memory: give device='cpu'"
             )
         problems = [problem for problem, _ in on.problems]
-        yield ProblemGrid(on.engine, loss, settings, on.classes, problems, folds, on.seconds, data)
+        yield ProblemGrid(
+            on.engine, loss, settings, on.classes, problems, folds, on.seconds, data, checkpoints
+        )
 
 
 def warn(reports: Sequence[Report], tol: float) -> None:

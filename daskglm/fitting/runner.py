@@ -22,7 +22,15 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions, partitions
 from daskglm.engines.local import Local
-from daskglm.fitting.checkpoint import CheckpointWriter, Saved, every, identity, load, prepare
+from daskglm.fitting.checkpoint import (
+    CheckpointWriter,
+    Saved,
+    identity,
+    load,
+    prepare,
+    writer_to,
+)
+from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, solve
 from daskglm.fitting.progress import progress_bar
@@ -79,10 +87,9 @@ def train(
         Where a solve ended without meeting `tol`, with the precision reached.
     """
     loss = settings.check()
-    saved = _saved(settings, start)
-    folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
+    saved, folder = checkpoints_of(settings, start)
     data = partitions(X, y, sample_weight, classify=loss.classifies)
-    _check_width(start, data)
+    check_width(start, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
@@ -90,7 +97,7 @@ def train(
             objective = _objective(on.engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
                 writer = _writer(objective, settings, saved, folder, len(on.problems))
-            fresh = WarmStart(_start(start, k, len(on.problems), objective))
+            fresh = WarmStart(start_of(start, k, len(on.problems), objective))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
             solved.append(solve_one(objective, begin, settings, on.seconds, k, writer))
     reports = [report for _, report in solved]
@@ -132,20 +139,25 @@ class WarmStart:
     why: str = "that of the checkpoint"
 
 
-def _saved(settings: FitConfig, start: Any) -> Saved | None:
-    """The checkpoint to go on from, before anything else is read."""
+def checkpoints_of(settings: FitConfig, start: Any) -> tuple[Saved | None, str | None]:
+    """The checkpoint to resume from, and the folder to write others to, before any data are read.
+
+    Raises ValueError where the checkpoint is none of this fit's solver, or `start` is given too.
+    """
+    folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     if settings.resume is None:
-        return None
+        return None, folder
     if start is not None:
         raise ValueError("resume and warm_start both say where to start: give one of them")
     saved = load(settings.resume)
-    if settings.solver not in ("auto", saved.solver):
+    solver = "newton" if saved.solver == BATCH else saved.solver
+    if settings.solver not in ("auto", solver):
         raise ValueError(
-            f"the checkpoint {saved.path} is of solver={saved.solver!r}, this fit asks for "
+            f"the checkpoint {saved.path} is of solver={solver!r}, this fit asks for "
             f"{settings.solver!r}; to "
             "start from its coefficients use warm_start"
         )
-    return saved
+    return saved, folder
 
 
 def _writer(
@@ -164,16 +176,12 @@ def _writer(
     found = identity(objective, named)
     if saved is not None:
         found.check(saved.identity, saved.path)
-        if saved.problem >= count:
+        if saved.problem >= count or saved.solver == BATCH:
             raise ValueError(
                 f"the checkpoint {saved.path} is of problem {saved.problem + 1} of {count}: it "
                 "is damaged"
             )
-    return (
-        None
-        if folder is None
-        else CheckpointWriter(folder, every(settings.checkpoint_every), found, saved)
-    )
+    return writer_to(folder, settings.checkpoint_every, found, saved)
 
 
 def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:
@@ -185,7 +193,10 @@ def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:
 
 
 # ---- one solve
-def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarray:
+def start_of(
+    start: Any, k: int, problems: int, objective: Objective | BatchObjective
+) -> np.ndarray:
+    """Where problem k of several starts, from coefficients and intercepts of all."""
     w = np.zeros(objective.size)
     if start is None:
         return w
@@ -204,7 +215,7 @@ def _start(start: Any, k: int, problems: int, objective: Objective) -> np.ndarra
     return w
 
 
-def _check_width(start: Any, data: Partitions) -> None:
+def check_width(start: Any, data: Partitions) -> None:
     """Raise ValueError, before anything is loaded, for a start of another number of features than
     the data have.
     """

@@ -147,7 +147,7 @@ class BatchPoint:
 
     def resume(self) -> dict[str, Any]:
         """What a checkpoint keeps besides the coefficients."""
-        return {"given_up": self.given_up}
+        return {"given_up": np.flatnonzero(self.given_up).tolist()}
 
     def with_scores(self) -> BatchPoint:
         """The same with losses and counts of all rows held out. Cost: 1 pass, 1 round, or nothing.

@@ -434,8 +434,9 @@ def test_bad_arguments_are_refused_before_work():
         ValueError, match="daskglm.fit takes a sequence, LogisticRegressionCV chooses"
     ):
         daskglm.LogisticRegression(C=[0.1, 1.0]).fit(X, y)
-    with pytest.raises(ValueError, match="takes no warm_start"):
-        daskglm.fit(X, y, C=[0.1, 1.0], warm_start=(np.zeros((1, 7)), 0.0))
+    models = daskglm.fit(X, y, C=[0.1, 1.0])
+    with pytest.raises(ValueError, match="2 models for 3 values of C"):
+        daskglm.fit(X, y, C=CS, warm_start=models)
     with pytest.raises(ValueError, match="both to train on and to hold out"):
         daskglm.LogisticRegressionCV(cv=[(np.arange(500), np.arange(400, 600))]).fit(X, y)
     with pytest.raises(ValueError, match="dask collections take a number of folds"):

@@ -178,11 +178,21 @@ ARGUMENTS = [
         (*PARAMETERS, "path"),
         "solver='auto' does not take step",
     ),
-    *value("checkpoint", [3, True, ["a"], 2.5], FIT, "checkpoint={} must be the path", TypeError),
-    *value("resume", [3, True, ["a"], b"a"], FIT, "resume={} must be the path", TypeError),
+    *value(
+        "checkpoint",
+        [3, True, ["a"], 2.5],
+        (*FIT, "path"),
+        "checkpoint={} must be the path",
+        TypeError,
+    ),
+    *value(
+        "resume", [3, True, ["a"], b"a"], (*FIT, "path"), "resume={} must be the path", TypeError
+    ),
     *value("resume", ["", " "], FIT, "resume={} is empty"),
     *value("checkpoint", ["", " "], FIT, "checkpoint={} is empty"),
-    *value("resume", ["missing/folder"], FIT, "resume={}.*no checkpoint", FileNotFoundError),
+    *value(
+        "resume", ["missing/folder"], (*FIT, "path"), "resume={}.*no checkpoint", FileNotFoundError
+    ),
     *value(
         "checkpoint_every",
         [0, -1, "soon", True, 2.5, None, NAN, [1], "0s", "-5s", "5"],
@@ -338,23 +348,16 @@ ARGUMENTS = [
     Bad(
         "resume and warm_start",
         {"resume": "missing", "warm_start": (np.ones(D), 0.0)},
-        FIT,
+        (*FIT, "path"),
         ValueError,
         "resume and warm_start",
     ),
     Bad(
-        "path and checkpoint",
-        {"checkpoint": "folder"},
+        "path and warm_start of other features",
+        {"warm_start": (np.ones(D + 1), 0.0)},
         ("path",),
         ValueError,
-        r"a path \(C=\[.*takes no checkpoint",
-    ),
-    Bad(
-        "path and warm_start",
-        {"warm_start": (np.ones(D), 0.0)},
-        ("path",),
-        ValueError,
-        "takes no warm_start",
+        "warm_start has coefficients of shape",
     ),
     Bad(
         "out_of_core of rows in memory",

@@ -1,0 +1,78 @@
+"""Newton's method for many problems under the driver: records, callbacks, limits, starts."""
+
+import math
+
+import numpy as np
+import pytest
+
+import daskglm
+from tests.conftest import make_problem, objective
+
+X, y = make_problem(900, 6)
+CS = [0.01, 1.0, 30.0]
+FAR = (np.array([3.0, -2.0, 4.0, 1.0, -3.0, 2.0]), 2.0)  # several steps away
+
+
+def test_a_path_calls_back_and_keeps_a_history():
+    records = []
+    path = daskglm.fit(X, y, C=CS, tol=1e-10, warm_start=FAR, callback=records.append)
+    history = path[0].report_.history
+    assert history == records
+    assert len(history) > 3
+    assert [record["iteration"] for record in history] == list(range(len(history)))
+    assert all(model.report_.history == history for model in path)
+    objectives = [record["objective"] for record in history]
+    assert objectives == sorted(objectives, reverse=True)
+    assert objectives[-1] == pytest.approx(sum(model.report_.objective for model in path))
+    assert history[-1]["relative_gap"] == max(model.report_.relative_gap for model in path)
+    assert max(model.report_.n_iter for model in path) == len(history) - 1
+    assert history[0]["passes"] < history[-1]["passes"] <= path[0].report_.passes
+    assert history[-1]["rounds"] <= path[0].report_.rounds
+
+
+def test_a_callback_stops_all_problems():
+    with pytest.warns(match="3 of 3 problems stopped .* the callback asked to stop"):
+        path = daskglm.fit(X, y, C=CS, tol=1e-12, warm_start=FAR, callback=lambda record: True)
+    for model in path:
+        assert not model.report_.converged
+        assert len(model.report_.history) == 1
+
+
+def test_cross_validation_calls_back():
+    records = []
+    model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, tol=1e-10).fit(X, y, callback=records.append)
+    assert model.report_.history == records  # of the folds, then of the best C on all rows
+    assert [record["iteration"] for record in records].count(0) == 2
+
+
+def test_an_iteration_limit_counts_steps():
+    for most in (0, 1, 2):
+        with pytest.warns(match="problems stopped before tol"):
+            path = daskglm.fit(X, y, C=CS, tol=1e-12, warm_start=FAR, max_iter=most)
+        assert len(path[0].report_.history) == most + 1
+        assert max(model.report_.n_iter for model in path) <= most
+
+
+@pytest.mark.parametrize("solver", ["auto", "lbfgs"])
+def test_a_path_starts_where_it_is_told(solver):
+    options = {"C": CS, "tol": 1e-9, "solver": solver}
+    path = daskglm.fit(X, y, **options)
+    again = daskglm.fit(X, y, warm_start=path, **options)
+    assert max(model.report_.n_iter for model in again) <= 1
+    assert again[0].report_.passes <= path[0].report_.passes
+    for model in daskglm.fit(X, y, warm_start=path[1], **options):
+        assert model.report_.converged
+
+
+def test_errors_of_coefficients_are_bounded():
+    for C, model in zip(CS, daskglm.fit(X, y, C=CS, tol=1e-6, warm_start=FAR), strict=True):
+        best = daskglm.fit(X, y, C=C, tol=1e-13)
+        error = np.linalg.norm(model.coef_ - best.coef_) / np.linalg.norm(model.coef_)
+        assert error <= model.report_.coefficient_error < math.inf
+        told = objective(X, y, model.coef_, model.intercept_, C, "logistic")
+        assert model.report_.objective == pytest.approx(told)
+
+
+def test_a_progress_bar_is_drawn(capfd):
+    daskglm.fit(X, y, C=CS, tol=1e-10, warm_start=FAR, progress=True)
+    assert "problems together" in capfd.readouterr().err
