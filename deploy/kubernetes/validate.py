@@ -1,13 +1,13 @@
-"""Check the manifests of this folder without a cluster: schemas, what schemas do not say, and
-daskglm's command lines.
+"""Check the manifests of this folder without a cluster.
 
-Needs kubernetes-validate and the resource definitions of dask-kubernetes, installed or unpacked
+Checked are the schemas, rules that schemas do not have, and the command lines of daskglm. This
+needs kubernetes-validate and the resource definitions of dask-kubernetes, installed or unpacked
 from its wheel:
 
     pip install kubernetes-validate==1.37.0 dask-kubernetes==2026.3.0
     python deploy/kubernetes/validate.py [--crds FOLDER]
 
-One line per resource; exit code 1 where something is wrong.
+Prints one line per resource; the exit code is 1 if something is wrong.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ import yaml
 HERE = Path(__file__).resolve().parent
 OVERLAYS = ("base", "gpu")
 KUBERNETES = "1.37"
-CRDS = "operator/deployment/helm/dask-kubernetes-operator/crds"  # within dask_kubernetes
-OPERATOR_SETS = {"DASK_WORKER_NAME", "DASK_SCHEDULER_ADDRESS"}  # in every container of a worker
+
+# Folder of the resource definitions within dask_kubernetes.
+CRDS = "operator/deployment/helm/dask-kubernetes-operator/crds"
+
+# Variables that the operator sets in every container of a worker.
+OPERATOR_SETS = {"DASK_WORKER_NAME", "DASK_SCHEDULER_ADDRESS"}
 Schemas = Mapping[tuple[str, str], dict[str, Any]]
 
 
 # ---- definitions of Dask's resources
 def crd_folder(given: Path | None) -> Path:
-    """Folder of the definitions: the given one, or that of an installed dask-kubernetes, which need
-    not be imported.
-    """
+    """Return the given folder of definitions, or that of an installed dask-kubernetes."""
     if given is not None:
         return given
     found = importlib.util.find_spec("dask_kubernetes")
@@ -52,7 +54,7 @@ def crd_folder(given: Path | None) -> Path:
 
 
 def read_crds(folder: Path) -> Schemas:
-    """Schemas by apiVersion and kind, with nothing allowed that they do not list."""
+    """Read schemas by apiVersion and kind; keys that they do not list are forbidden."""
     schemas = {}
     for file in sorted(folder.glob("*.yaml")):
         for crd in _documents(file.read_text()):
@@ -71,9 +73,7 @@ def read_crds(folder: Path) -> Schemas:
 
 
 def _strict(schema: Any) -> Any:
-    """Forbid unknown keys where a definition lists the known ones: the API server would drop them
-    silently.
-    """
+    """Return a schema that forbids unknown keys, which the API server would drop silently."""
     if isinstance(schema, list):
         return [_strict(each) for each in schema]
     if not isinstance(schema, dict):
@@ -89,10 +89,11 @@ def _strict(schema: Any) -> Any:
 
 # ---- one resource
 def problems(resource: Mapping[str, Any], schemas: Schemas) -> list[str]:
-    """All that is wrong with a resource; empty where nothing is."""
+    """Return everything that is wrong with a resource."""
     found = _by_schema(resource, schemas)
     if found:
-        return found  # the rest expects a right shape
+        # the other checks expect a resource of the right form
+        return found
     if resource["kind"] == "Secret":
         found.append("a secret has no place here")
     if resource["kind"] == "DaskCluster":
@@ -123,7 +124,7 @@ def _by_schema(resource: Mapping[str, Any], schemas: Schemas) -> list[str]:
 
 
 def _pods(resource: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], set[str]]]:
-    """Specifications of pods, and the variables that they are given besides their own."""
+    """Yield the specifications of pods, and the variables that they are given besides their own."""
     spec = resource.get("spec", {})
     if resource["kind"] == "DaskCluster":
         yield spec["scheduler"]["spec"], set()
@@ -151,18 +152,16 @@ def _pod(pod: Mapping[str, Any], given: set[str]) -> list[str]:
             found.append(f"{name}: no volume {', '.join(sorted(missing))}")
         known = given | {variable["name"] for variable in container.get("env", [])}
         used = set(re.findall(r"\$\((\w+)\)", " ".join(_command(container))))
-        if unknown := used - known:  # Kubernetes would pass them on as they are written
+        # Kubernetes would pass an unknown variable on as it is written
+        if unknown := used - known:
             found.append(f"{name}: no variable {', '.join(sorted(unknown))}")
     return found
 
 
 def _operator(cluster: Mapping[str, Any]) -> list[str]:
-    """What dask-kubernetes expects of a cluster, as its controller.py has it."""
-    name, scheduler, worker = (
-        cluster["metadata"]["name"],
-        cluster["spec"]["scheduler"],
-        cluster["spec"]["worker"],
-    )
+    """Return what dask-kubernetes would refuse or misread, after its controller.py."""
+    name = cluster["metadata"]["name"]
+    scheduler, worker = cluster["spec"]["scheduler"], cluster["spec"]["worker"]
     found = []
     if scheduler["service"].get("selector") != {
         "dask.org/cluster-name": name,
@@ -190,8 +189,9 @@ def _dotted(path: Any) -> str:
 
 # ---- command lines
 def command_problem(container: Mapping[str, Any]) -> str | None:
-    """What daskglm says of a container's command line; None where it takes it. Raises LookupError
-    if it cannot say.
+    """Return the error of daskglm about a container's command line; None if there is none.
+
+    Raises LookupError if daskglm, or its command, is not installed.
     """
     import click
 
@@ -204,7 +204,7 @@ def command_problem(container: Mapping[str, Any]) -> str | None:
         re.sub(r"\$\((\w+)\)", lambda m: variables.get(m[1], "x"), part)
         for part in _command(container)[1:]
     ]
-    # stands for the volumes, as some options want what exists
+    # some options want a path that exists: a temporary folder stands for the volumes
     with tempfile.TemporaryDirectory() as folder:
         mounts = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
         for path in mounts:
@@ -230,19 +230,23 @@ def command_problem(container: Mapping[str, Any]) -> str | None:
 
 
 def _example(variable: Mapping[str, Any]) -> str:
-    """A value that the variable could have."""
+    """Return a value that the variable could have."""
     if "value" in variable:
         return str(variable["value"])
     source = variable.get("valueFrom", {})
-    return "1" if "resourceFieldRef" in source else source.get("fieldRef", {}).get("fieldPath", "x")
+    if "resourceFieldRef" in source:
+        return "1"
+    path = source.get("fieldRef", {}).get("fieldPath", "x")
+    # a worker refuses an address that its machine does not have
+    return "127.0.0.1" if path == "status.podIP" else str(path)
 
 
 # ---- all of them
 def resources() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every resource with where it is from: the files, and what kustomize makes of them if kubectl
-    is here.
+    """Yield each resource with its source: the files and, with kubectl, what kustomize makes.
+
+    The files of gpu/ are patches, and are checked by way of kustomize only.
     """
-    # those of gpu/ are patches
     for file in sorted([*HERE.glob("*.yaml"), *HERE.glob("base/*.yaml")]):
         if file.name != "kustomization.yaml":
             for resource in _documents(file.read_text()):
@@ -268,7 +272,7 @@ def _documents(text: str) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check all, print a line for each, and return the exit code."""
+    """Check all resources, print a line for each, and return the exit code."""
     parser = argparse.ArgumentParser(description="Check the manifests of this folder.")
     parser.add_argument("--crds", type=Path, help="folder of dask-kubernetes' resource definitions")
     schemas = read_crds(crd_folder(parser.parse_args(arguments).crds))
