@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import daskglm
+from daskglm.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
@@ -98,6 +99,15 @@ def test_every_page_is_in_the_table_of_contents():
 def test_the_reference_has_all_public_names():
     listed = (ROOT / "docs/api.rst").read_text().split()
     assert set(daskglm.__all__) <= set(listed)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "info"])
+def test_the_page_on_the_command_line_has_all_options(command):
+    page = (ROOT / "docs/command-line.md").read_text()
+    section = re.search(rf"^## `daskglm {command} .*?(?=^## )", page, re.MULTILINE | re.DOTALL)[0]
+    for option in main.commands[command].params:
+        for name in (*option.opts, *option.secondary_opts):
+            assert not name.startswith("--") or f"`{name}" in section, name
 
 
 def test_readme_is_short():
