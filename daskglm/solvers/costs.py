@@ -26,9 +26,8 @@ SMALL_FLOPS = 1e8
 # also loads and stores an entry of the gradient.
 VECTOR_VALUES = 0.5
 # Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
-# two loops over 10 pairs of L-BFGS, about 25 for a product of conjugate gradients, about 30 for a
-# round of dual ascent with its certificate (2026-11-22).
-LBFGS_VECTORS, TRON_VECTORS, SDCA_VECTORS = 150.0, 25.0, 30.0
+# two loops over 10 pairs of L-BFGS, and about 25 for a product of conjugate gradients (2026-11-22).
+LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
 # Passes of an epoch of dual ascent over long rows, and stored values of which every row takes the
 # time besides. Epochs took 1.4 to 5 passes on six data sets, most where rows are short
 # (2026-11-22).
@@ -101,9 +100,6 @@ TRIAL_SEED = 30  # of the rows that a trial reads
 # ---- samples in Newton's method and in TRON
 # Stored values from which samples of the rows pay. Chosen.
 SAMPLED_VALUES = 1_000_000
-# Passes more that a sample's Hessian may take than one of all rows, where either leads to tol.
-# Chosen.
-SAMPLE_MARGIN = 1.5
 
 # ---- when dual ascent hands over to a second-order method
 # Tolerances below this are met by the second method as soon as its cost is less than the epochs

@@ -146,7 +146,7 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
     hessian = 1.0 + objective.engine.facts.per_row / costs.HESSIAN_VALUES
-    return costs.SAMPLE_MARGIN * steps < hessian
+    return steps < hessian
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
