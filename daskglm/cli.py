@@ -24,6 +24,7 @@ from daskglm.estimators.feature_names import SOLVER_NAMES
 from daskglm.estimators.functional import ESTIMATORS
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
+from daskglm.losses.table import LOSSES
 from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
@@ -295,8 +296,8 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         raise click.UsageError("give --scheduler or --workers, not both.")
     if options["tls_dir"] and not options["scheduler"]:
         raise click.UsageError("--tls-dir needs --scheduler.")
-    if class_weight and loss == "squared":
-        raise click.UsageError("--class-weight has no meaning for --loss squared.")
+    if class_weight and not LOSSES[loss].classifies:
+        raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
         if not good:
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")

@@ -17,8 +17,10 @@ from benchmarks.gpu.measure import fitted, judged, on_device, on_device_clock, r
 from benchmarks.gpu.rows import SIZES, data
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
+from daskglm.losses.table import LOSSES
 
 Line = dict[str, Any]
+LOGISTIC = LOSSES["logistic"].law
 LIBLINEAR_EPS = 0.01  # of -s 0
 WIDEST_GRAM = 2000
 
@@ -68,7 +70,7 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     w, v, none = cp.asarray(at[:d]), cp.asarray(along[:d]), np.empty(0)
 
     def evaluate(out: Any, diagonal: Any, gram: Any) -> None:
-        kernels.evaluate(0, rows, labels, none, w, 0, 0, n, z, c, out, diagonal, gram)
+        kernels.evaluate(LOGISTIC, rows, labels, none, w, 0, 0, n, z, c, out, diagonal, gram)
 
     def gradient(out: Any) -> None:
         evaluate(out, none, none)
@@ -280,7 +282,9 @@ def streaming(quick: bool) -> Iterator[Line]:
     none, out, w = np.empty(0), cp.zeros(X.shape[1] + 2), cp.zeros(X.shape[1])
 
     def a_pass() -> None:
-        gpu().streamed.evaluate(0, rows, labels, none, w, 0, 0, len(y), z, c, out, none, none)
+        gpu().streamed.evaluate(
+            LOGISTIC, rows, labels, none, w, 0, 0, len(y), z, c, out, none, none
+        )
 
     def copy_only() -> None:
         for _ in rows.chunks():
@@ -288,7 +292,10 @@ def streaming(quick: bool) -> Iterator[Line]:
 
     kernels, on = rows_of(X)
     compute = on_device_clock(
-        lambda: kernels.evaluate(0, on, labels, none, w, 0, 0, len(y), z, c, out, none, none), quick
+        lambda: kernels.evaluate(
+            LOGISTIC, on, labels, none, w, 0, 0, len(y), z, c, out, none, none
+        ),
+        quick,
     )
     a_pass()
     copies = min(wall(copy_only)[1] for _ in range(3))

@@ -20,7 +20,9 @@ from benchmarks.gpu.measure import on_device
 from benchmarks.gpu.stages.right import SHAPES, one
 from benchmarks.suites import evaluate
 from daskglm.core.device import gpu
+from daskglm.losses.table import LOSSES
 
+LOGISTIC = LOSSES["logistic"].law
 ROWS = 200
 FEATURES = 5  # of fits, whose kernels for wider rows were looked at before
 EPOCHS = 3  # of dual ascent: its kernels, not its convergence, are looked at
@@ -72,7 +74,9 @@ def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
         home.vector(None, rows, exact=False),
     )
     out, product, none = home.zeros(d + 2), home.zeros(d + 1), np.empty(0)
-    home.streamed.evaluate(0, rows, labels, none, cp.asarray(w), 1, 0, n, z, c, out, none, none)
+    home.streamed.evaluate(
+        LOGISTIC, rows, labels, none, cp.asarray(w), 1, 0, n, z, c, out, none, none
+    )
     home.streamed.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     wanted = reference.sums(X, y, np.ones(n), w, v)
     for found, right in ((out.get()[: d + 1], wanted.gradient), (product.get(), wanted.product)):

@@ -29,7 +29,7 @@ def unfused() -> Iterator[None]:
     home = gpu()
 
     def evaluate(
-        code: int,
+        law: Any,
         rows: Any,
         y: Any,
         weight: Any,
@@ -45,7 +45,7 @@ def unfused() -> Iterator[None]:
     ) -> None:
         slope = cp.empty(len(z), z.dtype)
         home.csr.margins(rows, w, b, start, stop, z)
-        home.margins.losses(code, y, weight, z, slope, c, sums[rows.d + 1 :])
+        home.margins.losses(law, y, weight, z, slope, c, sums[rows.d + 1 :])
         home.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
         if diagonal.size:
             # rows read once more, as for the gradient

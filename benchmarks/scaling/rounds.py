@@ -125,7 +125,7 @@ def daskglm_round(
     import scipy.sparse as sp
 
     import daskglm.engines.cluster
-    from daskglm.core.requests import Evaluate, Problem
+    from daskglm.core.requests import Evaluate, LossRef, Problem
     from daskglm.data.blocks import Place, to_block
     from daskglm.engines.block_placement import BlockPlacement
     from daskglm.engines.cluster import Cluster
@@ -147,7 +147,9 @@ def daskglm_round(
 
     def round(w: np.ndarray) -> np.ndarray:
         daskglm.engines.cluster.STAR_WORKERS = 1 if tree else 10**6
-        return engine.total(Problem(code=0, positive=1), Evaluate(w, next(tokens)))["gradient"]
+        return engine.total(Problem(LossRef("logistic"), positive=1), Evaluate(w, next(tokens)))[
+            "gradient"
+        ]
 
     return round, engine.close
 

@@ -31,7 +31,7 @@ import daskglm
 from benchmarks.soak.fits import LOSSES, SOLVERS, draw, fit
 from benchmarks.soak.processes import FAULTS, Processes
 from benchmarks.soak.record import Recorder, flatness, plot
-from daskglm.core.requests import HessianVector, Problem
+from daskglm.core.requests import HessianVector, LossRef, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 
@@ -115,7 +115,9 @@ def warm_up() -> None:
             after_loss = Local(
                 partitions(rows, y, classify=True).load()
             )  # margins that a lost worker had are made anew
-            after_loss.total(Problem(0, 1.0), HessianVector(np.ones(4), (1, np.ones(4))))
+            after_loss.total(
+                Problem(LossRef("logistic"), 1.0), HessianVector(np.ones(4), (1, np.ones(4)))
+            )
             after_loss.close()
 
 

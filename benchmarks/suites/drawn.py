@@ -74,7 +74,7 @@ def run(
 
 def solvers_for(drawn: Draw) -> tuple[str, ...]:
     """`auto` and the solvers by name that apply to a problem: what they are timed against."""
-    from daskglm.losses.base import LOSSES
+    from daskglm.losses.table import LOSSES
     from daskglm.solvers import get_solver, solver_names
     from daskglm.solvers.costs import LARGEST_HESSIAN
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,31 @@ def roles_of(folds: Folds | None) -> np.ndarray:
     return np.concatenate([roles, np.zeros((len(roles), 1), np.int8)], axis=1)
 
 
+class LossRef(NamedTuple):
+    """Names a loss for whoever has to apply it; see `losses.table`.
+
+    Parameters
+    ----------
+    name : str
+    p1, p2 : float
+        Parameters of its formulas.
+    module : str
+        Module that registers the loss, imported where it is not known yet; empty: this package.
+    """
+
+    name: str
+    p1: float = 0.0
+    p2: float = 0.0
+    module: str = ""
+
+
 @dataclass(frozen=True)
 class Problem:
     """What turns stored labels into targets and row weights.
 
     Parameters
     ----------
-    code : int
-        Loss, see `losses.LOSSES`.
+    loss : LossRef
     positive : object
         Label that becomes +1, all others -1; None for a regression.
     class_weight : tuple of (label, float) pairs
@@ -73,7 +90,7 @@ class Problem:
         Rows that this fold does not train on have weight zero; None: all are trained on.
     """
 
-    code: int
+    loss: LossRef
     positive: Any = None
     class_weight: tuple[tuple[Any, float], ...] = ()
     centre: int | None = None

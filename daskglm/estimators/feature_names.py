@@ -14,7 +14,7 @@ import numpy as np
 
 from daskglm.core.arguments import is_number, is_whole
 from daskglm.fitting.config import FitConfig
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 
 SKLEARN, DASK_ML = "scikit-learn", "dask-ml"
 
@@ -160,7 +160,7 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
                 f"solver={asked!r}"
             )
         return "sdca", "dual=True"
-    smooth = loss not in LOSSES or math.isfinite(LOSSES[loss].smoothness)
+    smooth = loss not in LOSSES or LOSSES[loss].differentiable
     if "loss" in params and not smooth and dual != "auto":
         raise ValueError(
             f"dual=False: loss={loss!r} has a dual solver only; give dual='auto' or True"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from daskglm.core.arguments import check_choice, is_sequence, starting_point, starting_points
+from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import fit_path
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
@@ -61,6 +62,7 @@ def fit(
     y : (n,) matching container, or the name of a column of X
         Labels of any two or more values, numbers for "squared".
     loss : {"logistic", "squared_hinge", "hinge", "smoothed_hinge", "squared"}, default "logistic"
+        Or the name of a loss that `daskglm.register_loss` has made known.
         log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by
         the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
     C : float or sequence of float, default 1.0
@@ -126,7 +128,7 @@ def fit(
 
     Returns
     -------
-    LogisticRegression, LinearSVC or Ridge
+    LogisticRegression, LinearSVC or Ridge; LinearClassifier or LinearRegressor for other losses
         Fitted; `report_` tells how good the answer is. A list of them for a sequence of C, whose
         reports count the passes, rounds and seconds of all together. An awaitable where the client
         is asynchronous.
@@ -194,9 +196,11 @@ def fit(
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     """The estimator of a loss, with these parameters."""
-    model = ESTIMATORS[loss](**params)
-    if LOSSES[loss].classifies:
+    classifies = LOSSES[loss].classifies
+    of_others = LinearClassifier if classifies else LinearRegressor
+    model = ESTIMATORS.get(loss, of_others)(**params)
+    if classifies:
         model.set_params(class_weight=class_weight)
     elif class_weight is not None:
         raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
-    return model.set_params(loss=loss) if isinstance(model, LinearSVC) else model
+    return model.set_params(loss=loss) if "loss" in model.get_params(deep=False) else model

@@ -29,6 +29,7 @@ from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting import schema
 from daskglm.fitting.report import as_dict
+from daskglm.losses.table import LOSSES
 
 FORMAT, VERSION = "daskglm-model", 1
 LARGEST_INLINE = 10_000  # coefficients that JSON holds itself
@@ -220,7 +221,7 @@ def _restore(
         model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
-        if (classes is None) != isinstance(model, Ridge):
+        if (classes is None) == LOSSES[model._loss].classifies:
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
             )

@@ -25,7 +25,8 @@ from daskglm.core.arguments import (
 )
 from daskglm.fitting.checkpoint import every
 from daskglm.fitting.driver import Callback
-from daskglm.losses.base import LOSSES, Loss
+from daskglm.losses.base import Loss
+from daskglm.losses.table import LOSSES
 from daskglm.solvers import check_options, get_solver
 from daskglm.worker.device_placement import Where
 
@@ -89,13 +90,18 @@ class FitConfig:
         every(self.checkpoint_every)
         loss = LOSSES[self.loss]
         named = None if self.solver == "auto" else get_solver(self.solver)
-        smooth = math.isfinite(loss.smoothness)
-        if not smooth and named is not None and not named.solves_dual:
+        if not loss.differentiable and named is not None and not named.solves_dual:
             raise ValueError(
                 f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use "
                 "'sdca'"
             )
-        if math.isinf(self.C) and ((named is not None and named.solves_dual) or not smooth):
+        if named is not None and named.solves_dual and not loss.has_dual:
+            raise ValueError(
+                f"solver={self.solver!r} solves the dual, and loss={self.loss!r} has no dual"
+            )
+        if math.isinf(self.C) and (
+            (named is not None and named.solves_dual) or not loss.differentiable
+        ):
             dual = "sdca" if named is None else named.name
             raise ValueError(
                 f"C={self.C!r}: without a penalty there is no dual problem for solver={dual!r} to "

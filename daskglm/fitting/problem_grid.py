@@ -260,7 +260,7 @@ class ProblemGrid:
             self.settings.solver in ("auto", "newton")
             and self.settings.stop == "gap"
             and self.engine.device == "cpu"
-            and math.isfinite(self.loss.smoothness)
+            and self.loss.differentiable
             and bool(np.isfinite(batch.C).all())
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )

@@ -18,7 +18,8 @@ from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.engines.factory import client_for, make_engine
 from daskglm.fitting.config import FitConfig
-from daskglm.losses.base import LOSSES, Loss
+from daskglm.losses.base import Loss
+from daskglm.losses.table import LOSSES
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         ) as engine,
     ):
         check_facts(engine.facts, loss)
+        if engine.device != "cpu" and not loss.runs_on_gpu:
+            raise ValueError(
+                f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "
+                "on a GPU; use device='cpu'"
+            )
         classes, problems = problems_of(engine.facts, loss, settings)
         yield Loaded(engine, classes, problems, time.perf_counter() - began)
 
@@ -67,13 +73,7 @@ def check_facts(facts: Facts, loss: Loss) -> None:
         )
     if not facts.weight > 0:
         raise ValueError("all sample weights are zero: there is nothing to fit")
-    if loss.classifies:
-        names = [
-            repr(getattr(label, "item", lambda label=label: label)())
-            for label, _, _ in facts.classes
-        ]
-        if len(names) < 2:
-            raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
+    loss.check_targets(facts)
 
 
 def problems_of(
@@ -81,7 +81,7 @@ def problems_of(
 ) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
     """The classes, and each problem with the total weight of its positive and negative rows."""
     if not loss.classifies:
-        return None, [(Problem(loss.code), (facts.weight, 0.0))]
+        return None, [(Problem(loss.ref), (facts.weight, 0.0))]
     try:
         ordered = sorted(facts.classes, key=lambda entry: entry[0])
     except TypeError as error:
@@ -92,7 +92,7 @@ def problems_of(
     positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
     problems = [
         (
-            Problem(loss.code, label, tuple(factors.items())),
+            Problem(loss.ref, label, tuple(factors.items())),
             (weights[label], total - weights[label]),
         )
         for label in positives

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.fitting.driver import Solution
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective, Point
 
 # of a Gram that is formed to look for dependent columns: 32 MB, and its eigenvectors in a second
@@ -46,10 +46,10 @@ def settled(objective: Objective, solution: Solution) -> Solution:
     """
     if objective.penalty or objective.only_side or not math.isfinite(solution.point.value):
         return solution
-    if not objective.loss.classifies:
+    if objective.loss.is_quadratic:
         return _shortest(objective, solution)
-    if _separates(objective, solution.point):
-        if objective.loss.name == "logistic":
+    if objective.loss.classifies and _separates(objective, solution.point):
+        if not objective.loss.attains_infimum:
             return replace(solution, reason=Reason.SEPARABLE)
         _warn_of_many("the classes are linearly separable")
     elif _too_few_rows(objective) or _is_dependent(objective, solution.point):
@@ -83,7 +83,7 @@ def _separates(objective: Objective, point: Point) -> bool:
     loss = LOSSES["squared_hinge"]
     hinge = Objective(
         objective.engine,
-        replace(objective.problem, code=loss.code),
+        replace(objective.problem, loss=loss.ref),
         loss,
         C=math.inf,
         fit_intercept=objective.fit_intercept,

@@ -55,7 +55,7 @@ def _ask(X, i, W):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code,
+    law,
     X,
     d,
     labels,
@@ -101,7 +101,7 @@ def evaluate(  # type: ignore[no-untyped-def]
                 z[p, t] = row[p]
         for p in range(P):
             losses_of_tile(
-                code,
+                law,
                 Y[of[p], :n],
                 s,
                 r,

@@ -25,7 +25,7 @@ from daskglm.kernels.simd_columns import (
     gather_columns,
     room_for,
 )
-from daskglm.losses.base import tile
+from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 
 # rows to whose multiples runs are filled up: whole vectors of float32 and float64
@@ -173,7 +173,7 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
+def losses_of_tile(law, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
     """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained
     on), hits held out.
 
@@ -186,7 +186,7 @@ def losses_of_tile(code, y, weight, raw, bounds, roles, z, slope, curvature, val
             continue
         s = (weight if roles[g] == TRAIN else raw)[a:b]
         if roles[g] == TRAIN or roles[g] == TEST:
-            values[g] += tile(code, y[a:b], z[a:b], s, slope[a:b], curvature[a:b])
+            values[g] += tile(law, y[a:b], z[a:b], s, slope[a:b], curvature[a:b])
         if roles[g] == TEST:
             _count(y[a:b], z[a:b], s, counts)
         if roles[g] != TRAIN:
@@ -248,7 +248,7 @@ def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: igno
 
 @compiled(nogil=True, error_model="numpy")
 def score(  # type: ignore[no-untyped-def]
-    code, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
+    law, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
 ):
     """Losses and hits of the rows held out of each problem, over some tiles of the rows; see
     `evaluate`.
@@ -280,14 +280,14 @@ def score(  # type: ignore[no-untyped-def]
                 p = problems[g, k]
                 margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
                 values[g, p] += tile(
-                    code, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a]
+                    law, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a]
                 )
                 _count(Y[of[p], a:b], margins, r, counts[p])
 
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    code,
+    law,
     X,
     d,
     labels,
@@ -369,7 +369,7 @@ def evaluate(  # type: ignore[no-untyped-def]
         for p in range(P):
             slopes, c = columns[width + p], curvatures[grams_at[p]]
             losses_of_tile(
-                code,
+                law,
                 Y[of[p], :n],
                 s,
                 r,

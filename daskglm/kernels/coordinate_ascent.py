@@ -14,8 +14,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from daskglm.kernels.simd import fetch
-from daskglm.losses.base import SQUARED_HINGE
-from daskglm.losses.conjugates import into_domain, step
+from daskglm.losses.conjugates import conjugate_slope, into_domain, step
 from daskglm.system.compiled import compiled
 
 AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
@@ -215,7 +214,7 @@ def _bits(count):  # type: ignore[no-untyped-def]
 # ---- the sweep
 @compiled(nogil=True, error_model="numpy")
 def sweep(  # type: ignore[no-untyped-def]
-    code,
+    law,
     X,
     y,
     weight,
@@ -275,17 +274,17 @@ def sweep(  # type: ignore[no-untyped-def]
                 seen[i] = z
             a = alpha[i]
             if shrink:
-                p, gradient = y[i] * a, y[i] * z - 1.0
-                if code == SQUARED_HINGE:
-                    gradient += 0.5 * p
-                upper = code != SQUARED_HINGE and p >= 1.0
-                if (p <= 0.0 and gradient > limits[1]) or (upper and gradient < limits[0]):
+                p, gradient = y[i] * a, y[i] * (z + conjugate_slope(law, y[i], a))
+                # at an end of the domain, where it has one there
+                lower = p <= 0.0 and into_domain(law, y[i], -1.0 * y[i]) != -y[i]
+                upper = p >= 1.0 and into_domain(law, y[i], 2.0 * a) != 2.0 * a
+                if (lower and gradient > limits[1]) or (upper and gradient < limits[0]):
                     asleep[i] = 1
                     continue
-                if not ((p <= 0.0 and gradient > 0.0) or (upper and gradient < 0.0)):
+                if not ((lower and gradient > 0.0) or (upper and gradient < 0.0)):
                     low, high = min(low, gradient), max(high, gradient)
             norm = norms[i] if known else _norm(X, i)
-            better = step(code, y[i], z, a, sigma * cost * (norm + bias * bias))
+            better = step(law, y[i], z, a, sigma * cost * (norm + bias * bias))
             if better != a:
                 alpha[i] = better
                 change = sigma * cost * (better - a)
@@ -365,7 +364,7 @@ def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # 
 
 
 @compiled(nogil=True)
-def clip(code, y, alpha, start, stop):  # type: ignore[no-untyped-def]
+def clip(law, y, alpha, start, stop):  # type: ignore[no-untyped-def]
     """Bring dual variables into the domain of the conjugate."""
     for i in range(start, stop):
-        alpha[i] = into_domain(code, y[i], alpha[i])
+        alpha[i] = into_domain(law, y[i], alpha[i])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.losses.base import tile
+from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
@@ -122,7 +122,7 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop);
     see `dense`.
     """
@@ -138,7 +138,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, w, b, lo, hi, m)
-        total += tile(code, y[lo:hi], m, weight[lo:hi], slope[:n], c)
+        total += tile(law, y[lo:hi], m, weight[lo:hi], slope[:n], c)
         _backward(X, slope, lo, n, sums)
         sums[d] += slope[:n].sum()
         if len(diagonal) > 0:

@@ -15,7 +15,7 @@ import numpy as np
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
 from daskglm.kernels.simd import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
-from daskglm.losses.base import tile
+from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 
 TILE_BYTES = 64 * 1024
@@ -118,7 +118,7 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop),
     reading X once.
 
@@ -149,7 +149,7 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, wide, b, lo, hi, m, hi)
-        total += tile(code, y[lo:hi], m, weight[lo:hi], s, c)
+        total += tile(law, y[lo:hi], m, weight[lo:hi], s, c)
         _backward(X, s, lo, n, out, hi)
         slopes += s.sum()
         if len(diagonal) > 0:
@@ -162,19 +162,19 @@ def evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal
     sums[d + 1] += total
 
 
-def evaluate_exactly(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate_exactly(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
     """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a
     time.
     """
     if X.dtype == np.float64:
-        evaluate(code, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram)
+        evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram)
         return
     rows = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
     for lo in range(start, stop, rows):
         run = slice(lo, min(lo + rows, stop))
         part = X[run].astype(np.float64)
         vectors = [values[run] if len(values) else values for values in (y, weight, z, curvature)]
-        evaluate(code, part, *vectors[:2], w, b, 0, len(part), *vectors[2:], sums, diagonal, gram)
+        evaluate(law, part, *vectors[:2], w, b, 0, len(part), *vectors[2:], sums, diagonal, gram)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.losses.base import tile
+from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
 
 
 @compiled(nogil=True, error_model="numpy")
-def curvatures(code, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
+def curvatures(law, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted curvatures of the rows [start, stop) at the margins z."""
     slope = np.empty(TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
-        tile(code, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
+        tile(law, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -30,7 +30,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def hull(code, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
+def hull(law, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
     """The loss at margins combined from cached ones, with derivatives in the coefficients, over
     [start, stop).
 
@@ -56,7 +56,7 @@ def hull(code, y, weight, Z, coefficients, start, stop, values, slopes, hessians
             for j in range(k):
                 for t in range(n):
                     z[t] += coefficients[m, j] * basis[j, t]
-            values[m] += tile(code, y[lo:hi], z[:n], weight[lo:hi], slope[:n], curvature[:n])
+            values[m] += tile(law, y[lo:hi], z[:n], weight[lo:hi], slope[:n], curvature[:n])
             for a in range(k + 1):
                 slopes[m, a] += _dot(slope[:n], basis[a, :n])
                 for t in range(n):

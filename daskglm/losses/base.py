@@ -1,66 +1,158 @@
-"""The losses: value, slope and curvature of one row as functions of its label and margin.
+"""What a loss is: its formulas for one row, and what solvers, bounds and kernels may rely on.
 
-Formulas only: nothing here knows of rows, sums, storage or penalties. Solvers read the constants of
-`Loss`; the kernels call `tile`, which applies one loss to a run of rows small enough to stay in the
-first-level cache.
+A loss is one module with a record `Loss`; `daskglm.losses.table` lists those of the package and
+registers those from outside of it. Formulas are plain functions of numbers that numba compiles.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from numba import njit, types
-from numba.extending import intrinsic
+from daskglm.core.facts import Facts
+from daskglm.core.requests import LossRef
 
+# what kernels take for a loss: code, two parameters, address of a compiled `tile` (0: by the code)
+Law = tuple[int, float, float, int]
+
+# codes of the losses of this package, as kernels/cuda/common.cu has them too
 LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE = range(5)
+# code of all losses from outside of the package: kernels call their function by its address
+OUTSIDE = 1000
+
+# a value of zero is taken for this in logarithms and divisions
+TINY = 1e-300
+
+
+class DualFormulas(NamedTuple):
+    """The loss as the dual problem sees it, for one row.
+
+    The dual variable a stands for minus the slope at the row's margin. y is the target, p1 and p2
+    are the parameters of the loss.
+
+    Parameters
+    ----------
+    conjugate : callable
+        (y, a, p1, p2) to loss*(-a), for a within the domain.
+    derivatives : callable
+        (y, a, p1, p2) to loss*(-a) at the nearest a within the domain, its first and second
+        derivative in a, and whether a is outside of the domain beyond rounding.
+    step : callable
+        (y, z, a, q, p1, p2) to the best dual variable, all others fixed: minus the slope at the
+        margin u that solves u + q slope(u) = z - q a. z is the margin now, q how much it falls when
+        a falls by one.
+    into_domain : callable
+        (y, a, p1, p2) to the nearest a at which the conjugate is finite.
+    best_constant : callable, optional
+        (positive, negative, p1, p2) to the margin z at which positive loss(z) + negative loss(-z)
+        is least, for weights above zero; for losses of classes.
+    """
+
+    conjugate: Callable[..., float]
+    derivatives: Callable[..., tuple[float, float, float, bool]]
+    step: Callable[..., float]
+    into_domain: Callable[..., float]
+    best_constant: Callable[..., float] | None = None
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One loss: its name, the integer that selects its branch in the kernels, and what solvers may
-    rely on.
+    """One loss of a target y and a margin z: convex in z and nowhere negative.
 
     Parameters
     ----------
     name : str
-        The name users write.
-    code : int
-        Branch of `tile`. An integer, because kernels that take a jitted function never reach
-        numba's disk cache.
+        What users write.
+    row : callable
+        (y, z, p1, p2) to value, slope and curvature in z. numba compiles it; where an optimiser may
+        meet margins that are NaN or infinite, the value must not be finite (a term 0 * z does it).
+        Where the slope jumps or has a corner, any generalised curvature will do.
     classifies : bool
-        True if labels are -1/+1, False if they are real numbers.
+        True if targets are -1 and +1 for the labels of classes, False if they are numbers.
     smoothness : float
         Supremum of the curvature; infinite where the slope jumps.
-    concordance : float
+    self_concordance : float
         Supremum of |third derivative| over curvature; infinite where the curvature jumps.
+    differentiable : bool
+        Whether the slope is continuous, which all solvers but sdca need.
+    is_quadratic : bool
+        Whether the curvature is the same everywhere.
+    rest_margin : float
+        Of classes: y z from which on the value is its infimum, or within a rounding of it.
+    attains_infimum : bool
+        Whether that infimum is reached: else separable classes have no optimum without a penalty.
+    intercept_radius : callable, optional
+        (positive, negative, largest) to how far the best intercept can lie outside the range of
+        -x.w, from the weights of both classes and the largest absolute target. Default: the rest
+        margin for classes whose loss attains its infimum, else the largest target.
+    dual : DualFormulas, optional
+        What sdca needs.
+    p1, p2 : float
+        Parameters of the formulas.
+    code : int
+        Branch of the compiled kernels; losses from outside of the package have none.
+    module : str
+        Module that registers the loss, which workers import to know it; empty: this package.
+    address : int
+        Of the compiled function of a loss from outside, in this process.
     """
 
     name: str
-    code: int
+    row: Callable[..., tuple[float, float, float]]
     classifies: bool
     smoothness: float
-    concordance: float = math.inf
+    self_concordance: float = math.inf
+    differentiable: bool = True
+    is_quadratic: bool = False
+    rest_margin: float = 1.0
+    attains_infimum: bool = True
+    intercept_radius: Callable[[float, float, float], float] | None = None
+    dual: DualFormulas | None = None
+    p1: float = 0.0
+    p2: float = 0.0
+    code: int = OUTSIDE
+    module: str = ""
+    address: int = field(default=0, compare=False)
+
+    @property
+    def law(self) -> Law:
+        """What kernels in this process take."""
+        return self.code, self.p1, self.p2, self.address
+
+    @property
+    def ref(self) -> LossRef:
+        """What requests carry."""
+        return LossRef(self.name, self.p1, self.p2, self.module)
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether sdca can minimise it."""
+        return self.dual is not None
+
+    @property
+    def runs_on_gpu(self) -> bool:
+        """Whether the CUDA kernels have it."""
+        return self.code != OUTSIDE
 
     def intercept_span(self, positive: float, negative: float, largest: float) -> float:
         """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong
         intercept.
 
-        At the optimum the slopes sum to zero. Margins all above log(S+/S-) (logistic) or 1
-        (hinges), or residuals all of one sign (squared), make that impossible; this bounds the
-        intercept from both sides.
+        At the optimum the slopes sum to zero. Margins of one class all at rest, or residuals all of
+        one sign, make that impossible; this bounds the intercept from both sides.
 
         Parameters
         ----------
         positive, negative : float
             Total weight of the two classes.
         largest : float
-            Largest absolute label of a regression.
+            Largest absolute target of a regression.
         """
-        if self.code == LOGISTIC:
-            return abs(math.log(positive / negative)) if positive > 0 and negative > 0 else math.inf
-        return 1.0 if self.classifies else largest
+        if self.intercept_radius is not None:
+            return self.intercept_radius(positive, negative, largest)
+        return self.rest_margin if self.classifies else largest
 
     def best_constant(self, positive: float, negative: float) -> float:
         """The margin z at which positive * loss(z) + negative * loss(-z) is least: the intercept of
@@ -71,166 +163,19 @@ class Loss:
         positive, negative : float
             Total weights of the two classes, both above zero.
         """
-        if self.code == LOGISTIC:
-            return math.log(positive / negative)
-        if self.code == SQUARED_HINGE:
-            return (positive - negative) / (positive + negative)
-        side = float(positive > negative) - float(positive < negative)
-        width = 10.0 ** (SMOOTHED_HINGE - self.code) if self.code >= SMOOTHED_HINGE else 0.0
-        return side * (1.0 - width * min(positive, negative) / max(positive, negative))
+        if self.dual is None or self.dual.best_constant is None:
+            raise ValueError(f"the best constant of the loss {self.name!r} is not known")
+        return self.dual.best_constant(positive, negative, self.p1, self.p2)
+
+    def check_targets(self, facts: Facts) -> None:
+        """Raise ValueError for targets that the loss cannot be fitted to."""
+        if not self.classifies:
+            return
+        names = [repr(_plain(label)) for label, _, _ in facts.classes]
+        if len(names) < 2:
+            raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
 
 
-def smoothed_hinge(level: int) -> Loss:
-    """The hinge with its corner rounded over a width of 10 ** -level; labels may be any numbers but
-    zero.
-
-    With a label y (1 + width p) it is, but for a constant, the hinge plus a proximal term in the
-    dual variable of its row: max over 0 <= q <= 1 of q (1 - y z) - width / 2 (q - p)^2.
-    """
-    return Loss("smoothed_hinge", SMOOTHED_HINGE + level, True, 10.0**level)
-
-
-LOSSES = {
-    "logistic": Loss("logistic", LOGISTIC, True, 0.25, 1.0),
-    "squared_hinge": Loss("squared_hinge", SQUARED_HINGE, True, 2.0),
-    "hinge": Loss("hinge", HINGE, True, math.inf),
-    "smoothed_hinge": smoothed_hinge(0),
-    "squared": Loss("squared", SQUARED, False, 1.0, 0.0),
-}
-
-
-# ---- scalars for numba exp and log1p are written out because LLVM vectorises arithmetic but not
-# calls into libm: over a tile of margins the loop below runs about four times as fast as one over
-# math.exp and math.log1p. Both polynomials interpolate at Chebyshev's nodes, exp(r) and artanh(s) /
-# s to relative errors of 2e-17 and 3e-18, rounded coefficients included.
-_LOG2E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
-# 1.5 * 2**52: adding it rounds to an integer, left in the low bits of the sum
-_ROUND = 6755399441055744.0
-
-
-@intrinsic
-def as_bits(typingctx: Any, x: Any) -> Any:
-    """The bits of a float64 as an int64."""
-    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(
-        args[0], context.get_value_type(types.int64)
-    )
-
-
-@intrinsic
-def as_float(typingctx: Any, x: Any) -> Any:
-    """The float64 that has the bits of an int64."""
-    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(
-        args[0], context.get_value_type(types.float64)
-    )
-
-
-@njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def exp(x: float) -> float:
-    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction to |r| <= log(2) / 2,
-    then a polynomial.
-    """
-    x = max(x, -708.0)
-    shifted = x * _LOG2E + _ROUND
-    k = shifted - _ROUND
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 2.5110049204818658e-08
-    p = p * r + 2.763265472252779e-07
-    p = p * r + 2.755724088722987e-06
-    p = p * r + 2.4801485441561313e-05
-    p = p * r + 0.00019841269890076403
-    p = p * r + 0.0013888888952352863
-    p = p * r + 0.008333333333319589
-    p = p * r + 0.04166666666648795
-    p = p * r + 0.1666666666666668
-    p = p * r + 0.5000000000000019
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * as_float((as_bits(shifted) + 1023) << 52)
-
-
-@njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def log1p(t: float) -> float:
-    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t))."""
-    return _twice_artanh(t / (2.0 + t))
-
-
-@njit(nogil=True, error_model="numpy", fastmath={"contract"})
-def _twice_artanh(s: float) -> float:
-    """2 artanh(s) for 0 <= s <= 1/3: s times a polynomial in s^2."""
-    q = s * s
-    p = 0.08522081781390699
-    p = p * q + 0.0416225325593041
-    p = p * q + 0.06055084364034609
-    p = p * q + 0.06650187016337313
-    p = p * q + 0.07693307021152004
-    p = p * q + 0.09090870416252403
-    p = p * q + 0.11111112040373837
-    p = p * q + 0.14285714272727057
-    p = p * q + 0.20000000000092874
-    p = p * q + 0.33333333333333076
-    p = p * q + 1.0
-    return 2.0 * s * p
-
-
-@njit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def tile(code, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
-    """Apply one loss to a run of rows; return the weighted sum of its values.
-
-    `slope` and `curvature` receive the weighted derivatives with respect to the margins `z`. All
-    arrays are float64 of one length; an empty `weight` means weights of one. Formulas: equations
-    (4)-(7) of Halloran & Rocke 2020, supplement; the hinges use generalised Hessians (zero for the
-    plain one). The terms `0.0 * m` let NaN and infinite margins through to the sum, which max()
-    would hide.
-    """
-    total = 0.0
-    weighted = len(weight) > 0
-    if code == LOGISTIC:
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            m = y[t] * z[t]
-            e = exp(-abs(m))
-            both = 1.0 / ((1.0 + e) * (2.0 + e))  # one division for the slope's and the logarithm's
-            other = (2.0 + e) * both
-            p = e * other if m > 0.0 else other
-            slope[t] = -s * y[t] * p
-            curvature[t] = s * e * other * other
-            total += s * (max(-m, 0.0) + _twice_artanh(e * (1.0 + e) * both) + 0.0 * m)
-    elif code == SQUARED_HINGE:
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            m = y[t] * z[t]
-            short = max(1.0 - m, 0.0)
-            slope[t] = -2.0 * s * y[t] * short
-            curvature[t] = 2.0 * s if short > 0.0 else 0.0
-            total += s * (short * short + 0.0 * m)
-    elif code == HINGE:
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            m = y[t] * z[t]
-            short = max(1.0 - m, 0.0)
-            slope[t] = -s * y[t] if short > 0.0 else 0.0
-            curvature[t] = 0.0
-            total += s * (short + 0.0 * m)
-    elif code >= SMOOTHED_HINGE:
-        width = 10.0 ** (SMOOTHED_HINGE - code)
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            label = 1.0 if y[t] > 0.0 else -1.0
-            short = max(abs(y[t]) - label * z[t], 0.0)
-            # with the corner at w = 0, where first steps are scaled by curvature
-            inner = short <= width
-            slope[t] = -s * label * min(short / width, 1.0)
-            curvature[t] = s / width if inner and short > 0.0 else 0.0
-            total += s * (
-                (0.5 * short * short / width if inner else short - 0.5 * width) + 0.0 * z[t]
-            )
-    else:
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            r = z[t] - y[t]
-            slope[t] = s * r
-            curvature[t] = s
-            total += 0.5 * s * r * r
-    return total
+def _plain(label: Any) -> Any:
+    """A label as Python writes it."""
+    return label.item() if hasattr(label, "item") else label

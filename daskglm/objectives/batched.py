@@ -320,7 +320,7 @@ class BatchObjective:
         """
         if self.exact:
             return False
-        likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.concordance)
+        likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.self_concordance)
         self.exact = any(
             factor.is_doubtful(likely) or (proofs and not factor.proves) for factor in factors
         )
@@ -408,7 +408,7 @@ class BatchObjective:
         """
         assert factor.at is not None
         moved = self.rounding.ball.margins(step, self.n_features)
-        t = self.loss.concordance * moved
+        t = self.loss.self_concordance * moved
         if not (t <= LARGEST_EXPONENT and factor.proves):
             return value, math.inf, math.inf
         left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + factor.doubt

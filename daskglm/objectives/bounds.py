@@ -343,7 +343,7 @@ class Rounding:
         exp(moved concordance) H^-1 takes the place of the inverse Hessian. Infinite where nothing
         is proved.
         """
-        if not (factor.proves and math.isfinite(self.loss.concordance)):
+        if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
         decrement = factor.decrement(gradient)
         decrement += factor.error(error, self.n_features, self.columns)
@@ -351,7 +351,7 @@ class Rounding:
 
     def by_decrement(self, factor: HessianFactor, decrement: float, moved: float) -> float:
         """The same by a bound on the norm of the exact gradient in that of H^-1."""
-        rate = self.loss.concordance
+        rate = self.loss.self_concordance
         if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
             return math.inf
         grown = math.sqrt(math.exp(rate * moved)) if rate > 0.0 else 1.0

@@ -31,8 +31,8 @@ from daskglm.core.requests import (
     Problem,
     Totals,
 )
-from daskglm.losses.base import smoothed_hinge
 from daskglm.losses.conjugates import losses
+from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.primal import Objective, Point, tokens
 
@@ -202,7 +202,7 @@ class Dual:
         """Take the best intercept of w = 0 for the offset; return the objective there."""
         objective, C = self.objective, self.objective.scale
         self.kept = self.kept.copy() if objective.fit_intercept else self.kept
-        if not objective.loss.classifies:
+        if objective.loss.is_quadratic:
             point = objective.at(self.kept)
             if not objective.fit_intercept:
                 return point.value
@@ -215,7 +215,7 @@ class Dual:
             self.kept[-1] = self.offset
         sides = np.array(objective.sides or (objective.total_weight, 0.0))
         y = np.array([1.0, -1.0])
-        return float(C * losses(objective.loss.code, y, np.full(2, self.offset), sides))
+        return float(C * losses(objective.loss.law, y, np.full(2, self.offset), sides))
 
     def point(self, value: float, gap: float) -> Point:
         """The committed state as a point whose value and gap are estimates."""
@@ -324,10 +324,10 @@ class Dual:
         variables as they are.
         """
         objective, problem = self.objective, self.objective.problem
-        loss = smoothed_hinge(level)
+        loss = smoothed_hinge(10.0**-level)
         return Objective(
             objective.engine,
-            Problem(loss.code, problem.positive, problem.class_weight, self.number),
+            Problem(loss.ref, problem.positive, problem.class_weight, self.number),
             loss,
             C=objective.scale,
             fit_intercept=objective.fit_intercept,

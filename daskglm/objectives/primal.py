@@ -146,7 +146,7 @@ class Point:
         Cost: nothing.
         """
         objective = self.objective
-        if self.gram is None or not math.isfinite(objective.loss.concordance):
+        if self.gram is None or not math.isfinite(objective.loss.self_concordance):
             return math.inf
         return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
 
@@ -423,7 +423,7 @@ class Objective:
                 for k, shift in enumerate(shifts)
             ]
 
-        return least_point(ask, start, smooth=math.isfinite(self.loss.smoothness))
+        return least_point(ask, start, smooth=self.loss.differentiable)
 
     def sample(self, fraction: float, seed: int) -> Sample:
         """The objective on a random part of the rows, its losses scaled up to the whole; see

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
-
-import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
-
-# Log-odds of the constant answer: at 36 a row's logistic loss is below the rounding of 1.
-LARGEST_LOG_ODDS = -math.log(np.finfo(float).eps)
 
 
 def constant(objective: Objective) -> Generator[Point, None, Reason]:
@@ -22,6 +16,6 @@ def constant(objective: Objective) -> Generator[Point, None, Reason]:
     Cost: 1 pass.
     """
     w = objective.xp.zeros(objective.size)
-    w[-1] = objective.only_side * (1.0 if objective.loss.name != "logistic" else LARGEST_LOG_ODDS)
+    w[-1] = objective.only_side * objective.loss.rest_margin
     yield objective.at(w)
     return Reason.ONE_SIDE

@@ -54,7 +54,7 @@ def sdca_then_newton(
     **options
         Those of `sdca`.
     """
-    smooth = math.isfinite(objective.loss.smoothness)
+    smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
     # proximal targets differ by less than float32 tells apart
     if not smooth and objective.engine.device != "cpu":
@@ -160,7 +160,7 @@ def _second(
     name, solver = (
         ("newton", newton) if objective.n_features <= costs.LARGEST_HESSIAN else ("tron", tron)
     )
-    if not math.isfinite(objective.loss.smoothness):
+    if not objective.loss.differentiable:
         return (yield from _up_to(passes, objective, proximal_points(dual, solver), by=name))[0]
     changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
     steps = solver(objective, w)

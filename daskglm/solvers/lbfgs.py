@@ -52,7 +52,7 @@ def lbfgs(
     if diagonal is None or least is None or steps is None or changes is None:
         assert point.diagonal is not None
         floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)
-        share = 0.0 if math.isfinite(objective.loss.concordance) else LEAST_DIAGONAL
+        share = 0.0 if math.isfinite(objective.loss.self_concordance) else LEAST_DIAGONAL
         least = np.maximum(share * point.diagonal, floor)
         diagonal = np.maximum(point.diagonal, least)
     else:

@@ -64,7 +64,7 @@ class SolverSpec:
         """Whether `auto` may choose it for this problem."""
         if self.cost is None:
             return False
-        return workload.penalised if self.solves_dual else workload.smooth
+        return workload.penalised and workload.has_dual if self.solves_dual else workload.smooth
 
     def generate(
         self,

@@ -25,7 +25,7 @@ class Workload:
         Of the rows.
     size : int
         Coefficients, with the intercept.
-    smooth, quadratic, penalised : bool
+    smooth, quadratic, penalised, has_dual : bool
         Whether the loss has a gradient, whether it has a constant Hessian, whether C is finite.
     curvature_ratio : float
         Curvature that a mean row's loss has along the row, over that of the penalty, times the
@@ -47,6 +47,7 @@ class Workload:
     smooth: bool = True
     quadratic: bool = False
     penalised: bool = True
+    has_dual: bool = True
     curvature_ratio: float = math.inf
     samples: bool = True
     remote: bool = False
@@ -62,9 +63,10 @@ class Workload:
         return cls(
             summary=engine.facts,
             size=objective.size,
-            smooth=math.isfinite(loss.smoothness),
-            quadratic=loss.concordance == 0.0,
+            smooth=loss.differentiable,
+            quadratic=loss.self_concordance == 0.0,
             penalised=bool(objective.penalty),
+            has_dual=loss.has_dual,
             curvature_ratio=curvature_ratio(objective),
             samples=engine.samples,
             remote=not engine.shares_memory and engine.samples,

@@ -23,6 +23,7 @@ from daskglm.kernels import batched_csr as many_csr
 from daskglm.kernels import batched_dense as many
 from daskglm.kernels import cpu as host
 from daskglm.kernels.simd_columns import LEFT, RIGHT
+from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
@@ -168,7 +169,7 @@ class _Narrow:
 
     def __init__(self, request: EvaluateMany, d: int, problem: Problem) -> None:
         (P, size), Q = request.W.shape, 0 if request.anchors is None else len(request.anchors)
-        self.request, self.d, self.code = request, d, problem.code
+        self.request, self.d, self.law = request, d, law_of(problem.loss)
         self.W = np.zeros((-(-(P + Q) // LEFT) * LEFT, -(-(d + 1) // RIGHT) * RIGHT))
         self.W[:P, :size] = request.W
         self.anchor = np.full(P, -1) if request.anchors is None else P + request.anchor
@@ -194,7 +195,7 @@ class _Narrow:
         labels, y, weight, raw, signs = _rows(memo, batch, block, self.request)
         if self.request.score:
             many.score(
-                self.code,
+                self.law,
                 memo.rows,
                 self.d,
                 labels,
@@ -214,7 +215,7 @@ class _Narrow:
             return
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         many.evaluate(
-            self.code,
+            self.law,
             memo.rows,
             self.d,
             labels,
@@ -249,7 +250,7 @@ class _Wide:
             raise NotImplementedError(
                 "wide sparse rows give values and gradients of many problems, no more"
             )
-        self.request, self.d, self.code = request, d, problem.code
+        self.request, self.d, self.law = request, d, law_of(problem.loss)
         self.W = np.zeros((d + 1, len(request.W)))
         self.W[: request.W.shape[1]] = request.W.T
         self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
@@ -266,7 +267,7 @@ class _Wide:
     def add(self, memo: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals) -> None:
         """Add the sums over some tiles of a block."""
         many_csr.evaluate(
-            self.code,
+            self.law,
             memo.rows,
             self.d,
             *_rows(memo, batch, block, self.request),

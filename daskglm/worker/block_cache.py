@@ -16,7 +16,6 @@ import numpy as np
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import for_rows, home_of
-from daskglm.losses.base import SMOOTHED_HINGE
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualMemo
 from daskglm.worker.fold_assignment import trained_on
@@ -73,7 +72,7 @@ class Memo:
         if problem != self.problem:
             self.problem, self.curvature_of, self.y = problem, None, self.targets
             if problem.centre is not None and self.dual is not None:
-                width = 10.0 ** (SMOOTHED_HINGE - problem.code)
+                width = problem.loss.p1
                 self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
         return True
 

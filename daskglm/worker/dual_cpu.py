@@ -18,7 +18,8 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import Committed, DualLine, DualRound, DualValue, Plan, Totals
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses import conjugates as duals
-from daskglm.losses.base import tile
+from daskglm.losses.base import Law
+from daskglm.losses.dispatch import tile
 from daskglm.worker.local_epochs import Run
 from daskglm.worker.schedule import Group, bucket_rows, groups_of
 
@@ -100,19 +101,19 @@ class OnThreads:
 
         self.each(work)
 
-    def slopes(self, code: int, memo: Any, w: np.ndarray) -> np.ndarray:
+    def slopes(self, law: Law, memo: Any, w: np.ndarray) -> np.ndarray:
         """Minus the slopes of a block's losses at w: the dual variables as the primal point has
         them.
         """
         n, d = len(memo.y), self.n_features
         z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
         memo.kernels.margins(memo.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
-        tile(code, memo.y, z, NOTHING, slope, curvature)
+        tile(law, memo.y, z, NOTHING, slope, curvature)
         return -slope
 
-    def clip(self, code: int, memo: Any) -> None:
+    def clip(self, law: Law, memo: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
-        kernels.clip(code, memo.y, memo.dual.alpha, 0, len(memo.y))
+        kernels.clip(law, memo.y, memo.dual.alpha, 0, len(memo.y))
 
     # ---- sums
     def totals(
@@ -151,14 +152,14 @@ class OnThreads:
             totals["own"][-1] *= state.bias
         return totals
 
-    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work, each group on its threads."""
         plan = request.plan
         for m in memos:
             if plan.shrink and not len(m.dual.asleep):
                 m.dual.asleep = np.zeros(len(m.y), np.uint8)
         runs = [
-            Run(code, request, memos, group, k, plan.bucket or self.bucket, self.limits)
+            Run(law, request, memos, group, k, plan.bucket or self.bucket, self.limits)
             for k, group in enumerate(self._groups(plan, memos))
         ]
         if len(runs) == 1:
@@ -176,7 +177,7 @@ class OnThreads:
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
         }
 
-    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
 
         def work(pieces: Pieces) -> Totals:
@@ -190,18 +191,18 @@ class OnThreads:
                     m.dual.seen[lo:hi],
                 )
                 conjugate, value = (
-                    duals.conjugates(code, y, a, weight),
-                    duals.losses(code, y, z, weight),
+                    duals.conjugates(law, y, a, weight),
+                    duals.losses(law, y, z, weight),
                 )
                 before += conjugate
-                after += duals.conjugates(code, y, m.dual.work[lo:hi], weight)
+                after += duals.conjugates(law, y, m.dual.work[lo:hi], weight)
                 loss += value
                 gap += value + conjugate + duals.products(z, a, weight)
             return {"before": before, "after": after, "gap": gap, "loss": loss}
 
         return self.each(work)
 
-    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
         """Conjugates along the last round's change and the previous step."""
         many = len(request.coefficients)
 
@@ -213,7 +214,7 @@ class OnThreads:
                 previous = dual.previous[lo:hi] if len(dual.previous) else np.zeros(hi - lo)
                 for k, (c1, c2) in enumerate(request.coefficients):
                     values[k] += duals.along(
-                        code,
+                        law,
                         m.y[lo:hi],
                         m.weight[lo:hi],
                         dual.alpha[lo:hi],
@@ -228,7 +229,7 @@ class OnThreads:
 
         return self.each(work)
 
-    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
 
         def work(pieces: Pieces) -> Totals:
@@ -239,7 +240,7 @@ class OnThreads:
                     run = slice(first, min(first + AT_ONCE, hi))
                     scale = np.where(m.y[run] > 0, request.positive, request.negative)
                     a = scale * m.dual.alpha[run] + request.shift
-                    total += duals.conjugates(code, m.y[run], a, m.weight[run])
+                    total += duals.conjugates(law, m.y[run], a, m.weight[run])
             return {"value": total}
 
         return self.each(work)

@@ -28,6 +28,7 @@ from daskglm.core.requests import (
     Totals,
 )
 from daskglm.data import row_files as chunks
+from daskglm.losses.base import Law
 
 
 class Side(Protocol):
@@ -43,10 +44,10 @@ class Side(Protocol):
         met.
         """
 
-    def slopes(self, code: int, memo: Any, w: Any) -> Any:
+    def slopes(self, law: Law, memo: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w."""
 
-    def clip(self, code: int, memo: Any) -> None:
+    def clip(self, law: Law, memo: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
 
     def totals(
@@ -60,16 +61,16 @@ class Side(Protocol):
     ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
 
-    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work. Reply: change, squares, inner."""
 
-    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
         """Before, after, loss and gap as in `DualRound`."""
 
-    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
         """See `DualLine`."""
 
-    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
         """See `DualValue`."""
 
     def wake(self, memos: Sequence[Any]) -> None:
@@ -141,18 +142,18 @@ class Ascent:
         """End the threads."""
         self.side.close()
 
-    def answer(self, code: int, request: DualRequest, memos: Sequence[Any]) -> Totals:
+    def answer(self, law: Law, request: DualRequest, memos: Sequence[Any]) -> Totals:
         """Reply to one dual request with sums over all rows of the shard."""
         if isinstance(request, DualShape):
             groups, partitions = self.side.shape(request.plan, memos)
             return {"groups": groups, "partitions": partitions, "rows": 0}
         if isinstance(request, DualLoad):
             return self._load(request, memos)
-        read = self._bring(code, request.state, memos)
+        read = self._bring(law, request.state, memos)
         if isinstance(request, DualRound):
-            totals = self._round(code, request, memos)
+            totals = self._round(law, request, memos)
         elif isinstance(request, DualLine):
-            totals = self.side.line(code, request, memos)
+            totals = self.side.line(law, request, memos)
         elif isinstance(request, DualTotals):
             totals = self._totals(request, memos)
         elif isinstance(request, DualSave):
@@ -160,13 +161,13 @@ class Ascent:
                 chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
             totals = {}
         else:
-            totals = self.side.value(code, request, memos)
+            totals = self.side.value(law, request, memos)
         totals["rows"] = totals.get("rows", 0) + read
         totals["rebuilt"] = read
         return totals
 
     # ---- state
-    def _bring(self, code: int, state: Committed, memos: Sequence[Any]) -> int:
+    def _bring(self, law: Law, state: Committed, memos: Sequence[Any]) -> int:
         """Bring all blocks and the shard to the committed state; return how many rows had to be
         read for it.
         """
@@ -180,12 +181,12 @@ class Ascent:
             if m.dual.number is None or m.dual.number != state.before:
                 lost.append(m)
             elif m.dual.commit(state):
-                self.side.clip(code, m)
+                self.side.clip(law, m)
         if fresh:
             self.side.prepare(memos)
         for m in lost:
             anew = state.w is None or not state.trust
-            m.dual.alpha = self.zeros(len(m.y)) if anew else self.side.slopes(code, m, state.w)
+            m.dual.alpha = self.zeros(len(m.y)) if anew else self.side.slopes(law, m, state.w)
         if self.number == state.number and not lost:
             return 0
         if self.number is not None and self.number == state.before and not lost:
@@ -229,14 +230,14 @@ class Ascent:
         self.number = request.state.number
         return {"own": self.own, "rows": self.side.rows}
 
-    def _round(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def _round(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
         for m in memos:
             m.margins.clear()  # of points that the ascent leaves behind
             m.dual.work[:] = m.dual.alpha
-        swept = self.side.sweep(code, request, memos)
+        swept = self.side.sweep(law, request, memos)
         self.change = swept["change"]
         rows = request.plan.epochs * self.side.rows
-        return {**self.side.estimates(code, memos), **swept, "own": self.own, "rows": rows}
+        return {**self.side.estimates(law, memos), **swept, "own": self.own, "rows": rows}
 
     def _totals(self, request: DualTotals, memos: Sequence[Any]) -> Totals:
         out = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from daskglm.core.requests import DualRound
 from daskglm.kernels import coordinate_ascent as kernels
+from daskglm.losses.base import Law
 from daskglm.worker.schedule import Group, Slice, deal
 
 APART = 32  # doubles: two cache lines of at most 128 bytes
@@ -39,7 +40,7 @@ class Run:
     gradients met.
     """
 
-    code: int
+    law: Law
     request: DualRound
     memos: Sequence[Any]
     group: Group
@@ -121,7 +122,7 @@ class Run:
         for part in slices:
             m = self.memos[part.block]
             found = kernels.sweep(
-                self.code,
+                self.law,
                 m.rows,
                 m.y,
                 m.weight,

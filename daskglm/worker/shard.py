@@ -33,6 +33,8 @@ from daskglm.core.requests import (
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import for_rows, gram_side, home_of
+from daskglm.losses.base import Law
+from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
 from daskglm.worker.block_cache import Memo
 from daskglm.worker.device_placement import WHERE_THEY_ARE, Where, place
@@ -117,28 +119,29 @@ class Shard:
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         self._let_sample_go()
+        law = law_of(problem.loss)
         memos = [
             self._memo(name, block, problem)
             for name, block in zip(self.names, self.blocks, strict=True)
         ]
         self._let_codes_go()
         if isinstance(request, Evaluate):
-            return self._evaluate(problem.code, request, memos)
+            return self._evaluate(law, request, memos)
         if isinstance(request, HessianVector):
-            return self._hessian_vector(problem.code, request, memos)
+            return self._hessian_vector(law, request, memos)
         if isinstance(request, Spread):
             return self._spread(request, memos)
         if isinstance(request, InBall):
-            return self._in_ball(problem.code, request, memos)
+            return self._in_ball(law, request, memos)
         if isinstance(request, DualRequest):
-            return self.ascent.answer(problem.code, request, memos)
+            return self.ascent.answer(law, request, memos)
         if isinstance(request, ScoreHeldOut):
             return score_held_out(
                 problem, request, self.blocks, self.facts.n_features or 0, self._each
             )
         if isinstance(request, BatchRequest):
             return answer_batch(problem, request, self.blocks, memos, self.facts, self._each)
-        return self._hull(problem.code, request, memos)
+        return self._hull(law, request, memos)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
         """The reply with all sums in host memory, for those who may have no device."""
@@ -220,7 +223,7 @@ class Shard:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
-    def _evaluate(self, code: int, request: Evaluate, memos: list[Memo]) -> Totals:
+    def _evaluate(self, law: Law, request: Evaluate, memos: list[Memo]) -> Totals:
         d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
         w, b = self.home.coefficients(request.w, d)
         keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
@@ -249,7 +252,7 @@ class Shard:
                     curvature = m.curvature
                 evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
                 evaluate(
-                    code, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram
+                    law, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram
                 )
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
@@ -263,10 +266,10 @@ class Shard:
             reply["gram"] = self.home.xp.ascontiguousarray(totals["gram"][:size, :size])
         return reply
 
-    def _hessian_vector(self, code: int, request: HessianVector, memos: list[Memo]) -> Totals:
+    def _hessian_vector(self, law: Law, request: HessianVector, memos: list[Memo]) -> Totals:
         d = self.facts.n_features or 0
         v, b = self.home.coefficients(request.v, d)
-        read = self._bring_curvature(code, request.at, memos)
+        read = self._bring_curvature(law, request.at, memos)
 
         def work(pieces: list[Piece]) -> Totals:
             out = self.home.zeros(d + 1)
@@ -288,10 +291,10 @@ class Shard:
 
         return {**self._each(work), "rows": self.facts.n_rows}
 
-    def _in_ball(self, code: int, request: InBall, memos: list[Memo]) -> Totals:
+    def _in_ball(self, law: Law, request: InBall, memos: list[Memo]) -> Totals:
         ranks = self.ranks
         try:
-            read = self._bring_curvature(code, request.at, memos)
+            read = self._bring_curvature(law, request.at, memos)
             new = self._workspace(request, memos)
         except Exception:
             if ranks is not None:
@@ -328,7 +331,7 @@ class Shard:
         )
         return True
 
-    def _hull(self, code: int, request: OnHull, memos: list[Memo]) -> Totals:
+    def _hull(self, law: Law, request: OnHull, memos: list[Memo]) -> Totals:
         read = self._recall(request.points, memos)
         tokens = [token for token, _ in request.points]
         m, k = request.coefficients.shape
@@ -339,7 +342,7 @@ class Shard:
                 memo = memos[i]
                 Z = tuple(memo.margins[token] for token in tokens)
                 self.home.margins.hull(
-                    code,
+                    law,
                     memo.y,
                     memo.weight,
                     Z,
@@ -354,7 +357,7 @@ class Shard:
 
         return {**self._each(work), "rows": read}
 
-    def _bring_curvature(self, code: int, at: tuple[int, Any], memos: list[Memo]) -> int:
+    def _bring_curvature(self, law: Law, at: tuple[int, Any], memos: list[Memo]) -> int:
         """Make sure that all blocks hold the curvatures of a point; return how many rows had to be
         read for it.
         """
@@ -368,7 +371,7 @@ class Shard:
                     if i in behind:
                         m = memos[i]
                         self.home.margins.curvatures(
-                            code, m.y, m.weight, m.margins[token], lo, hi, m.curvature
+                            law, m.y, m.weight, m.margins[token], lo, hi, m.curvature
                         )
                 return {}
 

@@ -18,7 +18,7 @@ import pytest
 from distributed import Client, LocalCluster, get_client, wait
 
 import daskglm
-from daskglm.core.requests import Evaluate, Problem
+from daskglm.core.requests import Evaluate, LossRef, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster, DataLost
@@ -83,7 +83,7 @@ def test_bytes_and_rounds_are_those_of_the_requests(client):
         client, BlockPlacement(client, partitions(*rows(), classify=True).lazy, pin=True)
     )
     try:
-        engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
+        engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.zeros(9), 1))
         assert engine.rounds == 1
         assert engine.bytes_reduced == 2 * 9 * 8  # the gradients of two workers
         assert engine.workers == 2
@@ -342,10 +342,10 @@ def test_a_round_is_not_a_graph(client):
         client, BlockPlacement(client, partitions(*rows(100), classify=True).lazy, pin=True)
     )
     try:
-        engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
+        engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.zeros(9), 1))
         before = client.run_on_scheduler(transitions)
         for token in range(20):
-            engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), token))
+            engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.zeros(9), token))
         assert client.run_on_scheduler(transitions) == before
     finally:
         engine.close()
@@ -358,7 +358,7 @@ def test_many_workers_answer_through_leaders(monkeypatch):
             client, BlockPlacement(client, partitions(*rows(), classify=True).lazy, pin=True)
         )
         star = daskglm.fit(X, y, tol=1e-12)
-        totals = engine.total(Problem(0, 1.0), Evaluate(np.ones(9), 1))
+        totals = engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.ones(9), 1))
         assert engine.bytes_reduced == 4 * 9 * 8
         engine.close()
         assert totals["rows"] == 2000

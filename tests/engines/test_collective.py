@@ -21,7 +21,7 @@ from daskglm.core.requests import CollectiveLost, Evaluate, InBall, Problem, add
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.cluster import Cluster
 from daskglm.engines.collective import unfit
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.worker.device_placement import Where
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
@@ -122,7 +122,7 @@ def shards_of(X, y, count, where=Where("cuda")):  # noqa: B008
 def questions(X, radius):
     d = X.shape[1]
     w = np.full(d + 1, 0.1)
-    problem = Problem(LOSSES["logistic"].code, 1.0)
+    problem = Problem(LOSSES["logistic"].ref, 1.0)
     gradient = np.random.default_rng(1).standard_normal(d + 1)
     penalised = np.append(np.full(d, 30.0), 0.0)  # a few products, which do not enlarge rounding
     return (

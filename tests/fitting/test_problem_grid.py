@@ -17,12 +17,12 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 import daskglm
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
-from daskglm.core.requests import Folds, Problem
+from daskglm.core.requests import Folds, LossRef, Problem
 from daskglm.core.summation import MOMENT
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.fitting import problem_grid as grids
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.batched import BatchObjective, ProblemBatch
 from daskglm.worker.fold_assignment import stratified
 from tests.conftest import make_problem, objective
@@ -207,7 +207,12 @@ def test_the_excess_that_is_told_is_not_less_than_the_truth():
     X, y = make_problem(seed=2)
     engine = Local(partitions(X, y, classify=True).load())
     batched = BatchObjective(
-        engine, Problem(0), LOSSES["logistic"], (1.0,), (-1.0, 1.0), fit_intercept=True
+        engine,
+        Problem(LossRef("logistic")),
+        LOSSES["logistic"],
+        (1.0,),
+        (-1.0, 1.0),
+        fit_intercept=True,
     )
     best = daskglm.fit(X, y, tol=1e-13).report_.objective
     one = ProblemBatch(np.zeros(1, int), np.array([-1]), np.ones(1))
@@ -238,7 +243,7 @@ def test_where_a_step_leads_is_told_before_rows_are_read_there(loss):
     rows = partitions(X, y, classify=LOSSES[loss].classifies).load()
     classes, labels = ((1.0,), (-1.0, 1.0)) if LOSSES[loss].classifies else ((), ())
     batched = BatchObjective(
-        Local(rows), Problem(LOSSES[loss].code), LOSSES[loss], classes, labels, fit_intercept=True
+        Local(rows), Problem(LOSSES[loss].ref), LOSSES[loss], classes, labels, fit_intercept=True
     )
     model = daskglm.fit(X, y, loss=loss, tol=1e-12)
     one, best = ProblemBatch(np.zeros(1, int), np.array([-1]), np.ones(1)), model.report_.objective
@@ -286,7 +291,7 @@ def test_scores_are_those_of_a_whole_evaluation(sparse, weighted):
     engine = Local(partitions(X, y, weight, classify=True).load())
     batched = BatchObjective(
         engine,
-        Problem(0, folds=folds),
+        Problem(LossRef("logistic"), folds=folds),
         LOSSES["logistic"],
         (1.0, -1.0),
         (-1.0, 1.0),
@@ -309,7 +314,7 @@ def test_sums_by_group_are_those_of_the_folds():
     folds = Folds("three", ((1, 0, 0), (0, 1, 0), (0, 0, 1)), groups=groups)
     weight = np.random.default_rng(1).random(len(y))
     engine = Local(partitions(X, y, weight, classify=True).load())
-    problem = Problem(0, folds=folds)
+    problem = Problem(LossRef("logistic"), folds=folds)
     w = np.random.default_rng(2).standard_normal((1, 8))
     zero = np.zeros(1, int)
     by = engine.total(problem, EvaluateMany(w, zero, zero - 1, (1.0,), (0,), by_group=True))
@@ -348,9 +353,10 @@ def test_one_sweep_of_many_tiles_is_numpys(d, kind):
     request = EvaluateMany(
         W, of, fold, (1.0,), (0, 2), anchors=anchors, anchor=np.array([0, -1, 0])
     )
-    got = engine.total(Problem(0, folds=folds), request)
+    got = engine.total(Problem(LossRef("logistic"), folds=folds), request)
     by = engine.total(
-        Problem(0, folds=folds), EvaluateMany(W, of, fold * 0 - 1, (1.0,), (0, 1, 2), by_group=True)
+        Problem(LossRef("logistic"), folds=folds),
+        EvaluateMany(W, of, fold * 0 - 1, (1.0,), (0, 1, 2), by_group=True),
     )
     basis = np.c_[X.toarray() if sp.issparse(X) else X, np.ones(len(y))].astype(np.float64)
     rounding = 1e-6 if kind == "float32" else 1e-12

@@ -17,7 +17,7 @@ import daskglm
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.selection import choose
 
@@ -191,7 +191,7 @@ def test_auto_counts_the_rounds_where_they_take_time(engine, solver):
     )
     rows = engine(partitions(X, y, None, classify=True).load())
     objective = Objective(
-        rows, Problem(LOSSES["logistic"].code, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False
+        rows, Problem(LOSSES["logistic"].ref, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False
     )
     name, why = choose(objective)
     assert name == solver, why

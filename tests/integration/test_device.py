@@ -11,7 +11,7 @@ from daskglm.core.requests import Plan, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines import local as engine
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
@@ -119,7 +119,7 @@ def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threa
     block = to_block(X, y, place=Place(), classify=True)
     engine = Local([block], where=Where("cuda"))
     loss = LOSSES["logistic"]
-    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=10.0, fit_intercept=False)
+    problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=10.0, fit_intercept=False)
     dual = Dual(problem, engine.xp.zeros(20), Plan(threads=16, partitions=2), seed=3)
     last = -np.inf
     for _ in range(8):
@@ -356,7 +356,7 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
     X, y = make_problem(2000, 30)
     loss = LOSSES["logistic"]
     engine = Local([to_block(X, y, place=Place(), classify=True)], where=Where("cuda"))
-    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=True)
+    problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=True)
     point = problem.at(engine.xp.zeros(31), diagonal=True)
     solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)
     pool = cupy.get_default_memory_pool()

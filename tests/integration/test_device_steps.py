@@ -14,7 +14,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines import local as engine
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
@@ -30,7 +30,7 @@ def prepared(X, y, device, C=1.0):
     loss = LOSSES["logistic"]
     where = Where("cuda") if device == "cuda" else Where()
     local = Local([to_block(X, y, place=Place(), classify=True)], where=where)
-    asked = Objective(local, Problem(loss.code, 1.0), loss, C=C, fit_intercept=True)
+    asked = Objective(local, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=True)
     return asked, asked.at(local.xp.zeros(asked.size), diagonal=True, curved=True, gram=True)
 
 

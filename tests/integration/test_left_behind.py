@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 import daskglm
-from daskglm.core.requests import Evaluate, Problem
+from daskglm.core.requests import Evaluate, LossRef, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines import presence
 from daskglm.engines import worker_session as sessions
@@ -170,7 +170,7 @@ def test_a_session_that_its_client_could_not_close_is_closed(quick):
         da.from_array(X, chunks=(300, 8)), da.from_array(y, chunks=300), classify=True
     )
     engine = Cluster(quick, BlockPlacement(quick, data.lazy, pin=True))
-    engine.total(Problem(0, 1.0), Evaluate(np.zeros(9), 1))
+    engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.zeros(9), 1))
     time.sleep(1.0)
     assert {found[0] for found in held(quick)} == {1}, "an open fit that asks nothing is left alone"
     quick.run_on_scheduler(presence.unregister, engine.session)

@@ -9,9 +9,11 @@ from daskglm.kernels import csr as host_csr
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
 from daskglm.kernels import margins as host_margins
-from daskglm.losses.base import HINGE, LOGISTIC, SMOOTHED_HINGE, SQUARED, SQUARED_HINGE
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import LOSSES
 
-CODES = (LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE, SMOOTHED_HINGE + 2)
+LAWS = (*(loss.law for loss in LOSSES.values()), smoothed_hinge(0.01).law)
+LOGISTIC, SQUARED = LOSSES["logistic"].law, LOSSES["squared"].law
 # narrow tiles with one and many rows of the block missing, registers of a warp at each size, two passes
 SHAPES = [(300, 1), (600, 28), (257, 63), (1, 63), (100, 64), (60, 300), (20, 1100), (10, 2100)]
 TOLERANCE = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-11}
@@ -66,14 +68,14 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
     X, y, weight, w, v = problem(n, d, dtype, storage)
     host, rows, device, device_rows = both(X, storage, columns)
     home, side = gpu(), gram_side(d) if d < 400 else 0
-    for code in CODES if d == 28 else (LOGISTIC,):
-        exact = code == SQUARED
+    for law in LAWS if d == 28 else (LOGISTIC,):
+        exact = law == SQUARED
         tolerance = 1e-11 if exact and dtype == np.float64 else TOLERANCE[np.dtype(dtype)]
         for given_weight in (weight, np.empty(0)) if d in (28, 64) else (weight,):
             z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
             diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
             host.evaluate(
-                code, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+                law, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
             )
             host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
             margins, curvatures = (
@@ -88,7 +90,7 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
                 out, D = home.zeros(d + 2), home.zeros(d + 1 if wanted == "diagonal" else 0)
                 G = home.zeros(*(side, side) if wanted == "gram" else (0, 0))
                 device.evaluate(
-                    code,
+                    law,
                     device_rows,
                     *vectors,
                     cupy.asarray(w),
@@ -149,7 +151,7 @@ def test_a_part_of_the_rows(cupy):
         home = gpu()
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
         host.evaluate(
-            0,
+            LOGISTIC,
             host_rows,
             y,
             weight,
@@ -166,7 +168,7 @@ def test_a_part_of_the_rows(cupy):
         out, nothing = home.zeros(22), np.empty(0)
         margins, curvatures = cupy.zeros(200), cupy.zeros(200)
         device.evaluate(
-            0,
+            LOGISTIC,
             rows,
             cupy.asarray(y),
             cupy.asarray(weight),
@@ -195,9 +197,9 @@ def test_subnormal_floats_count_as_what_they_are(cupy, storage):
     np.testing.assert_allclose(z.get(), X.astype(np.float64) @ [1.0, 2.0, 3.0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_combinations_of_margins(cupy, code, k):
+def test_combinations_of_margins(cupy, law, k):
     rng = np.random.default_rng(1)
     n, many = 1000, 4
     y, weight = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.random(n)
@@ -206,10 +208,10 @@ def test_combinations_of_margins(cupy, code, k):
     for s in (weight, np.empty(0)):
         shapes = ((many,), (many, k + 1), (many, k + 1, k + 1))
         wanted, found = [np.zeros(shape) for shape in shapes], [np.zeros(shape) for shape in shapes]
-        host_margins.hull(code, y, s, tuple(Z), coefficients, 0, n, *wanted)
+        host_margins.hull(law, y, s, tuple(Z), coefficients, 0, n, *wanted)
         on_device = [cupy.asarray(part) for part in Z]
         home.margins.hull(
-            code,
+            law,
             cupy.asarray(y),
             cupy.asarray(s) if len(s) else s,
             on_device,
@@ -222,9 +224,9 @@ def test_combinations_of_margins(cupy, code, k):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9)
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_losses_at_extreme_margins(cupy, code):
-    from daskglm.losses.base import tile
+@pytest.mark.parametrize("law", LAWS)
+def test_losses_at_extreme_margins(cupy, law):
+    from daskglm.losses.dispatch import tile
 
     z = np.array(
         [-1e3, 1e3, 0.0, 800.0, -800.0, 1e150, -1e150, 1.0, np.nextafter(1.0, 2), 37.0, -37.0]
@@ -232,14 +234,14 @@ def test_losses_at_extreme_margins(cupy, code):
     home = gpu()
     for label in (-1.0, 1.0):
         y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
-        total = tile(code, y, z, np.empty(0), slope, curvature)
+        total = tile(law, y, z, np.empty(0), slope, curvature)
         s, c, value = cupy.zeros(len(z)), cupy.zeros(len(z)), cupy.zeros(1)
-        home.margins.losses(code, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
+        home.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
         np.testing.assert_allclose(s.get(), slope, rtol=1e-13, atol=1e-300)
         np.testing.assert_allclose(c.get(), curvature, rtol=1e-13, atol=1e-300)
         np.testing.assert_allclose(float(value[0]), total, rtol=1e-12)
         z[0] = np.nan
-        home.margins.losses(code, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
+        home.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
         assert np.isnan(float(value[0]))
         z[0] = -1e3
 
@@ -278,3 +280,9 @@ def test_a_column_longer_than_a_segment_and_columns_without_entries(cupy):
     out = home.zeros(6)
     device.backward(rows, cupy.asarray(r), 0, n, out)
     close(out, np.append(X.T @ r, r.sum()), 1e-11)
+
+
+def test_a_code_that_no_cuda_kernel_has_fails(cupy):
+    one, home = cupy.ones(4), gpu()
+    with pytest.raises(ValueError, match="no CUDA kernel has a loss of the code 1000"):
+        home.margins.losses((1000, 0.0, 0.0, 0), one, None, one, one.copy(), None)

@@ -6,8 +6,10 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
+from daskglm.losses.table import LOSSES
 from tests.kernels.test_device_kernels import both, close, problem
 
+LAW = LOSSES["logistic"].law
 SOURCE = """
 #ifndef SCALED
 #define SCALED REAL
@@ -59,6 +61,8 @@ def estimates(cupy, n=5):
     return kernel, [
         np.int64(n),
         np.int32(0),
+        np.float64(0),
+        np.float64(0),
         cupy.ones(n, np.float32),
         null,
         cupy.zeros(n),
@@ -78,29 +82,29 @@ def test_arguments_that_fit_are_launched(cupy):
     ("place", "wrong", "said"),
     [
         (
-            2,
+            4,
             lambda cupy: cupy.ones(5),
-            "argument 3, y, must be a device array of float32, was given one of float64",
+            "argument 5, y, must be a device array of float32, was given one of float64",
         ),
         (
-            4,
+            6,
             lambda cupy: cupy.ones(5, np.float32),
-            "argument 5, z, must be a device array of float64",
+            "argument 7, z, must be a device array of float64",
+        ),
+        (
+            6,
+            lambda cupy: cupy.zeros(10)[::2],
+            r"argument 7, z, .* one of shape \(5,\) that is not contiguous",
+        ),
+        (
+            9,
+            lambda cupy: np.zeros(3),
+            "argument 10, partial, must be a device array of float64, was given ndarray",
         ),
         (
             4,
-            lambda cupy: cupy.zeros(10)[::2],
-            r"argument 5, z, .* one of shape \(5,\) that is not contiguous",
-        ),
-        (
-            7,
-            lambda cupy: np.zeros(3),
-            "argument 8, partial, must be a device array of float64, was given ndarray",
-        ),
-        (
-            2,
             lambda cupy: None,
-            "argument 3, y, must be a device array of float32, was given NoneType",
+            "argument 5, y, must be a device array of float32, was given NoneType",
         ),
         (0, lambda cupy: 5, "argument 1, rows, must be a NumPy scalar of int64, was given int"),
         (
@@ -124,7 +128,7 @@ def test_an_argument_of_another_dtype_is_refused(cupy, place, wrong, said):
 
 def test_another_number_of_arguments_is_refused(cupy):
     kernel, args = estimates(cupy)
-    with pytest.raises(TypeError, match="row_losses takes 8 arguments, was given 7"):
+    with pytest.raises(TypeError, match="row_losses takes 10 arguments, was given 9"):
         kernel((1,), (256,), args[:-1])
 
 
@@ -133,9 +137,9 @@ def test_targets_of_another_dtype_than_weights_are_refused(cupy):
     home = gpu()
     y, z, out = cupy.ones(4, np.float32), cupy.zeros(4), cupy.zeros(1)
     with pytest.raises(
-        TypeError, match="row_losses: argument 4, weight, must be a device array of float32"
+        TypeError, match="row_losses: argument 6, weight, must be a device array of float32"
     ):
-        home.margins.losses(0, y, cupy.ones(4), z, None, None, out)
+        home.margins.losses(LAW, y, cupy.ones(4), z, None, None, out)
 
 
 # ---- grids
@@ -213,13 +217,13 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
         host_dense.evaluate(
-            0, X_part, y_part, weight_part, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+            LAW, X_part, y_part, weight_part, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
         )
         host_dense.hessian_vector(X_part, curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
         Z, D, out, G = home.zeros(n), home.zeros(n), home.zeros(d + 2), home.zeros(side, side)
         home.dense.evaluate(
-            0, rows, vectors[0], vectors[1], vectors[2], 1, 0, n, Z, D, out, np.empty(0), G
+            LAW, rows, vectors[0], vectors[1], vectors[2], 1, 0, n, Z, D, out, np.empty(0), G
         )
         close(out, sums, tolerance)
         upper = np.triu(gram)[: d + 1, : d + 1]
@@ -245,7 +249,7 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
     for _ in range(2):  # the second finds the workspace used
         gram.fill(0)
         evaluate(
-            0,
+            LAW,
             rows,
             cupy.asarray(y),
             cupy.asarray(weight),

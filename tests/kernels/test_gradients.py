@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,106 +11,18 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 import daskglm
 from benchmarks.datasets.problems import higgs_like
-from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
+from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
-from daskglm.kernels import dense
-from daskglm.losses.base import LOSSES, tile
+from daskglm.losses.table import LOSSES
 from tests.conftest import make_problem, objective
+from tests.losses.formulas import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 KINKED = ("squared_hinge", "smoothed_hinge", "hinge")
-
-
-def reference(loss, y, z):
-    """Value, slope and curvature in float64 by other formulas than the kernels'."""
-    m = y * z
-    if loss == "logistic":
-        from scipy.special import expit
-
-        return np.logaddexp(0, -m), -y * expit(-m), expit(m) * expit(-m)
-    if loss == "squared_hinge":
-        return np.maximum(0, 1 - m) ** 2, -2 * y * np.maximum(0, 1 - m), 2.0 * (m < 1)
-    if loss == "hinge":
-        return np.maximum(0, 1 - m), -y * (m < 1), np.zeros_like(z)
-    if loss == "smoothed_hinge":
-        parabola = (m < 1) & (1 - m <= 1)
-        return (
-            np.where(parabola, 0.5 * (1 - m) ** 2, np.maximum(0.5 - m, 0) * (m <= 0)),
-            -y * np.clip(1 - m, 0, 1),
-            1.0 * parabola,
-        )
-    return 0.5 * (z - y) ** 2, z - y, np.ones_like(z)
-
-
-@pytest.mark.parametrize("name", list(LOSSES))
-def test_losses_at_ordinary_and_extreme_margins(name):
-    z = np.concatenate(
-        [np.linspace(-40, 40, 1001), [-1e3, 1e3, -800.0, 800.0, 0.0, -1e150, 1e150, 1e-320]]
-    )
-    for label in (-1.0, 1.0):
-        y = np.full_like(z, label)
-        slope, curvature = np.empty_like(z), np.empty_like(z)
-        singles = [
-            tile(
-                LOSSES[name].code, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1]
-            )
-            for i in range(len(z))
-        ]
-        total = tile(LOSSES[name].code, y[:1001], z[:1001], np.empty(0), slope, curvature)
-        value, s, c = reference(name, y, z)
-        np.testing.assert_allclose(singles, value, rtol=1e-14, atol=1e-300)
-        np.testing.assert_allclose(total, value[:1001].sum(), rtol=1e-13)
-        tile(LOSSES[name].code, y, z, np.empty(0), slope, curvature)
-        np.testing.assert_allclose(slope, s, rtol=1e-13, atol=1e-300)
-        np.testing.assert_allclose(curvature, c, rtol=1e-13, atol=1e-300)
-
-
-@pytest.mark.parametrize("label", [-1.0, 1.0])
-def test_logistic_loss_over_the_whole_range_of_margins(label):
-    size = np.logspace(-300, 300, 2403)
-    z = np.concatenate([-size, size, np.linspace(-750, 750, 30_001)])
-    y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
-    tile(LOSSES["logistic"].code, y, z, np.empty(0), slope, curvature)
-    singles = [
-        tile(0, y[i : i + 1], z[i : i + 1], np.empty(0), np.empty(1), np.empty(1))
-        for i in range(0, len(z), 7)
-    ]
-    value, s, c = reference("logistic", y, z)
-    normal = (
-        np.abs(z) < 700
-    )  # beyond, slopes and curvatures are below any that matter beside the rounding of sums
-    np.testing.assert_allclose(singles, value[::7], rtol=2e-15, atol=1e-300)
-    np.testing.assert_allclose(slope[normal], s[normal], rtol=2e-15)
-    np.testing.assert_allclose(curvature[normal], c[normal], rtol=4e-15)
-    np.testing.assert_allclose(slope, s, rtol=2e-15, atol=1e-300)
-    assert (curvature >= 0).all()
-
-
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
-def test_losses_and_dense_products_are_made_of_packed_instructions():
-    y = np.ones(64)
-    tile(0, y, y, np.empty(0), y.copy(), y.copy())
-    assembly = tile.inspect_asm(tile.signatures[0])
-    # the logistic loss has two divisions, the smoothed hinge others, and nothing but loops over rows has them packed
-    assert len(re.findall(r"divpd\s.*[xyz]mm", assembly)) >= 3
-    assert not re.search(r"call\w*\s.*\b(exp|log1p)\b", assembly)
-    product = njit(error_model="numpy")(dense.hessian_vector.py_func)
-    product(np.ones((64, 5), np.float32), y, np.ones(5), 0.0, 0, 64, np.zeros(6))
-    assembly = product.inspect_asm(product.signatures[0])
-    assert re.search(r"cvtps2pd\s", assembly)
-    assert re.search(r"(fmadd\d+|mul)pd\s", assembly)
-
-
-@pytest.mark.parametrize("name", list(LOSSES))
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_margin_that_is_not_finite_reaches_the_sum(name, bad):
-    z, out = np.array([0.5, bad]), np.empty(2)
-    assert not np.isfinite(tile(LOSSES[name].code, np.ones(2), z, np.empty(0), out, out.copy()))
 
 
 problems = st.fixed_dictionaries(
@@ -147,7 +58,7 @@ def build(case, threads=2):
     s = np.ones(case["n"]) if weight is None else weight
     return (
         Local([block], threads),
-        Problem(loss.code, 1.0 if loss.classifies else None),
+        Problem(loss.ref, 1.0 if loss.classifies else None),
         dense,
         y,
         s,
@@ -256,7 +167,7 @@ def test_wide_index_types_and_read_only_arrays():
     frozen.setflags(write=False)
     for rows in (wide, frozen):
         engine = Local([to_block(rows, y, place=Place(), classify=True)])
-        got = engine.total(Problem(0, 1.0), Evaluate(np.ones(6), 1))
+        got = engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.ones(6), 1))
         value, slope, _ = reference("logistic", y, rows @ np.ones(6))
         np.testing.assert_allclose(got["value"], value.sum())
         np.testing.assert_allclose(got["gradient"], rows.T @ slope, atol=1e-12)

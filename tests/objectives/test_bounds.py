@@ -14,7 +14,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.kernels import gram
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives import bounds
 from daskglm.objectives.bounds import HessianFactor
 from daskglm.objectives.primal import Objective
@@ -285,7 +285,7 @@ def test_grams_of_sparse_rows_of_float32_are_in_doubt_in_paths_too():
 def whole_objective(X, y, loss="logistic", C=1.0, intercept=True):
     record = LOSSES[loss]
     engine = Local([to_block(X, y, place=Place(), classify=record.classifies)], 2)
-    problem = Problem(record.code, 1.0 if record.classifies else None)
+    problem = Problem(record.ref, 1.0 if record.classifies else None)
     span = record.intercept_span(1.0, 1.0, float(np.abs(y).max()))
     return Objective(engine, problem, record, C=C, fit_intercept=intercept, span=span)
 
@@ -396,7 +396,7 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
 
         engine = Local([to_block(rows, y, place=Place(), classify=True)], 1, Where(device))
         objective = Objective(
-            engine, Problem(record.code, 1.0), record, C=1.0, fit_intercept=True, span=1.0
+            engine, Problem(record.ref, 1.0), record, C=1.0, fit_intercept=True, span=1.0
         )
         point = objective.at(objective.xp.asarray(np.full(d + 1, 1e-3)), gram=True, exact=True)
         grams.append(to_host(point.gram))

@@ -13,7 +13,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.fitting.driver import solve
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
 
@@ -25,7 +25,7 @@ LOSS = LOSSES["logistic"]
 def problem():
     """Logistic regression without an intercept."""
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
-    yield Objective(engine, Problem(LOSS.code, 1.0), LOSS, C=1.0, fit_intercept=False)
+    yield Objective(engine, Problem(LOSS.ref, 1.0), LOSS, C=1.0, fit_intercept=False)
     engine.close()
 
 

@@ -66,7 +66,7 @@ def test_every_dual_request_asked_twice_changes_nothing():
     from daskglm.core.requests import Plan, Problem
     from daskglm.data.partitions import partitions
     from daskglm.engines.local import Local
-    from daskglm.losses.base import LOSSES
+    from daskglm.losses.table import LOSSES
     from daskglm.objectives.primal import Objective
 
     class Twice(Local):
@@ -80,7 +80,7 @@ def test_every_dual_request_asked_twice_changes_nothing():
 
     def run(engine):
         loss = LOSSES["logistic"]
-        objective = Objective(engine, Problem(loss.code, 1.0), loss, C=0.05, fit_intercept=True)
+        objective = Objective(engine, Problem(loss.ref, 1.0), loss, C=0.05, fit_intercept=True)
         dual = dual_module.Dual(objective, np.zeros(objective.size), Plan(partitions=2), 0)
         for k in range(8):
             dual.round(1.0, 2.0)
@@ -109,13 +109,13 @@ def test_forgotten_dual_variables_are_rebuilt(forget, monkeypatch):
     answer = ascent.Ascent.answer
     kinds = {"round": "DualRound", "line": "DualLine", "certificate": "DualTotals"}
 
-    def forgetful(self, code, request, memos):
+    def forgetful(self, law, request, memos):
         if type(request).__name__ == kinds[forget]:
             calls["n"] += 1
             if calls["n"] in ((1,) if forget == "certificate" else (4, 7)):
                 for memo in memos[::2]:
                     memo.dual = None
-        return answer(self, code, request, memos)
+        return answer(self, law, request, memos)
 
     watch = importlib.import_module("daskglm.solvers.sdca")._Watch
     again, before = [], watch.start_again

@@ -15,7 +15,9 @@ from daskglm.core.requests import Plan, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses import conjugates as duals
-from daskglm.losses.base import HINGE, LOGISTIC, LOSSES, SMOOTHED_HINGE, SQUARED_HINGE, tile
+from daskglm.losses.dispatch import tile
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.convex import Seen, least_point
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
@@ -289,7 +291,7 @@ def test_the_certificate_against_long_double(loss):
     kind, C = LOSSES[loss], 0.3
     far = X + 1e3
     engine = Local(partitions(far, y, None, classify=kind.classifies).load(), threads=2)
-    problem = Problem(kind.code, 1 if kind.classifies else None)
+    problem = Problem(kind.ref, 1 if kind.classifies else None)
     objective = Objective(
         engine, problem, kind, C=C, fit_intercept=True, sides=(float(y.sum()), 120.0 - y.sum())
     )
@@ -307,7 +309,7 @@ def test_the_certificate_against_long_double(loss):
     else:
         a = a - a.mean()
     v = C * far.astype(np.longdouble).T @ a
-    conjugates = duals.conjugates(kind.code, target.astype(float), a.astype(float), np.ones(120))
+    conjugates = duals.conjugates(kind.law, target.astype(float), a.astype(float), np.ones(120))
     lower = float(-C * conjugates - 0.5 * v @ v)
     assert found.dual == pytest.approx(lower, rel=1e-7)
     primal = value_of(far, y, np.ones(120), loss, C, found.w[:4], found.w[4])
@@ -320,27 +322,13 @@ def test_the_certificate_against_long_double(loss):
 
 
 # ---- the intercept
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "squared"])
 @pytest.mark.parametrize(
-    ("positive", "negative"), [(1.0, 1.0), (3.0, 1.0), (1.0, 40.0), (1e6, 1e-6)]
-)
-def test_the_best_intercept_of_no_coefficients(name, positive, negative):
-    loss = LOSSES[name]
-
-    def at(b):
-        return duals.losses(
-            loss.code, np.array([1.0, -1.0]), np.full(2, b), np.array([positive, negative])
-        )
-
-    found = minimize_scalar(at, bounds=(-40, 40), method="bounded", options={"xatol": 1e-10})
-    assert at(loss.best_constant(positive, negative)) <= found.fun * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    "code", [LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE, SMOOTHED_HINGE + 4]
+    "loss",
+    [*(loss for loss in LOSSES.values() if loss.classifies), smoothed_hinge(1e-4)],
+    ids=lambda loss: f"{loss.name} {loss.p1}",
 )
 @pytest.mark.parametrize("shift", [0.0, -1e3, 1e6, 1e12])
-def test_the_least_point_is_found_however_far_it_is(code, shift):
+def test_the_least_point_is_found_however_far_it_is(loss, shift):
     rng = np.random.default_rng(3)
     z, target = rng.standard_normal(60) - shift, np.where(np.arange(60) % 3, 1.0, -1.0)
     asked = []
@@ -350,11 +338,11 @@ def test_the_least_point_is_found_however_far_it_is(code, shift):
         seen = []
         for b in points:
             slope, curvature = np.empty(60), np.empty(60)
-            value = tile(code, target, z + b, np.empty(0), slope, curvature)
+            value = tile(loss.law, target, z + b, np.empty(0), slope, curvature)
             seen.append(Seen(b, value, slope.sum(), curvature.sum()))
         return seen
 
-    found = least_point(ask, 0.0, smooth=code != HINGE)
+    found = least_point(ask, 0.0, smooth=loss.differentiable)
     best = min(ask([found + step])[0].value for step in np.linspace(-1, 1, 201))
     assert ask([found])[0].value <= best * (1 + 1e-9 + 1e-16 * abs(shift))
     assert len(asked) < 150 + 202

@@ -16,7 +16,7 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs, get_solver, solver_names
 from daskglm.solvers.selection import choose, extrapolate, trial
@@ -40,7 +40,7 @@ def problem(X, y, loss="logistic", C=1.0, engine=Local):
     rows = engine(partitions(X, y, None, classify=LOSSES[loss].classifies).load())
     positive = 1.0 if LOSSES[loss].classifies else None
     return Objective(
-        rows, Problem(LOSSES[loss].code, positive), LOSSES[loss], C=C, fit_intercept=False
+        rows, Problem(LOSSES[loss].ref, positive), LOSSES[loss], C=C, fit_intercept=False
     )
 
 

@@ -10,7 +10,7 @@ import daskglm
 from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import get_solver, solver_names
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, newton_step
@@ -40,7 +40,7 @@ def make_objective(loss="logistic", C=1.0, intercept=True, record=False, **kwarg
     X, y = make_problem(loss=loss, **kwargs)
     engine = Local([to_block(X, y, place=Place(), classify=LOSSES[loss].classifies)], 1)
     engine = Recording(engine) if record else engine
-    problem = Problem(LOSSES[loss].code, 1.0 if LOSSES[loss].classifies else None)
+    problem = Problem(LOSSES[loss].ref, 1.0 if LOSSES[loss].classifies else None)
     return Objective(engine, problem, LOSSES[loss], C=C, fit_intercept=intercept, span=1.0)
 
 

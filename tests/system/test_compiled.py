@@ -17,7 +17,7 @@ CURVATURES = """
 import numpy as np
 from daskglm.kernels.margins import curvatures
 out = np.zeros(3)
-curvatures(2, np.ones(3), np.ones(3), np.zeros(3), 0, 3, out)
+curvatures((2, 0.0, 0.0, 0), np.ones(3), np.ones(3), np.zeros(3), 0, 3, out)
 print(out[0], sum(curvatures.stats.cache_hits.values()))
 """
 
@@ -41,9 +41,9 @@ def test_an_edit_in_another_file_is_seen(tmp_path):
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert curvature(tmp_path) == (1.0, 0)
     assert curvature(tmp_path) == (1.0, 1)
-    losses = copy / "losses" / "base.py"
+    losses = copy / "losses" / "squared.py"
     text = losses.read_text()
-    changed = text.replace("curvature[t] = s\n", "curvature[t] = 50.0 * s\n")
+    changed = text.replace("return 0.5 * r * r, r, 1.0\n", "return 0.5 * r * r, r, 50.0\n")
     assert changed != text
     losses.write_text(changed)
     assert curvature(tmp_path) == (50.0, 0)
@@ -56,10 +56,13 @@ def test_a_module_counts_with_all_that_it_imports():
         return {name.removeprefix("daskglm.") for name in compiled._imported(f"daskglm.{module}")}
 
     assert names("kernels.dense") >= {
-        *("kernels.dense", "kernels.gram", "kernels.simd_columns", "kernels.simd", "losses.base"),
+        *("kernels.dense", "kernels.gram", "kernels.simd_columns", "kernels.simd"),
+        *("losses.dispatch", "losses.builtin", "losses.squared", "losses.vector_math"),
     }
     assert "kernels.csr" not in names("kernels.dense")
-    assert names("losses.conjugates") == {"losses.conjugates", "losses.base", "system.compiled"}
+    assert names("losses.vector_math") == {"losses.vector_math"}
+    assert names("losses.hinge") >= {"losses.hinge", "losses.base"}
+    assert "losses.squared" not in names("losses.hinge")
     assert compiled.digest("daskglm.losses.conjugates") != compiled.digest("daskglm.losses.base")
 
 

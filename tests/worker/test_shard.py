@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
+from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
 
-PROBLEM = Problem(0, 1.0)
+PROBLEM = Problem(LossRef("logistic"), 1.0)
 
 
 def shard(cuts, threads=1, sparse=False, n=3000, d=12):
@@ -98,10 +98,10 @@ def test_curvatures_are_kept_where_products_will_want_them():
 def test_another_problem_on_the_same_rows_starts_afresh():
     s = shard([100])
     first = s.answer(PROBLEM, Evaluate(W, 1))
-    flipped = s.answer(Problem(0, -1.0), Evaluate(-W, 2))
+    flipped = s.answer(Problem(LossRef("logistic"), -1.0), Evaluate(-W, 2))
     np.testing.assert_allclose(first["value"], flipped["value"])
     np.testing.assert_allclose(first["gradient"], -flipped["gradient"])
-    doubled = s.answer(Problem(0, 1.0, ((1.0, 2.0), (-1.0, 2.0))), Evaluate(W, 3))
+    doubled = s.answer(Problem(LossRef("logistic"), 1.0, ((1.0, 2.0), (-1.0, 2.0))), Evaluate(W, 3))
     np.testing.assert_allclose(doubled["value"], 2 * first["value"])
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 import daskglm
-from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
+from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
 from daskglm.data.loading import check_room
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -64,7 +64,7 @@ def test_replies_are_those_of_rows_in_memory(source, room):
     assert (
         replace(streamed.facts, order=0) == kept.facts
     )  # rows that are read again are told by their order too
-    problem, w, v = Problem(0, 1.0), np.linspace(-1, 1, 7), np.linspace(2, 1, 7)
+    problem, w, v = Problem(LossRef("logistic"), 1.0), np.linspace(-1, 1, 7), np.linspace(2, 1, 7)
     for request in (
         Evaluate(w, 1, gram=True),
         HessianVector(v, (1, w)),
@@ -87,7 +87,7 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
     streamed = shard_of(source, 3 * 4800)
     reads = source[2]
     assert reads() == 10, "the pass that learns the facts"
-    problem, w = Problem(0, 1.0), np.zeros(7)
+    problem, w = Problem(LossRef("logistic"), 1.0), np.zeros(7)
     streamed.answer(problem, Evaluate(w, 1))
     assert reads() == 20
     streamed.answer(problem, OnHull(((1, w),), np.array([[1.0, 0.3]])))

@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
-from daskglm.core.requests import Evaluate, Folds, Problem, Sampled
+from daskglm.core.requests import Evaluate, Folds, LossRef, Problem, Sampled
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.bounds import HessianFactor, excess
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import get_solver
@@ -56,7 +56,7 @@ def test_a_sample_is_the_same_wherever_its_blocks_are_and_costs_its_share_of_a_p
         to_block(X[a:b], y[a:b], place=Place(partition=i), classify=True)
         for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False))
     ]
-    problem = Problem(LOSSES["logistic"].code, 1.0)
+    problem = Problem(LOSSES["logistic"].ref, 1.0)
     request = Sampled(Evaluate(np.ones(X.shape[1]), 0), 0.05, 1)
     whole = Local(blocks, 2).total(problem, request)
     parts = [
@@ -80,7 +80,7 @@ def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
         np.testing.assert_array_equal(
             trained_on(part, folds, fold), trained_on(block, folds, fold)[here]
         )
-        problem = Problem(LOSSES["logistic"].code, 1.0, folds=folds, fold=fold)
+        problem = Problem(LOSSES["logistic"].ref, 1.0, folds=folds, fold=fold)
         sums = Local([block], 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
         assert sums["value"] == pytest.approx(
             np.log(2) * trained_on(block, folds, fold)[here].sum()
@@ -89,7 +89,9 @@ def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
 
 def test_a_worker_without_rows_answers_for_its_sample():
     block = to_block(np.empty((0, 3)), np.empty(0), place=Place(), classify=True)
-    reply = Local([block], 1).total(Problem(0, 1.0), Sampled(Evaluate(np.ones(3), 0), 0.1, 1))
+    reply = Local([block], 1).total(
+        Problem(LossRef("logistic"), 1.0), Sampled(Evaluate(np.ones(3), 0), 0.1, 1)
+    )
     assert reply["rows"] == 0
     assert not reply["gradient"].any()
 
@@ -138,7 +140,7 @@ def test_the_bound_by_the_hessian_holds_and_is_tight_near_the_optimum(C, interce
     X, y = make_problem(n=500, d=6)
     engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
     loss = LOSSES["logistic"]
-    whole = Objective(engine, Problem(loss.code, 1.0), loss, C=C, fit_intercept=intercept, span=1.0)
+    whole = Objective(engine, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=intercept, span=1.0)
     best = daskglm.fit(X, y, C=C, fit_intercept=intercept, solver="newton", tol=1e-15)
     at = np.append(best.coef_.ravel(), best.intercept_)[: whole.size]
     least = whole.at(at).value
@@ -164,7 +166,7 @@ def test_the_bound_is_exact_for_least_squares_and_absent_where_curvature_jumps()
     assert excess(factor.decrement(1e6 * g), 1.0) == np.inf
     assert excess(HessianFactor.of(np.zeros((4, 4)), 0.0).decrement(g), 0.0) == np.inf
     assert excess(HessianFactor.of(H * np.nan, 0.0).decrement(g), 0.0) == np.inf
-    assert not np.isfinite(LOSSES["squared_hinge"].concordance)
+    assert not np.isfinite(LOSSES["squared_hinge"].self_concordance)
 
 
 def test_the_hessian_of_a_sample_takes_the_place_of_that_of_all_rows_where_those_are_long():
@@ -187,7 +189,7 @@ def test_the_hessian_of_a_sample_takes_the_place_of_that_of_all_rows_where_those
             return engine.total(problem, request)
 
     loss = LOSSES["logistic"]
-    whole = Objective(Recording(), Problem(loss.code, 1), loss, C=1.0, fit_intercept=True, span=1.0)
+    whole = Objective(Recording(), Problem(loss.ref, 1), loss, C=1.0, fit_intercept=True, span=1.0)
     points = get_solver("newton").run(whole, np.zeros(whole.size), tol=1e-3)
     for _ in range(3):
         next(points)

@@ -24,7 +24,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.kernels import gram_side
-from daskglm.losses.base import LOSSES
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region
@@ -143,7 +143,7 @@ def _step(
     engine = Local([to_block(on_device(X), y, place=Place(), classify=True)], where=Where("cuda"))
     if by_host:
         engine.solves_balls = False
-    problem = Objective(engine, Problem(loss.code, 1.0), loss, C=1.0, fit_intercept=False)
+    problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=False)
     point = problem.at(engine.xp.zeros(problem.size), diagonal=True, curved=True)
     M = Diagonal(0.5 + 0.5 * point.diagonal)
     radius = share * math.sqrt(float(point.gradient @ M.times(point.gradient)))

@@ -1,4 +1,4 @@
-// What all sources share: the losses as `losses.py` has them, and sums over the threads of a block.
+// What all sources share: the losses as `losses/` has them, and sums over the threads of a block.
 // REAL is the dtype of the rows, VECTOR that of targets, weights and curvatures, SCALED that of rows scaled for a Gram;
 // all else is double.
 
@@ -61,8 +61,8 @@ struct Jet {
 __device__ inline double larger(double a, double b) { return a > b ? a : b; }
 __device__ inline double smaller(double a, double b) { return a < b ? a : b; }
 
-// Loss of one row with weight s at margin z. The terms 0 * m let NaN through, as in `losses.tile`.
-__device__ inline Jet loss_at(int code, double y, double z, double s) {
+// Loss of one row with weight s at margin z, with the parameters p1 and p2. The terms 0 * m let NaN through.
+__device__ inline Jet loss_at(int code, double p1, double p2, double y, double z, double s) {
   Jet jet;
   double m = y * z;
   if (code == LOGISTIC) {
@@ -81,18 +81,18 @@ __device__ inline Jet loss_at(int code, double y, double z, double s) {
     jet.slope = lack > 0.0 ? -s * y : 0.0;
     jet.curvature = 0.0;
     jet.value = s * (lack + 0.0 * m);
-  } else if (code >= SMOOTHED_HINGE) {
-    double width = exp10((double)(SMOOTHED_HINGE - code)), label = y > 0.0 ? 1.0 : -1.0;
+  } else if (code == SQUARED) {
+    double r = z - y;
+    jet.slope = s * r;
+    jet.curvature = s;
+    jet.value = 0.5 * s * r * r;
+  } else {  // SMOOTHED_HINGE; the value is NaN for a code that no loss has
+    double width = code == SMOOTHED_HINGE ? p1 : nan(""), label = y > 0.0 ? 1.0 : -1.0;
     double lack = larger(fabs(y) - label * z, 0.0);
     bool inner = lack <= width;
     jet.slope = -s * label * smaller(lack / width, 1.0);
     jet.curvature = inner && lack > 0.0 ? s / width : 0.0;
     jet.value = s * ((inner ? 0.5 * lack * lack / width : lack - 0.5 * width) + 0.0 * z);
-  } else {
-    double r = z - y;
-    jet.slope = s * r;
-    jet.curvature = s;
-    jet.value = 0.5 * s * r * r;
   }
   return jet;
 }
@@ -107,8 +107,8 @@ struct Row {
 };
 
 template <class Number>
-__device__ inline Row visit(int mode, const Number* y, const Number* weight, double* z, double* slope,
-                            Number* curvature, int64 i, double u) {
+__device__ inline Row visit(int mode, double p1, double p2, const Number* y, const Number* weight, double* z,
+                            double* slope, Number* curvature, int64 i, double u) {
   Row row = {0.0, 0.0, 0.0};
   if (mode == PRODUCT) {
     row.curvature = widen(curvature[i]);
@@ -117,7 +117,7 @@ __device__ inline Row visit(int mode, const Number* y, const Number* weight, dou
   } else {
     z[i] = u;
     if (mode == FORWARD) return row;
-    Jet jet = loss_at(mode, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
+    Jet jet = loss_at(mode, p1, p2, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
     if (curvature) curvature[i] = (Number)jet.curvature;
     row.slope = jet.slope;
     row.curvature = jet.curvature;

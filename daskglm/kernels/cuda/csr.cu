@@ -12,8 +12,8 @@
 // Margins and what `visit` makes of them. A row of partial: sums of slopes, of values and of curvatures.
 extern "C" __global__ void __launch_bounds__(256)
 csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes, int d,
-            const double* w, int intercept, int mode, const VECTOR* y, const VECTOR* weight, double* z, double* slope,
-            VECTOR* curvature, double* partial, const int* live) {
+            const double* w, int intercept, int mode, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+            double* z, double* slope, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];
   const int in_warp = 32 / lanes, lane = threadIdx.x % lanes;
@@ -38,7 +38,7 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     if (pattern) u *= widen(data[0]);
     u += b;
     if (i >= rows || lane != 0) continue;
-    Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
+    Row row = visit<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
     slopes += row.slope;
     value += row.value;
     curvatures += row.curvature;

@@ -22,11 +22,13 @@ from daskglm.kernels.cuda.launch import (
     Kernel,
     Workspace,
     add_up,
+    arguments_of,
     kernel,
     numbers,
     pointer,
     real,
 )
+from daskglm.losses.base import Law
 
 SEGMENT = 512  # entries of a column that one group of lanes adds up
 
@@ -109,7 +111,7 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int,
+    law: Law,
     rows: Rows,
     y: Any,
     weight: Any,
@@ -133,7 +135,7 @@ def evaluate(
     curvature = curvature[run]
     slope = part.workspace.get("slopes", part.n)
     weight = weight[run] if weight.size else None
-    partial, grid = _forward(part, code, w, b, y[run], weight, z[run], slope, curvature)
+    partial, grid = _forward(part, law, w, b, y[run], weight, z[run], slope, curvature)
     add_up(partial, grid, 3, sums[d:])
     if diagonal.size:
         add_up(partial[2:], grid, 3, diagonal[d:])
@@ -183,7 +185,7 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
 
 def _forward(
     part: Rows,
-    mode: int,
+    mode: Law,
     w: Any,
     b: int,
     y: Any,
@@ -202,7 +204,7 @@ def _forward(
         np.int32(part.d),
         w,
         np.int32(b),
-        np.int32(mode),
+        *arguments_of(mode),
         pointer(y),
         pointer(weight),
         pointer(z),

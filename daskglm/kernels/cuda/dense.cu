@@ -2,8 +2,9 @@
 
 // Margins, a warp a row, and what `visit` makes of them. A row of partial: sums of slopes and of values.
 extern "C" __global__ void __launch_bounds__(256)
-dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-              const VECTOR* weight, double* z, double* slope, VECTOR* curvature, double* partial, const int* live) {
+dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, double p1, double p2,
+              const VECTOR* y, const VECTOR* weight, double* z, double* slope, VECTOR* curvature,
+              double* partial, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];
   const int lane = threadIdx.x % 32;
@@ -16,7 +17,7 @@ dense_forward(const REAL* X, long long rows, int d, const double* w, int interce
     for (int j = lane; j < d; j += 32) u += widen(X[i * d + j]) * w[j];
     u = lane_sum(u, 32) + b;
     if (lane != 0) continue;
-    Row row = visit<VECTOR>(mode, y, weight, z, slope, curvature, i, u);
+    Row row = visit<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
     slopes += row.slope;
     value += row.value;
   }

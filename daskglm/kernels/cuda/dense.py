@@ -21,18 +21,21 @@ from daskglm.kernels.cuda.launch import (
     Kernel,
     Workspace,
     add_up,
+    arguments_of,
     kernel,
     numbers,
     pointer,
     real,
 )
+from daskglm.losses.base import Law
 
 NARROW = 63  # features up to which a tile of rows fits in shared memory
 # by bytes of a value: features up to which a warp holds a row in its registers
 WIDE = {4: 2048, 8: 1024}
 DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
 NARROW_THREADS, GRAM_THREADS = 128, 256
-PRODUCT, FORWARD = -1, -2
+# in place of a loss: see `visit` in common.cu
+PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
 NOTHING = np.empty(0)  # stands for an output that is not wanted
 GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
@@ -63,7 +66,7 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int,
+    law: Law,
     rows: Rows,
     y: Any,
     weight: Any,
@@ -87,14 +90,14 @@ def evaluate(
     y, weight, z, curvature = y[run], weight[run] if weight.size else weight, z[run], curvature[run]
     if part.d <= NARROW:
         _narrow(
-            part, code, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram
+            part, law, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram
         )
         if not exact:
             return
     elif part.d <= _held(part, diagonal.size > 0):
-        _wide(part, code, w, b, y, weight, z, curvature, sums, diagonal)
+        _wide(part, law, w, b, y, weight, z, curvature, sums, diagonal)
     else:
-        _two_passes(part, code, w, b, y, weight, z, curvature, sums, diagonal)
+        _two_passes(part, law, w, b, y, weight, z, curvature, sums, diagonal)
     if gram.size:
         _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.X.dtype)
 
@@ -169,7 +172,7 @@ def add_gram(scaled: Any, gram: Any, workspace: Workspace) -> None:
 # ---- one read for both products
 def _narrow(
     part: Rows,
-    mode: int,
+    mode: Law,
     w: Any,
     b: int,
     y: Any,
@@ -204,7 +207,7 @@ def _narrow(
         np.int32(chunked),
         w,
         np.int32(b),
-        np.int32(mode),
+        *arguments_of(mode),
         pointer(y),
         pointer(weight),
         pointer(z),
@@ -257,7 +260,7 @@ def _held(part: Rows, diagonal: bool) -> int:
 
 def _wide(
     part: Rows,
-    mode: int,
+    mode: Law,
     w: Any,
     b: int,
     y: Any,
@@ -287,7 +290,7 @@ def _wide(
         np.int32(d),
         w,
         np.int32(b),
-        np.int32(mode),
+        *arguments_of(mode),
         pointer(y),
         pointer(weight),
         pointer(z),
@@ -304,7 +307,7 @@ def _wide(
 # ---- two reads
 def _two_passes(
     part: Rows,
-    code: int,
+    law: Law,
     w: Any,
     b: int,
     y: Any,
@@ -315,14 +318,14 @@ def _two_passes(
     diagonal: Any,
 ) -> None:
     slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, code, w, b, y, weight, z, slope, curvature)
+    partial, grid = _forward(part, law, w, b, y, weight, z, slope, curvature)
     add_up(partial[1:], grid, 2, sums[part.d + 1 :])
     _backward(part, slope, sums, curvature if diagonal.size else None, diagonal)
 
 
 def _forward(
     part: Rows,
-    mode: int,
+    mode: Law,
     w: Any,
     b: int,
     y: Any,
@@ -341,7 +344,7 @@ def _forward(
         np.int32(part.d),
         w,
         np.int32(b),
-        np.int32(mode),
+        *arguments_of(mode),
         pointer(y),
         pointer(weight),
         pointer(z),

@@ -1,6 +1,6 @@
 // Stochastic dual coordinate ascent on the device, after TPA-SCD (Parnell et al. 2017): a team of threads, which is a
 // block, takes a row; teams that share a replica of the shared vector add to it by atomics, asynchronously.
-// Coordinate steps as in `duals.py`, orders as in `kernels.dual`.
+// Coordinate steps as in `losses/`, orders as in `kernels/coordinate_ascent.py`.
 
 #define TINY 1e-300
 
@@ -27,8 +27,8 @@ __device__ inline double logistic_step(double c, double q, double start) {
   return 1.0 / (1.0 + exp(m));
 }
 
-// The best dual variable of one row, all others fixed; see `duals.step`.
-__device__ inline double best(int code, double y, double z, double a, double q) {
+// The best dual variable of one row, all others fixed; see `losses.conjugates.step`.
+__device__ inline double best(int code, double p1, double p2, double y, double z, double a, double q) {
   if (code == SQUARED) return (y - z + q * a) / (1.0 + q);
   double c = y * z - q * (y * a), p;
   if (code == LOGISTIC)
@@ -36,19 +36,31 @@ __device__ inline double best(int code, double y, double z, double a, double q) 
   else if (code == SQUARED_HINGE)
     p = larger(2.0 * (1.0 - c) / (1.0 + 2.0 * q), 0.0);
   else if (code == SMOOTHED_HINGE)
-    p = smaller(larger((1.0 - c) / (1.0 + q), 0.0), 1.0);
-  else
+    p = smaller(larger((1.0 - c) / (p1 + q), 0.0), 1.0);
+  else if (code == HINGE)
     p = smaller(larger((1.0 - c) / larger(q, TINY), 0.0), 1.0);
+  else
+    p = nan("");  // no loss has this code
   return y * p;
 }
 
-__device__ inline double conjugate(int code, double y, double a) {
+// Of a^2 in the conjugate, for losses other than the logistic one.
+__device__ inline double square_of(int code, double p1) {
+  switch (code) {
+    case SQUARED: return 0.5;
+    case SQUARED_HINGE: return 0.25;
+    case HINGE: return 0.0;
+    case SMOOTHED_HINGE: return 0.5 * p1;
+  }
+  return nan("");  // no loss has this code
+}
+
+__device__ inline double conjugate(int code, double p1, double p2, double y, double a) {
   if (code == LOGISTIC) {
     double p = y * a, other = 1.0 - p;
     return p * log(larger(p, TINY)) + other * log(larger(other, TINY));
   }
-  double square = code == SQUARED_HINGE ? 0.25 : (code == HINGE ? 0.0 : 0.5);
-  return square * a * a - y * a;
+  return square_of(code, p1) * a * a - y * a;
 }
 
 typedef unsigned long long bits64;  // overflows as it should
@@ -77,8 +89,8 @@ __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
 // indptr null: dense rows in `data`. `seen` null: margins met are not wanted.
 extern "C" __global__ void __launch_bounds__(256)
 dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int d, int code,
-           const VECTOR* y, const VECTOR* weight, double C, const double* norms, double bias, double offset,
-           double* alpha, double* replicas, double* seen, int bucket, long long key, int fixed, double sigma,
+           double p1, double p2, const VECTOR* y, const VECTOR* weight, double C, const double* norms, double bias,
+           double offset, double* alpha, double* replicas, double* seen, int bucket, long long key, int fixed, double sigma,
            double damp) {
   __shared__ double scratch[32];
   __shared__ double step;
@@ -99,7 +111,8 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
       if (threadIdx.x == 0) {
         z += bias * FRESH(v + d) + offset;
         if (seen) seen[i] = z;
-        const double a = alpha[i], better = best(code, widen(y[i]), z, a, damp * sigma * cost * (norms[i] + bias * bias));
+        const double a = alpha[i], q = damp * sigma * cost * (norms[i] + bias * bias);
+        const double better = best(code, p1, p2, widen(y[i]), z, a, q);
         alpha[i] = better;
         step = sigma * cost * (better - a);
         if (bias != 0.0 && step != 0.0) atomicAdd(v + d, bias * step);
@@ -116,15 +129,16 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
 
 // Conjugates before and after, losses and gaps at the margins seen: a row of partial (4).
 extern "C" __global__ void __launch_bounds__(256)
-dual_estimates(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, const double* work,
-               const double* seen, double* partial) {
+dual_estimates(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+               const double* alpha, const double* work, const double* seen, double* partial) {
   __shared__ double scratch[32];
   double sum[4] = {0.0, 0.0, 0.0, 0.0};
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
     const double s = weight ? widen(weight[i]) : 1.0, z = seen[i], a = alpha[i];
-    const double loss = s == 0.0 ? 0.0 : loss_at(code, widen(y[i]), z, s).value, before = s * conjugate(code, widen(y[i]), a);
+    const double loss = s == 0.0 ? 0.0 : loss_at(code, p1, p2, widen(y[i]), z, s).value;
+    const double before = s * conjugate(code, p1, p2, widen(y[i]), a);
     sum[0] += before;
-    sum[1] += s * conjugate(code, widen(y[i]), work[i]);
+    sum[1] += s * conjugate(code, p1, p2, widen(y[i]), work[i]);
     sum[2] += loss;
     sum[3] += s == 0.0 ? 0.0 : loss + before + s * a * z;
   }
@@ -135,15 +149,16 @@ dual_estimates(long long rows, int code, const VECTOR* y, const VECTOR* weight, 
 }
 
 // Conjugates along alpha + c1 (work - alpha) + c2 previous, for each row (c1, c2) of `coefficients`: value, two
-// slopes, three second derivatives and how many rows lie outside the domain, LENGTH numbers each. See `duals.along`.
+// slopes, three second derivatives and how many rows lie outside the domain, LENGTH numbers each. See
+// `losses.conjugates.along`.
 #define LENGTH 7
 
 extern "C" __global__ void __launch_bounds__(256)
-dual_along(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, const double* work,
-           const double* previous, const double* coefficients, double* partial) {
+dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* alpha,
+           const double* work, const double* previous, const double* coefficients, double* partial) {
   __shared__ double scratch[32];
   const double c1 = coefficients[2 * blockIdx.y], c2 = coefficients[2 * blockIdx.y + 1];
-  const double square = code == SQUARED_HINGE ? 0.25 : (code == HINGE ? 0.0 : 0.5);
+  const double square = square_of(code, p1);
   double sum[LENGTH] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
     const double s = weight ? widen(weight[i]) : 1.0, label = widen(y[i]);
@@ -178,20 +193,21 @@ dual_along(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
 
 // Conjugates with the variables of positive and negative rows scaled, and all shifted: one number a block.
 extern "C" __global__ void __launch_bounds__(256)
-dual_value(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* alpha, double positive,
-           double negative, double shift, double* partial) {
+dual_value(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* alpha,
+           double positive, double negative, double shift, double* partial) {
   __shared__ double scratch[32];
   double sum = 0.0;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x)
     sum += (weight ? widen(weight[i]) : 1.0) *
-           conjugate(code, widen(y[i]), (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
+           conjugate(code, p1, p2, widen(y[i]), (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
 // Dual variables brought into the domain of the conjugate.
 extern "C" __global__ void __launch_bounds__(256)
-dual_clip(long long rows, int code, const VECTOR* y, double* alpha) {
+dual_clip(long long rows, int code, double p1, double p2, const VECTOR* y, double* alpha) {
+  if (code == SQUARED) return;  // any dual variable will do
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
     double p = larger(widen(y[i]) * alpha[i], 0.0);
     alpha[i] = widen(y[i]) * (code == SQUARED_HINGE ? p : smaller(p, 1.0));

@@ -28,12 +28,14 @@ from daskglm.kernels.cuda.launch import (
     Kernel,
     Workspace,
     add_up,
+    arguments_of,
     kernel,
     numbers,
     pointer,
     processors,
     real,
 )
+from daskglm.losses.base import Law
 
 ALONG = 7  # sums of dual_along
 TEAMS = 8  # for each multiprocessor, in all partitions
@@ -98,7 +100,7 @@ class OnDevice:
             m.dual.seen, m.dual.norms = cp.zeros(len(m.y)), cp.zeros(len(m.y))
             m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
 
-    def slopes(self, code: int, memo: Any, w: Any) -> Any:
+    def slopes(self, law: Law, memo: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w: the dual variables as the primal point has
         them.
         """
@@ -106,16 +108,15 @@ class OnDevice:
         memo.kernels.margins(
             memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z
         )
-        row_kernels.losses(code, memo.y, None, z, slope, None)
+        row_kernels.losses(law, memo.y, None, z, slope, None)
         return -slope
 
-    def clip(self, code: int, memo: Any) -> None:
+    def clip(self, law: Law, memo: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
         n = len(memo.y)
-        if memo.problem.code != 2:  # the conjugate of the squared loss is finite everywhere
-            args = (np.int64(n), np.int32(code), memo.y, memo.dual.alpha)
-            function = _on_vectors("dual_clip", memo)
-            function((function.grid(n, THREADS),), (THREADS,), args)
+        args = (np.int64(n), *arguments_of(law), memo.y, memo.dual.alpha)
+        function = _on_vectors("dual_clip", memo)
+        function((function.grid(n, THREADS),), (THREADS,), args)
 
     # ---- sums
     def totals(
@@ -144,7 +145,7 @@ class OnDevice:
             own[d:] *= state.bias
         return {"own": own, "side": part}
 
-    def sweep(self, code: int, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work."""
         plan, outer, state = request.plan, request.outer, request.state
         if plan.shrink:
@@ -162,7 +163,7 @@ class OnDevice:
             rng = np.random.default_rng([*request.seed, epoch])
             for m in memos:
                 self._epoch(
-                    code,
+                    law,
                     m,
                     state,
                     plan,
@@ -186,7 +187,7 @@ class OnDevice:
                     m.dual.work[:] = start + share * (m.dual.work - start)
             u = u + (share / inner) * total
         change = (u - begin) / outer
-        share = 1.0 if plan.partitioning == "wild" else self._share(code, request, memos, change)
+        share = 1.0 if plan.partitioning == "wild" else self._share(law, request, memos, change)
         if share < 1.0:
             change = share * change
             for m in memos:
@@ -196,7 +197,7 @@ class OnDevice:
 
     def _epoch(
         self,
-        code: int,
+        law: Law,
         memo: Any,
         state: Committed,
         plan: Plan,
@@ -223,7 +224,7 @@ class OnDevice:
                 *arrays,
                 np.int64(n),
                 np.int32(self.n_features),
-                np.int32(code),
+                *arguments_of(law),
                 memo.y[lo:hi],
                 pointer(memo.weight[lo:hi]),
                 np.float64(state.C),
@@ -244,7 +245,7 @@ class OnDevice:
             function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(memo.y))
             function((teams, len(replicas)), (threads,), args)
 
-    def _share(self, code: int, request: DualRound, memos: Sequence[Any], change: Any) -> float:
+    def _share(self, law: Law, request: DualRound, memos: Sequence[Any], change: Any) -> float:
         """The part of a change to take: the best of a few by the local model, in which the dual
         cannot fall at zero.
 
@@ -254,12 +255,12 @@ class OnDevice:
         state, v = request.state, cp.asarray(request.v)
         pull = state.offset / state.bias if state.bias else 0.0
         tried = np.stack([STEPS, np.zeros_like(STEPS)], axis=1)
-        values = state.C * self.line(code, DualLine(state, tried), memos)["values"]
+        values = state.C * self.line(law, DualLine(state, tried), memos)["values"]
         linear = float(v @ change) + pull * float(change[-1])
         values = values + STEPS * linear + 0.5 * request.outer * STEPS**2 * float(change @ change)
         return float(STEPS[int(np.argmin(values))])
 
-    def estimates(self, code: int, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
         out = cp.zeros(4)
         for m in memos:
@@ -268,7 +269,7 @@ class OnDevice:
             partial = self.workspace.get("partial", 4 * grid)
             args = (
                 np.int64(n),
-                np.int32(code),
+                *arguments_of(law),
                 m.y,
                 pointer(m.weight),
                 dual.alpha,
@@ -280,7 +281,7 @@ class OnDevice:
             add_up(partial, grid, 4, out)
         return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
 
-    def line(self, code: int, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
         """Conjugates along the last round's change and the previous step."""
         many = len(request.coefficients)
         coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
@@ -291,7 +292,7 @@ class OnDevice:
             partial = self.workspace.get("partial", grid * many * ALONG)
             args = (
                 np.int64(n),
-                np.int32(code),
+                *arguments_of(law),
                 m.y,
                 pointer(m.weight),
                 dual.alpha,
@@ -309,7 +310,7 @@ class OnDevice:
             "hessians": found[:, [3, 4, 4, 5]].reshape(many, 2, 2),
         }
 
-    def value(self, code: int, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
         out = cp.zeros(1)
         for m in memos:
@@ -318,7 +319,7 @@ class OnDevice:
             partial = self.workspace.get("partial", grid)
             args = (
                 np.int64(n),
-                np.int32(code),
+                *arguments_of(law),
                 m.y,
                 pointer(m.weight),
                 m.dual.alpha,

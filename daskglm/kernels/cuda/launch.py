@@ -13,6 +13,7 @@ import numpy as np
 
 from daskglm.kernels.cuda.signature import NULL as NULL  # those who launch import it from here
 from daskglm.kernels.cuda.signature import check, parameters
+from daskglm.losses.base import SMOOTHED_HINGE, Law
 
 THREADS = 256
 DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
@@ -144,6 +145,14 @@ class Workspace:
             part = self.parts[key] = cp.zeros(size, dtype) if zeroed else cp.empty(size, dtype)
             self.moves += 1
         return part[:size] if len(part) > size else part
+
+
+def arguments_of(law: Law) -> tuple[Any, Any, Any]:
+    """A law as arguments of a kernel; ValueError for a loss that the CUDA sources do not have."""
+    code, p1, p2, _ = law
+    if code > SMOOTHED_HINGE:
+        raise ValueError(f"no CUDA kernel has a loss of the code {code}; use device='cpu'")
+    return np.int32(code), np.float64(p1), np.float64(p2)
 
 
 def pointer(array: Any) -> Any:

@@ -9,7 +9,16 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.kernels.cuda.launch import NULL, THREADS, add_up, kernel, numbers, pointer
+from daskglm.kernels.cuda.launch import (
+    NULL,
+    THREADS,
+    add_up,
+    arguments_of,
+    kernel,
+    numbers,
+    pointer,
+)
+from daskglm.losses.base import Law
 
 MOST_POINTS = 3
 SIDE = MOST_POINTS + 1
@@ -17,7 +26,7 @@ LENGTH = 1 + SIDE + SIDE * SIDE
 
 
 def losses(
-    code: int, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None
+    law: Law, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None
 ) -> None:
     """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to
     `value` (1,).
@@ -27,7 +36,7 @@ def losses(
     partial = cp.empty(3 * grid)
     args = (
         np.int64(len(y)),
-        np.int32(code),
+        *arguments_of(law),
         y,
         pointer(weight),
         z,
@@ -40,14 +49,14 @@ def losses(
         add_up(partial[1:], grid, 3, value[:1])
 
 
-def curvatures(code: int, y: Any, weight: Any, z: Any, start: int, stop: int, out: Any) -> None:
+def curvatures(law: Law, y: Any, weight: Any, z: Any, start: int, stop: int, out: Any) -> None:
     """Weighted curvatures of the rows [start, stop) at the margins z."""
     run = slice(start, stop)
-    losses(code, y[run], weight[run] if weight.size else weight, z[run], None, out[run])
+    losses(law, y[run], weight[run] if weight.size else weight, z[run], None, out[run])
 
 
 def hull(
-    code: int,
+    law: Law,
     y: Any,
     weight: Any,
     Z: Any,
@@ -73,7 +82,7 @@ def hull(
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
     args = (
         np.int64(stop - start),
-        np.int32(code),
+        *arguments_of(law),
         y[run],
         weight,
         *z,

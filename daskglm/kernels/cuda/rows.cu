@@ -18,12 +18,12 @@ sum_partials(const double* partial, int rows, int length, double* out, int add, 
 // Slopes (null: not wanted) and curvatures (likewise) at the margins z; sums of slopes, losses and curvatures in a row
 // of partial (3).
 extern "C" __global__ void __launch_bounds__(256)
-row_losses(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* z, double* slope,
-           VECTOR* curvature, double* partial) {
+row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z,
+           double* slope, VECTOR* curvature, double* partial) {
   __shared__ double scratch[32];
   double slopes = 0.0, value = 0.0, curvatures = 0.0;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    Jet jet = loss_at(code, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
+    Jet jet = loss_at(code, p1, p2, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
     if (slope) slope[i] = jet.slope;
     if (curvature) curvature[i] = (VECTOR)jet.curvature;
     slopes += jet.slope;
@@ -43,8 +43,8 @@ row_losses(long long rows, int code, const VECTOR* y, const VECTOR* weight, cons
 // Loss on combinations of k margin vectors and a constant, with derivatives in the coefficients; the combination is
 // row blockIdx.y of `coefficients` (m, k + 1). Row blockIdx.x of partial holds LENGTH numbers for each combination.
 extern "C" __global__ void __launch_bounds__(256)
-hull(long long rows, int code, const VECTOR* y, const VECTOR* weight, const double* z0, const double* z1,
-     const double* z2, int k, const double* coefficients, double* partial) {
+hull(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z0,
+     const double* z1, const double* z2, int k, const double* coefficients, double* partial) {
   __shared__ double scratch[32];
   const double* Z[MOST_POINTS] = {z0, z1, z2};
   double c[SIDE], basis[SIDE], value = 0.0, slopes[SIDE], hessian[SIDE * SIDE];
@@ -63,7 +63,7 @@ hull(long long rows, int code, const VECTOR* y, const VECTOR* weight, const doub
       if (a < k) basis[a] = Z[a][i];
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) z += c[a] * basis[a];
-    Jet jet = loss_at(code, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
+    Jet jet = loss_at(code, p1, p2, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
     value += jet.value;
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) {

@@ -20,6 +20,7 @@ import numpy as np
 
 from daskglm.kernels.cuda import csr, dense
 from daskglm.kernels.cuda.launch import Workspace
+from daskglm.losses.base import Law
 
 
 class Rows:
@@ -158,7 +159,7 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def evaluate(
-    code: int,
+    law: Law,
     rows: Rows,
     y: Any,
     weight: Any,
@@ -179,7 +180,7 @@ def evaluate(
     """
     for lo, hi, part in rows.chunks():
         _kernels(rows).evaluate(
-            code,
+            law,
             part,
             y[lo:hi],
             weight[lo:hi] if weight.size else weight,

@@ -4,8 +4,8 @@
 // depend on timing: [d gradient entries, sum of slopes, value] and, with the diagonal, d + 1 entries more.
 
 extern "C" __global__ void __launch_bounds__(256)
-dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, const VECTOR* y,
-           const VECTOR* weight, double* z, VECTOR* curvature, double* partial, const int* live) {
+dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept, int mode, double p1, double p2,
+           const VECTOR* y, const VECTOR* weight, double* z, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   const int64 warp = (int64)blockIdx.x * warps + threadIdx.x / 32, all = (int64)gridDim.x * warps;
@@ -27,7 +27,7 @@ dense_wide(const REAL* X, long long rows, int d, const double* w, int intercept,
       if (lane + 32 * k < d) u += widen(held[k]) * w[lane + 32 * k];
     for (int step = 16; step > 0; step /= 2) u += __shfl_xor_sync(EVERY_LANE, u, step);
     // every lane writes the same numbers to the same places
-    Row row = visit<VECTOR>(mode, y, weight, z, nullptr, curvature, i, u + b);
+    Row row = visit<VECTOR>(mode, p1, p2, y, weight, z, nullptr, curvature, i, u + b);
     value += row.value;
     slope_sum += row.slope;
     curvature_sum += row.curvature;

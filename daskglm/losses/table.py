@@ -1,0 +1,124 @@
+"""The losses by name: those of this package, and those that `register_loss` adds from outside."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.requests import LossRef
+from daskglm.losses.base import OUTSIDE, Law, Loss
+from daskglm.losses.builtin import BUILTIN
+from daskglm.losses.dispatch import compile_tile
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
+# compiled functions of losses from outside, whose addresses are in use as long as this process is
+_compiled: list[Any] = []
+
+# what a formula is checked at: margins, the step of finite differences, and errors allowed
+_MARGINS = np.linspace(-9.7, 9.7, 98)
+_STEP = 1e-4
+_TOLERANCE = 1e-5
+
+
+def register_loss(loss: Loss) -> Loss:
+    """Make a loss from outside of this package known to `fit` under its name.
+
+    Call it where the module that defines the loss is imported: workers of a cluster import that
+    module when a fit with the loss first asks them for something, so they must be able to (an
+    installed package, or `client.upload_file`). To register the same name again from the same
+    module replaces it.
+
+    Parameters
+    ----------
+    loss : Loss
+        With `row`, `classifies` and `smoothness`; what else is known makes more solvers and better
+        certificates possible. Of losses from outside the CPU kernels use `row` only: they have no
+        `dual`, so that `sdca` does not take them, and no CUDA code.
+
+    Returns
+    -------
+    Loss
+        The loss as it is known now.
+
+    Raises
+    ------
+    ValueError
+        For a name that is taken, a loss with a dual, or formulas that contradict each other:
+        negative values, a slope that is not the derivative of the value, a curvature that is not
+        that of the slope or exceeds `smoothness`.
+    """
+    module = loss.row.__module__
+    known = LOSSES.get(loss.name)
+    if known is not None and known.module != module:
+        owner = known.module or "daskglm"
+        raise ValueError(f"the name {loss.name!r} is that of a loss of {owner}; take another")
+    if loss.dual is not None or loss.code != OUTSIDE:
+        raise ValueError(
+            f"loss {loss.name!r}: a loss from outside of daskglm has no dual and no code of its own"
+        )
+    if not loss.differentiable:
+        raise ValueError(
+            f"loss {loss.name!r} is not differentiable and has no dual: no solver takes it"
+        )
+    if loss.classifies and not loss.attains_infimum and loss.intercept_radius is None:
+        raise ValueError(
+            f"loss {loss.name!r} never attains its infimum, so it needs an intercept_radius"
+        )
+    _check_formulas(loss)
+    compiled = compile_tile(loss.row)
+    _compiled.append(compiled)
+    registered = replace(loss, module=module, address=compiled.address)
+    LOSSES[loss.name] = registered
+    return registered
+
+
+def law_of(ref: LossRef) -> Law:
+    """What kernels take for the loss that a request names; imports its module where need be.
+
+    Raises ValueError for a loss that is not known.
+    """
+    if ref.name not in LOSSES and ref.module:
+        try:
+            importlib.import_module(ref.module)
+        except ImportError as error:
+            raise ValueError(
+                f"loss {ref.name!r}: this worker cannot import {ref.module!r}, which defines it "
+                f"({error}). Install that module on all workers, or send it by client.upload_file"
+            ) from error
+    if ref.name not in LOSSES:
+        raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
+    known = LOSSES[ref.name]
+    return known.code, ref.p1, ref.p2, known.address
+
+
+def _check_formulas(loss: Loss) -> None:
+    """Raise ValueError where the formulas contradict each other at ordinary margins."""
+
+    def at(y: float, z: float) -> tuple[float, float, float]:
+        return loss.row(y, z, loss.p1, loss.p2)
+
+    for y in (-1.0, 1.0):
+        for z in _MARGINS.tolist():
+            value, slope, curvature = at(y, z)
+            low, high = at(y, z - _STEP), at(y, z + _STEP)
+            size = _TOLERANCE * (1.0 + abs(value) + abs(slope) + abs(curvature))
+            by_value = (high[0] - low[0]) / (2.0 * _STEP)
+            by_slope = (high[1] - low[1]) / (2.0 * _STEP)
+            where = f"loss {loss.name!r}, at y={y:g} and z={z:.3g}:"
+            if not math.isfinite(value + slope + curvature) or value < -size:
+                raise ValueError(f"{where} value {value:g}; it must be finite and not negative")
+            if not abs(slope - by_value) <= size:
+                raise ValueError(f"{where} slope {slope:g}, but the value rises by {by_value:g}")
+            if math.isfinite(loss.self_concordance) and not abs(curvature - by_slope) <= size:
+                raise ValueError(
+                    f"{where} curvature {curvature:g}, but the slope rises by {by_slope:g}"
+                )
+            if not -size <= curvature <= loss.smoothness + size:
+                raise ValueError(
+                    f"{where} curvature {curvature:g}, not between 0 and smoothness="
+                    f"{loss.smoothness:g}"
+                )

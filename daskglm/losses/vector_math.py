@@ -1,0 +1,115 @@
+"""exp, log and log1p as numba vectorises them.
+
+They are written out because LLVM vectorises arithmetic but not calls into libm: over a tile of
+margins a loop over these runs about four times as fast as one over `math.exp` and `math.log1p`. The
+polynomials of `exp` and `log1p` interpolate at Chebyshev's nodes, exp(r) and artanh(s) / s to
+relative errors of 2e-17 and 3e-18, rounded coefficients included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+_LOG2E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
+# 1.5 * 2**52: adding it rounds to an integer, left in the low bits of the sum
+_ROUND = 6755399441055744.0
+_LN2 = 0.6931471805599453
+_SQRT_HALF = 0.7071067811865476
+_MANTISSA = (1 << 52) - 1
+_ONE = 1023 << 52
+
+
+@intrinsic
+def as_bits(typingctx: Any, x: Any) -> Any:
+    """The bits of a float64 as an int64."""
+    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(
+        args[0], context.get_value_type(types.int64)
+    )
+
+
+@intrinsic
+def as_float(typingctx: Any, x: Any) -> Any:
+    """The float64 that has the bits of an int64."""
+    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(
+        args[0], context.get_value_type(types.float64)
+    )
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def exp(x: float) -> float:
+    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction to |r| <= log(2) / 2,
+    then a polynomial.
+    """
+    x = max(x, -708.0)
+    shifted = x * _LOG2E + _ROUND
+    k = shifted - _ROUND
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 2.5110049204818658e-08
+    p = p * r + 2.763265472252779e-07
+    p = p * r + 2.755724088722987e-06
+    p = p * r + 2.4801485441561313e-05
+    p = p * r + 0.00019841269890076403
+    p = p * r + 0.0013888888952352863
+    p = p * r + 0.008333333333319589
+    p = p * r + 0.04166666666648795
+    p = p * r + 0.1666666666666668
+    p = p * r + 0.5000000000000019
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * as_float((as_bits(shifted) + 1023) << 52)
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def log1p(t: float) -> float:
+    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t))."""
+    return twice_artanh(t / (2.0 + t))
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def twice_artanh(s: float) -> float:
+    """2 artanh(s) for 0 <= s <= 1/3: s times a polynomial in s^2."""
+    q = s * s
+    p = 0.08522081781390699
+    p = p * q + 0.0416225325593041
+    p = p * q + 0.06055084364034609
+    p = p * q + 0.06650187016337313
+    p = p * q + 0.07693307021152004
+    p = p * q + 0.09090870416252403
+    p = p * q + 0.11111112040373837
+    p = p * q + 0.14285714272727057
+    p = p * q + 0.20000000000092874
+    p = p * q + 0.33333333333333076
+    p = p * q + 1.0
+    return 2.0 * s * p
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def log(x: float) -> float:
+    """log(x) for normal x > 0: exponent and 2 artanh((m - 1) / (m + 1)) of the mantissa;
+    vectorises, unlike libm's.
+    """
+    bits = as_bits(x)
+    k = float((bits >> 52) - 1023)
+    m = as_float((bits & _MANTISSA) | _ONE)
+    large = m > 2.0 * _SQRT_HALF
+    k = k + 1.0 if large else k
+    m = 0.5 * m if large else m
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    p = 1.0 / 21.0
+    p = p * q + 1.0 / 19.0
+    p = p * q + 1.0 / 17.0
+    p = p * q + 1.0 / 15.0
+    p = p * q + 1.0 / 13.0
+    p = p * q + 1.0 / 11.0
+    p = p * q + 1.0 / 9.0
+    p = p * q + 1.0 / 7.0
+    p = p * q + 1.0 / 5.0
+    p = p * q + 1.0 / 3.0
+    p = p * q + 1.0
+    return 2.0 * s * p + k * _LN2

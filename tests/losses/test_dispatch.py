@@ -1,0 +1,110 @@
+"""Values, slopes and curvatures of all losses over runs of rows, and the machine code that makes them."""
+
+import platform
+import re
+
+import numpy as np
+import pytest
+from numba import njit
+
+from daskglm.kernels import dense
+from daskglm.losses import conjugates
+from daskglm.losses.base import OUTSIDE
+from daskglm.losses.dispatch import tile
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import LOSSES
+from tests.losses.formulas import reference
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_losses_at_ordinary_and_extreme_margins(name):
+    z = np.concatenate(
+        [np.linspace(-40, 40, 1001), [-1e3, 1e3, -800.0, 800.0, 0.0, -1e150, 1e150, 1e-320]]
+    )
+    for label in (-1.0, 1.0):
+        y = np.full_like(z, label)
+        slope, curvature = np.empty_like(z), np.empty_like(z)
+        singles = [
+            tile(
+                LOSSES[name].law, y[i : i + 1], z[i : i + 1], np.empty(0), slope[:1], curvature[:1]
+            )
+            for i in range(len(z))
+        ]
+        total = tile(LOSSES[name].law, y[:1001], z[:1001], np.empty(0), slope, curvature)
+        value, s, c = reference(name, y, z)
+        np.testing.assert_allclose(singles, value, rtol=1e-14, atol=1e-300)
+        np.testing.assert_allclose(total, value[:1001].sum(), rtol=1e-13)
+        tile(LOSSES[name].law, y, z, np.empty(0), slope, curvature)
+        np.testing.assert_allclose(slope, s, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(curvature, c, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_logistic_loss_over_the_whole_range_of_margins(label):
+    size = np.logspace(-300, 300, 2403)
+    z = np.concatenate([-size, size, np.linspace(-750, 750, 30_001)])
+    y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
+    tile(LOSSES["logistic"].law, y, z, np.empty(0), slope, curvature)
+    singles = [
+        tile(
+            LOSSES["logistic"].law,
+            y[i : i + 1],
+            z[i : i + 1],
+            np.empty(0),
+            np.empty(1),
+            np.empty(1),
+        )
+        for i in range(0, len(z), 7)
+    ]
+    value, s, c = reference("logistic", y, z)
+    normal = (
+        np.abs(z) < 700
+    )  # beyond, slopes and curvatures are below any that matter beside the rounding of sums
+    np.testing.assert_allclose(singles, value[::7], rtol=2e-15, atol=1e-300)
+    np.testing.assert_allclose(slope[normal], s[normal], rtol=2e-15)
+    np.testing.assert_allclose(curvature[normal], c[normal], rtol=4e-15)
+    np.testing.assert_allclose(slope, s, rtol=2e-15, atol=1e-300)
+    assert (curvature >= 0).all()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
+def test_losses_and_dense_products_are_made_of_packed_instructions():
+    y = np.ones(64)
+    tile(LOSSES["logistic"].law, y, y, np.empty(0), y.copy(), y.copy())
+    assembly = tile.inspect_asm(tile.signatures[0])
+    # the logistic loss has two divisions, the smoothed hinge others, and nothing but loops over rows has them packed
+    assert len(re.findall(r"divpd\s.*[xyz]mm", assembly)) >= 3
+    assert not re.search(r"call\w*\s.*\b(exp|log1p)\b", assembly)
+    product = njit(error_model="numpy")(dense.hessian_vector.py_func)
+    product(np.ones((64, 5), np.float32), y, np.ones(5), 0.0, 0, 64, np.zeros(6))
+    assembly = product.inspect_asm(product.signatures[0])
+    assert re.search(r"cvtps2pd\s", assembly)
+    assert re.search(r"(fmadd\d+|mul)pd\s", assembly)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_margin_that_is_not_finite_reaches_the_sum(name, bad):
+    z, out = np.array([0.5, bad]), np.empty(2)
+    assert not np.isfinite(tile(LOSSES[name].law, np.ones(2), z, np.empty(0), out, out.copy()))
+
+
+@pytest.mark.parametrize("width", [1.0, 0.1, 1e-4])
+def test_the_width_of_the_smoothed_hinge_is_a_parameter(width):
+    law, y, out = smoothed_hinge(width).law, np.ones(3), np.empty((2, 3))
+    z = np.array([1.5, 1.0 - 0.5 * width, -1.0])
+    total = tile(law, y, z, np.empty(0), out[0], out[1])
+    assert total == pytest.approx(width / 8 + 2.0 - 0.5 * width, rel=1e-12)
+    np.testing.assert_allclose(out[0], [0.0, -0.5, -1.0], rtol=1e-9)
+    np.testing.assert_allclose(out[1], [0.0, 1.0 / width, 0.0])
+
+
+@pytest.mark.parametrize("code", [-1, 5, 7, OUTSIDE])
+def test_a_code_that_no_loss_has_fails(code):
+    """Before: every code from 4 on was a hinge, all others the squared loss, and nothing was said."""
+    law, y, out = (code, 0.0, 0.0, 0), np.ones(2), np.empty(2)
+    with pytest.raises(ValueError, match="no loss has the code"):
+        tile(law, y, y, np.empty(0), out, out.copy())
+    assert np.isnan(conjugates.step(law, 1.0, 0.0, 0.0, 1.0))
+    assert np.isnan(conjugates.conjugates(law, y, y, y))
+    assert np.isnan(conjugates.losses(law, y, y, y))
