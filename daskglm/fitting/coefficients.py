@@ -23,16 +23,16 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     a dual solver's point, which has no gradient, with the duality gap. For a batch of problems this
     bounds the error of all their coefficients together.
     """
-    if not objective.penalty:
+    if not objective.is_penalised:
         return math.nan
-    norm = objective.rounding.norm(point.vectors[0])
+    norm, strong = objective.rounding.norm(point.vectors[0]), objective.penalty.strong_convexity
     if point.gap is None:
         bound = min(
-            objective.rounding.steepest(point.vectors[1], point.error),
-            math.sqrt(2.0 * max(point.objective.bound(point), 0.0)),
+            objective.rounding.steepest(point.vectors[1], point.error) / strong,
+            math.sqrt(2.0 * max(point.objective.bound(point), 0.0) / strong),
         )
     else:
-        bound = math.sqrt(2.0 * max(point.gap, 0.0))
+        bound = math.sqrt(2.0 * max(point.gap, 0.0) / strong)
     if bound == 0.0:
         return 0.0
     return bound / norm if norm > 0.0 else math.inf

@@ -225,7 +225,7 @@ def solve(
             reason = Reason.NOT_FINITE
         elif (met_rule := _rule_met(objective, point, gap, norm, tol, stop)) is not None:
             reason = met_rule
-        elif not objective.penalty and norm <= tol * start_gradient_norm:
+        elif not objective.is_penalised and norm <= tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT
         elif point.gap is None and stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS

@@ -44,7 +44,7 @@ def settled(objective: Objective, solution: Solution) -> Solution:
         Where the coefficients of a classifier are not unique, or those of least squares not the
         shortest.
     """
-    if objective.penalty or objective.only_side or not math.isfinite(solution.point.value):
+    if objective.is_penalised or objective.only_side or not math.isfinite(solution.point.value):
         return solution
     if objective.loss.is_quadratic:
         return _shortest(objective, solution)

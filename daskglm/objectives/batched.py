@@ -28,6 +28,7 @@ from daskglm.objectives.bounds import (
     Vector,
     relative_gap,
 )
+from daskglm.penalties.ridge import Ridge
 
 TINY, LARGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
 
@@ -194,9 +195,9 @@ class BatchObjective:
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
         self.passes, self.rounds = 0.0, 0
-        self.penalty = 1.0  # no problem of a batch is without a penalty
-        self.penalised = np.ones(self.size)
-        self.penalised[self.n_features :] = 0.0
+        self.penalty = Ridge(self.n_features)
+        self.is_penalised = True  # no problem of a batch is without a penalty
+        self.penalised = self.penalty.diagonal(self.size)
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]
         self.labels = labels

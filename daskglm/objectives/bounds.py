@@ -19,6 +19,7 @@ from daskglm.core.facts import Facts
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import Loss
+from daskglm.penalties.ridge import Ridge
 
 UNIT, FLOAT32 = 2.0**-53, 2.0**-24  # unit roundoffs of float64 and float32
 FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
@@ -107,6 +108,8 @@ class Rounding:
     run : int, optional
         Rows whose gradients are added up before they are added to those of others; default: all of
         a block.
+    penalty : Ridge, optional
+        Default: of strength one.
 
     Attributes
     ----------
@@ -124,8 +127,12 @@ class Rounding:
         fit_intercept: bool,
         on_device: bool,
         run: int | None = None,
+        penalty: Ridge | None = None,
     ) -> None:
         self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
+        penalty = penalty or Ridge(facts.n_features or 0)
+        # curvature of the penalty along features, at least and at most
+        self.strong, self.strongest = penalty.strong_convexity, penalty.largest
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
@@ -196,9 +203,8 @@ class Rounding:
         slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))
         constant = self.terms * UNIT * slopes
         moved = scale * weight * L * margin
-        return GradientError(
-            margin * math.sqrt(scale * weight * L), moved, constant, 2.0 * UNIT * norm
-        )
+        penalty = 2.0 * UNIT * self.strongest * norm
+        return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, penalty)
 
     def gap(
         self,
@@ -288,18 +294,18 @@ class Rounding:
         near: float = math.inf,
     ) -> float:
         """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose
-        penalty is 1/2 |w|^2.
+        penalty is at least 1/2 mu |w|^2.
 
         f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius
         |w| + `span` of -centre.w, or within `near` of b where that is known. F(w) - min F is at
-        most |grad F|^2 / 2, and grad F, the gradient by w of centred rows at b(w), is within radius
-        |g_b| of that at b, since slopes rise with b. Or, without grad F: with |g|^2 / 2 the excess
-        at the intercept as it is, and |b - b*| bounded in the same way with |w*|^2 / 2 at most the
-        objective.
+        most |grad F|^2 / (2 mu), and grad F, the gradient by w of centred rows at b(w), is within
+        radius |g_b| of that at b, since slopes rise with b. Or, without grad F: with
+        |g|^2 / (2 mu) the excess at the intercept as it is, and |b - b*| bounded in the same way
+        with mu |w*|^2 / 2 at most the objective.
         """
         features, steepest = self.features(gradient, error), self.steepest(gradient, error)
         if not self.fit_intercept:
-            return 0.5 * features * features
+            return self._fall(features)
         (centre, radius), b = self.ball, self._intercept(w)
         g = abs(self._intercept(gradient)) + error.slopes + error.adding
         if centre is None:
@@ -308,11 +314,17 @@ class Rounding:
             assert not isinstance(w, Norms)
             middle = float(centre @ w[: self.n_features])
         here = abs(b + middle) + radius * self.norm(w) + span
-        bound = 0.5 * steepest * steepest + g * min(here, near)
+        bound = self._fall(steepest) + g * min(here, near)
         if centre is None:
-            best = abs(b) + radius * math.sqrt(2.0 * max(value, 0.0)) + span
-            bound = min(bound, 0.5 * features * features + g * best)
+            # the penalty at the optimum is at most the objective here
+            largest = math.sqrt(2.0 * max(value, 0.0) / self.strong) if self.strong else math.inf
+            best = abs(b) + radius * largest + span
+            bound = min(bound, self._fall(features) + g * best)
         return bound
+
+    def _fall(self, norm: float) -> float:
+        """How far the objective can fall where the gradient by the features has this norm."""
+        return 0.5 * norm * norm / self.strong if self.strong else math.inf
 
     def hides(
         self,

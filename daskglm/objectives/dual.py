@@ -59,7 +59,7 @@ class Dual:
     Parameters
     ----------
     objective : Objective
-        With a penalty.
+        With a penalty of strength one.
     w : (d,) or (d + 1,) array
         Where to start: zero, or the dual variables are the negative slopes at w.
     plan : Plan
@@ -78,6 +78,9 @@ class Dual:
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
     ) -> None:
+        if not (objective.penalty.is_uniform and objective.penalty.largest == 1.0):
+            strength = objective.penalty.strength
+            raise ValueError(f"the dual wants a penalty of strength 1, not {strength!r}")
         self.objective, self.plan, self.seed, self.keep = objective, plan, seed, False
         facts, d = objective.engine.facts, objective.n_features
         spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))

@@ -40,6 +40,7 @@ from daskglm.objectives.bounds import (
     relative_gap,
 )
 from daskglm.objectives.convex import Seen, least_point
+from daskglm.penalties.ridge import Ridge
 
 SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 # widths tried around an intercept, in steps of Newton's method for it alone
@@ -169,6 +170,8 @@ class Objective:
     sides : tuple of float, optional
         Total weights of positive and of negative rows (regression: of all, and 0), class weights
         included.
+    penalty : Ridge, optional
+        Default: of strength one, or none where C is infinite.
     """
 
     def __init__(
@@ -181,13 +184,16 @@ class Objective:
         fit_intercept: bool,
         span: float = 0.0,
         sides: tuple[float, float] | None = None,
+        penalty: Ridge | None = None,
     ) -> None:
         self.engine, self.problem, self.loss = engine, problem, loss
-        self.penalty = 0.0 if math.isinf(C) else 1.0
         self.scale = 1.0 if math.isinf(C) else C
         self.fit_intercept = fit_intercept
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
+        self.penalty = penalty or Ridge(self.n_features, 0.0 if math.isinf(C) else 1.0)
+        if not self.penalty.is_uniform and engine.device != "cpu":
+            raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
         self.span = span
@@ -199,7 +205,13 @@ class Objective:
             fit_intercept=fit_intercept,
             on_device=engine.device != "cpu",
             run=None if engine.facts.sparse else SUMMED_ROWS,
+            penalty=self.penalty,
         )
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether the penalty holds all coefficients of features, so that points can be bounded."""
+        return self.penalty.strong_convexity > 0.0
 
     @property
     def only_side(self) -> float:
@@ -210,12 +222,6 @@ class Objective:
             return 0.0
         positive, negative = self.sides
         return float(negative == 0.0) - float(positive == 0.0)
-
-    def _penalised(self, v: Any = None) -> Any:
-        """The penalty's Hessian times v, or its diagonal."""
-        out = self.xp.full(self.size, self.penalty) if v is None else self.penalty * v
-        out[self.n_features :] = 0.0
-        return out
 
     # ---- points
     def at(
@@ -248,20 +254,22 @@ class Objective:
         hessian = None
         if gram:
             upper = self.xp.triu(totals["gram"])
-            hessian = self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(
-                self._penalised()
-            )
+            hessian = self.scale * (upper + self.xp.triu(upper, 1).T)
+            hessian += self.xp.diag(self.penalty.diagonal(self.size, self.xp))
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
-        pw = self._penalised(w)
+        penalty, pull = self.penalty.value_and_gradient(w)
+        curvatures = None
+        if diagonal:
+            curvatures = self.scale * totals["diagonal"] + self.penalty.diagonal(self.size)
         return Point(
             self,
             w,
-            self.scale * float(totals["value"]) + 0.5 * float(w @ pw),
-            self.scale * totals["gradient"] + pw,
+            self.scale * float(totals["value"]) + penalty,
+            self.scale * totals["gradient"] + pull,
             token,
             hessian,
-            self.scale * totals["diagonal"] + self._penalised() if diagonal else None,
+            curvatures,
             exact,
         )
 
@@ -277,7 +285,7 @@ class Objective:
             None if beside is None else beside.w,
             self.n_features,
             self.scale,
-            self.penalty,
+            self.penalty.largest,  # of all features
         )
         return Point(
             self,
@@ -295,7 +303,7 @@ class Objective:
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
-        return self.scale * product + self._penalised(v)
+        return self.scale * product + self.penalty.hessian_vector(v)
 
     def in_ball(self, point: Point, metric: Any, radius: float) -> Totals:
         """See `requests.InBall`. Cost: 1 pass per product, 1 round."""
@@ -306,7 +314,7 @@ class Objective:
                 metric,
                 radius,
                 self.scale,
-                self._penalised(),
+                self.penalty.diagonal(self.size, self.xp),
             )
         )
 
@@ -325,7 +333,7 @@ class Objective:
         # the last: the intercept, which is not penalised
         inner = np.zeros((len(points) + 1, len(points) + 1))
         for i, p in enumerate(points):
-            pulled = self._penalised(p.w)
+            pulled = self.penalty.hessian_vector(p.w)
             for j, q in enumerate(points[: i + 1]):
                 inner[i, j] = inner[j, i] = float(pulled @ q.w)
         pc = coefficients @ inner
@@ -349,7 +357,7 @@ class Objective:
         `bounds`): by strong convexity, by the Hessian where it is known, and the value itself,
         since losses are not negative.
         """
-        if not self.penalty:
+        if not self.is_penalised:
             return math.nan
         convex = self.rounding.convex(
             *point.vectors, point.value, point.error, self.span, point.near
@@ -364,8 +372,10 @@ class Objective:
 
     def feature_bound(self, point: Point) -> float:
         """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
+        if not self.is_penalised:
+            return math.nan
         norm = self.rounding.features(point.vectors[1], point.error)
-        return norm * norm / (2.0 * self.penalty) if self.penalty else math.nan
+        return norm * norm / (2.0 * self.penalty.strong_convexity)
 
     def survey(self) -> None:
         """Learn what bounds rounding errors of unusual rows better; see `Rounding.survey`. Cost: 1
@@ -375,7 +385,7 @@ class Objective:
 
     def is_hidden(self, point: Point, tol: float) -> bool:
         """Whether rounding hides a relative suboptimality of `tol` that a survey may show."""
-        if not self.penalty:
+        if not self.is_penalised:
             return False
         wanted = tol * point.value
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
@@ -446,7 +456,8 @@ class Certificate:
 
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
-        self.settle_below = 0.5 * tol if objective.fit_intercept and objective.penalty else -1.0
+        can_settle = objective.fit_intercept and objective.is_penalised
+        self.settle_below = 0.5 * tol if can_settle else -1.0
 
     def __call__(self, point: Point) -> tuple[Point, float]:
         """The point, or a better one with the same coefficients of features, and its relative

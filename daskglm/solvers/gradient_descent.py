@@ -96,7 +96,7 @@ def _barzilai_borwein(
     """
     radius = objective.engine.facts.largest_row_norm
     curvature = (
-        objective.penalty
+        objective.penalty.largest
         + objective.scale
         * objective.loss.smoothness
         * objective.total_weight

@@ -98,7 +98,7 @@ def _is_inexact(point: Point, square: float, tol: float) -> bool:
     By its Newton decrement, whose square is given, a point that was not good enough would have
     been.
     """
-    proves = math.isfinite(point.objective.loss.self_concordance) and point.objective.penalty > 0.0
+    proves = math.isfinite(point.objective.loss.self_concordance) and point.objective.is_penalised
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
 

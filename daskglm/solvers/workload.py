@@ -64,8 +64,8 @@ class Workload:
             summary=engine.facts,
             size=objective.size,
             smooth=loss.differentiable,
-            quadratic=loss.self_concordance == 0.0,
-            penalised=bool(objective.penalty),
+            quadratic=loss.is_quadratic,
+            penalised=objective.is_penalised,
             has_dual=loss.has_dual,
             curvature_ratio=curvature_ratio(objective),
             samples=engine.samples,
@@ -151,7 +151,7 @@ def curvature_ratio(objective: Objective) -> float:
     """Curvature of a mean row's loss along the row over that of the penalty, times the workers;
     infinite without a penalty.
     """
-    if not objective.penalty:
+    if not objective.is_penalised:
         return math.inf
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)

@@ -25,6 +25,7 @@ from daskglm.kernels import cpu as host
 from daskglm.kernels.simd_columns import LEFT, RIGHT
 from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
+from daskglm.worker.targets import signs_of
 
 TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS = 1024
@@ -94,9 +95,7 @@ def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.nd
 def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
     if block.labels is None:
         return np.empty((0, 0))
-    return np.array(
-        [[1.0 if label == positive else -1.0 for label in block.labels] for positive in classes]
-    )
+    return np.array([signs_of(block.labels, positive) for positive in classes], np.float64)
 
 
 def _weigh(

@@ -1,5 +1,4 @@
-"""What one block remembers between requests, and how labels become the targets and row weights of a
-problem.
+"""What one block remembers between requests.
 
 Whatever is remembered may be forgotten at any time: requests carry what rebuilds it, at the price
 of one more pass over those rows.
@@ -18,9 +17,8 @@ from daskglm.data.blocks import Block
 from daskglm.kernels import for_rows, home_of
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualMemo
-from daskglm.worker.fold_assignment import trained_on
+from daskglm.worker.targets import targets_of
 
-NOTHING = np.empty(0)  # a weight that is one
 # fields of problems that targets and weights follow from
 SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
@@ -42,7 +40,7 @@ class Memo:
         self.batch: BatchRows | None = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
-        y, weight = targets(block, problem)
+        y, weight = targets_of(block, problem)
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight
         self.y = self.targets
@@ -85,29 +83,3 @@ class Memo:
             full = len(self.margins) >= self.kept and spare is not None
             old = self.margins.pop(spare) if full and spare is not None else None
             self.margins[token] = self.home.vector(None, self.rows) if old is None else old
-
-
-def targets(block: Block, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (-1/+1 or numbers) and row weights (empty: all one) of a block under a problem,
-    beside its rows.
-    """
-    y, weight = _targets(block, problem)
-    if problem.folds is not None and problem.fold is not None:
-        trained = home_of(block.X).xp.asarray(trained_on(block, problem.folds, problem.fold))
-        weight = trained * weight if len(weight) else trained
-    return y, weight
-
-
-def _targets(block: Block, problem: Problem) -> tuple[Any, Any]:
-    y, weight = (block.y, block.weight) if block.moved is None else block.moved
-    if weight is None:
-        weight = NOTHING
-    if block.labels is None or not len(y):
-        return y, weight
-    xp = home_of(block.X).xp
-    signs = np.array([1 if label == problem.positive else -1 for label in block.labels], np.int8)
-    factors = dict(problem.class_weight)
-    by_label = np.array([factors.get(label, 1.0) for label in block.labels])
-    if not (by_label == 1.0).all():
-        weight = xp.asarray(by_label)[y] * (weight if len(weight) else 1.0)
-    return xp.asarray(signs)[y], weight

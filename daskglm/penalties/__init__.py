@@ -1,0 +1,1 @@
+"""Penalties on the coefficients: their values, derivatives and duals."""

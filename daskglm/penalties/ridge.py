@@ -1,0 +1,107 @@
+"""The squared penalty 1/2 sum_j s_j w_j^2 on the coefficients of features; an intercept is free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """1/2 sum_j s_j w_j^2 over the first `n_features` entries of w; what comes after is free.
+
+    Vectors may be longer than `n_features` by an intercept. They may be on a GPU where the strength
+    is one number.
+
+    Parameters
+    ----------
+    n_features : int
+    strength : float or (n_features,) array, default 1.0
+        s, none below zero; zero for features that are not penalised.
+
+    Raises
+    ------
+    ValueError
+        For a strength below zero, or not finite, or of another length.
+    """
+
+    n_features: int
+    strength: Any = 1.0
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.strength, dtype=np.float64)
+        if values.shape not in ((), (self.n_features,)):
+            raise ValueError(
+                f"strength has the shape {values.shape}; give one number, or one for each of the "
+                f"{self.n_features:,} features"
+            )
+        if not (np.isfinite(values).all() and (values >= 0.0).all()):
+            raise ValueError(f"strength={self.strength!r} must be finite and not below 0")
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether the strength is one number for all features."""
+        return np.ndim(self.strength) == 0
+
+    @cached_property
+    def strong_convexity(self) -> float:
+        """The least strength: the penalty rises by at least half of it times the squared distance
+        of the features' coefficients from its minimum.
+        """
+        return float(np.min(self.strength)) if self.n_features else 0.0
+
+    @cached_property
+    def largest(self) -> float:
+        """The greatest strength, which is the greatest curvature."""
+        return float(np.max(self.strength)) if self.n_features else 0.0
+
+    def _factors(self, size: int) -> Any:
+        """What entries of a vector are multiplied by; the last, of an intercept, is set after."""
+        if self.is_uniform:
+            return self.strength
+        return np.append(self.strength, np.zeros(size - self.n_features))
+
+    def hessian_vector(self, v: Any) -> Any:
+        """The Hessian, which is diagonal, times v."""
+        out = self._factors(len(v)) * v
+        out[self.n_features :] = 0.0
+        return out
+
+    def diagonal(self, size: int, xp: Any = np) -> Any:
+        """The Hessian's diagonal for vectors of this size, as an array of the namespace."""
+        out = xp.full(size, 0.0)
+        out[: self.n_features] = self.strength
+        return out
+
+    def value_and_gradient(self, w: Any) -> tuple[float, Any]:
+        """The penalty at w and its gradient."""
+        gradient = self.hessian_vector(w)
+        return 0.5 * float(w @ gradient), gradient
+
+    def value(self, w: Any) -> float:
+        """The penalty at w."""
+        return self.value_and_gradient(w)[0]
+
+    def gradient(self, w: Any) -> Any:
+        """Its gradient at w."""
+        return self.hessian_vector(w)
+
+    def prox(self, w: Any, step: float) -> Any:
+        """The v with the least step * penalty(v) + 1/2 |v - w|^2."""
+        out = w / (1.0 + step * self._factors(len(w)))
+        out[self.n_features :] = w[self.n_features :]
+        return out
+
+    def conjugate(self, u: np.ndarray) -> float:
+        """Max over w of u.w - penalty(w); infinite where u is not zero at a coefficient that is
+        free.
+        """
+        diagonal = self.diagonal(len(u))
+        if (u[diagonal == 0.0] != 0.0).any():
+            return math.inf
+        held = diagonal > 0.0
+        return 0.5 * float((u[held] ** 2 / diagonal[held]).sum())

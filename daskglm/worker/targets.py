@@ -1,0 +1,48 @@
+"""How the labels of a block become targets and row weights of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from daskglm.core.requests import Problem
+from daskglm.data.blocks import Block
+from daskglm.kernels import home_of
+from daskglm.worker.fold_assignment import trained_on
+
+NOTHING = np.empty(0)  # weights that are all one
+
+
+class Targets(NamedTuple):
+    """Targets (-1 and +1, or numbers) and row weights (empty: all one), where the rows are."""
+
+    y: Any
+    weight: Any
+
+
+def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
+    """+1 for the positive label, -1 for all others, as int8."""
+    return np.array([1 if label == positive else -1 for label in labels], np.int8)
+
+
+def targets_of(block: Block, problem: Problem) -> Targets:
+    """Targets and weights of a block under a problem: its positive class, its class weights and the
+    fold that it trains on.
+    """
+    y, weight = (block.y, block.weight) if block.moved is None else block.moved
+    weight = NOTHING if weight is None else weight
+    xp = home_of(block.X).xp
+
+    if block.labels is not None and len(y):
+        factors = dict(problem.class_weight)
+        by_label = np.array([factors.get(label, 1.0) for label in block.labels])
+        if not (by_label == 1.0).all():
+            weight = xp.asarray(by_label)[y] * (weight if len(weight) else 1.0)
+        y = xp.asarray(signs_of(block.labels, problem.positive))[y]
+
+    if problem.folds is not None and problem.fold is not None:
+        trained = xp.asarray(trained_on(block, problem.folds, problem.fold))
+        weight = trained * weight if len(weight) else trained
+    return Targets(y, weight)
