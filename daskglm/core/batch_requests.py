@@ -1,7 +1,6 @@
-"""Requests about many problems at once: the columns of one W, each with its class, its fold and its
-C.
+"""Requests about many problems at once: the rows of one W, each with its class and its fold.
 
-Like those of `messages`, they are frozen, picklable and complete, and replies are dictionaries of
+Like those of `requests`, they are frozen, picklable and complete, and replies are dictionaries of
 sums.
 """
 

@@ -1,8 +1,8 @@
 """A grid of problems on the same rows, one for each class, fold and C: solved together where that
 can be done.
 
-From checked arguments to an engine, folds and solutions; `crossvalidated` and `fit` make estimators
-of them.
+From checked arguments to an engine, folds and solutions, of which `cross_validation` and
+`regularization_path` make estimators.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from daskglm.fitting.runner import (
     WarmStart,
     check_width,
     checkpoints_of,
+    objective_of,
     report_of,
     solve_one,
     start_of,
@@ -46,16 +47,18 @@ from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
 
-DENSE_FEATURES = 1000  # up to which Hessians are formed
-SPARSE_FEATURES = 500
-MAX_ITER = 100  # of a batch
+# Features up to which problems are solved together, for dense and for sparse rows: a Hessian is
+# formed for each problem.
+DENSE_FEATURES, SPARSE_FEATURES = 1000, 500
+MAX_ITER = 100  # iterations of a batch, unless the user gives a limit
 LABEL = "newton, problems together"  # of the progress bar
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """Coefficients (P, size) and reports; of the rows held out losses (P,) and counts (P, 4), see
-    `BatchEvaluation`.
+    """Coefficients (P, size) and reports of all problems.
+
+    Of the rows held out losses (P,) and counts (P, 4), see `BatchEvaluation`.
     """
 
     batch: ProblemBatch
@@ -67,8 +70,9 @@ class Solutions:
 
 @dataclass
 class ProblemGrid:
-    """Rows, and what is solved on them. `problems` has one problem per class, `classes` all labels
-    in order.
+    """Rows, and the problems to solve on them.
+
+    `problems` has one problem for each class, `classes` all labels in order (None: a regression).
     """
 
     engine: Engine
@@ -105,8 +109,9 @@ class ProblemGrid:
                 raise ValueError(f"cv: all rows that fold {fold} trains on have weight zero")
 
     def batch(self, Cs: np.ndarray) -> ProblemBatch:
-        """Problems of all classes, folds and values of C, in this order, C fastest; without folds
-        those of all rows.
+        """The problems of all classes, folds and values of C, in this order, C fastest.
+
+        Without folds all rows are trained on.
         """
         folds = np.arange(self.n_folds) if self.n_folds else np.array([-1])
         grid = np.meshgrid(np.arange(len(self.problems)), folds, np.arange(len(Cs)), indexing="ij")
@@ -241,9 +246,7 @@ class ProblemGrid:
         return mean
 
     def _one_sided(self, batch: ProblemBatch) -> np.ndarray:
-        """Problems (a mask) that need no solver: all weight is on one side; see
-        `Objective.only_side`.
-        """
+        """Problems (a mask) that need no solver, see `Objective.only_side`."""
         alone = np.zeros(len(batch), bool)
         if self.loss.classifies and self.objective.fit_intercept:
             for of, fold in set(zip(batch.of.tolist(), batch.fold.tolist(), strict=True)):
@@ -252,8 +255,9 @@ class ProblemGrid:
         return alone
 
     def _can_be_batched(self, batch: ProblemBatch) -> np.ndarray:
-        """Problems (a mask) that Newton's method can solve together: all of them, or none, but for
-        those that need no solver.
+        """Problems (a mask) that Newton's method can solve together.
+
+        All of them or none, but for those that need no solver.
         """
         facts, d = self.engine.facts, self.objective.n_features
         suits = (
@@ -269,9 +273,7 @@ class ProblemGrid:
     def _start(
         self, batch: ProblemBatch, p: int, W: np.ndarray, reports: Mapping[int, Report]
     ) -> np.ndarray:
-        """Where a problem starts: where it is, or if that is nowhere at the solution of the next
-        smaller C.
-        """
+        """Where a problem starts: where it is, or else at the solution for the next smaller C."""
         if W[p].any():
             return np.asarray(W[p])
         same = (batch.of == batch.of[p]) & (batch.fold == batch.fold[p]) & (batch.C[p] > batch.C)
@@ -285,15 +287,8 @@ class ProblemGrid:
         if fold >= 0:
             problem = replace(problem, folds=self.folds, fold=fold)
         sides = self.objective.sides(of, fold)
-        return Objective(
-            self.engine,
-            problem,
-            self.loss,
-            C=float(batch.C[p]),
-            fit_intercept=self.objective.fit_intercept,
-            span=self.loss.intercept_span(*sides, self.engine.facts.largest_target),
-            sides=sides,
-        )
+        settings = replace(self.settings, C=float(batch.C[p]))
+        return objective_of(self.engine, problem, sides, self.loss, settings)
 
     def _report(self, solution: Solution, k: int, before: int) -> Report:
         """The report of problem k of a batch, whose cost and history are those of all together."""
@@ -376,7 +371,7 @@ def open_grid(
 
 
 def warn(reports: Sequence[Report], tol: float) -> None:
-    """Tell in a ConvergenceWarning of the problems that did not reach `tol`."""
+    """Raise one ConvergenceWarning for the problems that did not reach `tol`."""
     failed = [report for report in reports if not report.converged]
     if failed:
         worst = max(failed, key=lambda report: report.relative_gap)

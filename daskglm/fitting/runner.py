@@ -94,7 +94,7 @@ def train(
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
         for k, (problem, total) in enumerate(on.problems):
-            objective = _objective(on.engine, problem, total, loss, settings)
+            objective = objective_of(on.engine, problem, total, loss, settings)
             if k == 0 and (saved is not None or folder is not None):
                 writer = _writer(objective, settings, saved, folder, len(on.problems))
             fresh = WarmStart(start_of(start, k, len(on.problems), objective))
@@ -110,18 +110,18 @@ def train(
     return Trained(W[:, :d], intercept, on.classes, report)
 
 
-def _objective(
-    engine: Engine, problem: Problem, total: tuple[float, float], loss: Loss, settings: FitConfig
+def objective_of(
+    engine: Engine, problem: Problem, sides: tuple[float, float], loss: Loss, settings: FitConfig
 ) -> Objective:
-    span = loss.intercept_span(*total, engine.facts.largest_target)
+    """The objective of one problem, whose positive and negative rows have these weights."""
     return Objective(
         engine,
         problem,
         loss,
         C=float(settings.C),
-        fit_intercept=settings.fit_intercept,
-        span=span,
-        sides=total,
+        fit_intercept=bool(settings.fit_intercept),
+        span=loss.intercept_span(*sides, engine.facts.largest_target),
+        sides=sides,
     )
 
 

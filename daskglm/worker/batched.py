@@ -1,8 +1,7 @@
-"""Many problems at once beside the rows: requests for the columns of one W become calls of
-`kernels.many`.
+"""Evaluate many problems at once beside the rows, by `kernels.batched_dense` and `batched_csr`.
 
-What a block remembers for them is the order of its rows, tile by tile and by group of folds within
-each tile; it is rebuilt from the request. Only rows in host memory are served.
+A block caches the order of its rows for that, tile by tile and by group of folds within each tile;
+it is rebuilt from the request. Only rows in host memory are served.
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 @dataclass
 class BatchRows:
-    """Rows of a block in the order of their groups within tiles of so many `rows`; `labels` are
-    indices of classes.
+    """The rows of a block in the order of their groups within tiles of so many `rows`.
+
+    `labels` are indices of classes.
     """
 
     folds: Folds | None
@@ -286,9 +286,7 @@ class _Wide:
 def _rows(
     memo: Any, batch: BatchRows, block: Block, request: EvaluateMany
 ) -> tuple[np.ndarray, ...]:
-    """What the kernels want to know of a block's rows: labels, y, weights in training, weights held
-    out, signs.
-    """
+    """A block's labels, y, weights in training, weights held out and signs, for the kernels."""
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
     return batch.labels, y, memo.weight, raw, _signs(block, request.classes)

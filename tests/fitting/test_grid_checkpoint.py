@@ -1,5 +1,6 @@
 """Checkpoints of paths and of folds: killed amid a solve, resumed to the same optimum, refused where they do not belong."""
 
+import asyncio
 import json
 import warnings
 
@@ -181,3 +182,28 @@ def test_a_given_up_problem_is_left_to_a_solver_of_one(tmp_path):
             rest = daskglm.fit(S, t, resume=tmp_path / "c", **options)
             for one, other in zip(whole, rest, strict=True):
                 assert other.report_.objective <= one.report_.objective * (1 + 1e-7)
+
+
+def test_a_path_of_an_asynchronous_client_is_resumed(_cluster, tmp_path):
+    from distributed import Client
+
+    async def fit(**options):
+        async with Client(_cluster.scheduler_address, asynchronous=True) as client:
+            return await daskglm.fit(*ROWS, C=CS, client=client, **options)
+
+    records = []
+    whole = asyncio.run(fit(checkpoint=tmp_path / "c", callback=records.append))
+    rest = asyncio.run(fit(resume=tmp_path / "c"))
+    assert records == whole[0].report_.history
+    assert rest[0].report_.passes < whole[0].report_.passes
+    np.testing.assert_allclose(coefficients(rest), coefficients(whole), rtol=1e-2, atol=1e-4)
+
+
+def test_a_path_on_a_device_is_resumed(cupy, tmp_path):
+    options = {"C": CS, "device": "cuda", "solver": "lbfgs"}
+    whole = daskglm.fit(X, y, **options)
+    assert whole[0].report_.device == "cuda"
+    killed(tmp_path / "c", X, y, at=len(whole[0].report_.history) + 2, **options)
+    rest = daskglm.fit(X, y, resume=tmp_path / "c", **options)
+    assert [model.report_.resumed > 0 for model in rest] == [False, True, False]
+    np.testing.assert_allclose(coefficients(rest), coefficients(whole), rtol=1e-2, atol=1e-2)
