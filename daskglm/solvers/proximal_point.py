@@ -9,11 +9,10 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Point
+from daskglm.solvers.line_search import ROUNDING
 
 # Widths of the rounded corner that are tried: 1, 0.1, ... 1e-6.
 LEVELS = 7
@@ -25,7 +24,6 @@ ACCURACY = 0.03
 # A proximal step is idle if it leaves more than this share of the gap; so many in turn end the
 # method. Chosen.
 IDLE_SHARE, IDLE_STEPS = 0.9, 20
-ROUNDING = 16 * np.finfo(float).eps  # relative differences of the objective below this are rounding
 
 
 def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, None, Reason]:

@@ -16,6 +16,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Plan, Totals
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
 
 # Least sigma' among groups: at 1 their changes would no longer be compared.
@@ -25,7 +26,6 @@ SIGMA_MARGIN = 1.1
 # Steps of Newton's method in a search along two directions, the damping factors it tries, and the
 # largest multiple of a change or step that it takes. Chosen.
 SEARCH_STEPS, DAMPING, LARGEST_MULTIPLE = 12, np.array([1.0, 0.5, 0.2, 0.05, 0.01]), 8.0
-ROUNDING = 16 * np.finfo(float).eps  # relative gaps below this mean nothing
 # Rounds before the rate of the gap counts, and the rate from which a search pays. Chosen.
 FIRST_ROUNDS, SLOW_RATE = 4, 0.5
 # Rounds without a lower gap after which no more is expected. Chosen.

@@ -12,6 +12,7 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
+from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.trust_region import RegionStep, solve_in_region, steihaug_cg
@@ -43,8 +44,6 @@ FEWEST_PRODUCTS = 3
 FREE_PASSES = 1.0
 # Part of a product that is saved where a dense preconditioner saves one: it costs the rest. Chosen.
 NET_SAVING = 0.75
-# Relative changes of the objective that no longer count (LIBLINEAR: 1e-12).
-TINY = 16 * np.finfo(float).eps
 
 
 def tron(
@@ -81,7 +80,7 @@ def tron(
         radius = min(radius, taken.length) if first else radius
         first = False
         radius = _next_radius(radius, taken, actual, predicted)
-        level = max(abs(actual), abs(predicted)) <= TINY * abs(point.value)
+        level = max(abs(actual), abs(predicted)) <= ROUNDING * abs(point.value)
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
             if preconditioner.reviewed(point):  # another norm
