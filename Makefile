@@ -20,8 +20,9 @@ $(VENV)/.done: requirements.lock requirements-cuda.lock pyproject.toml
 demo: setup  ## fit a real set (DATA=path) and a HIGGS-shaped one on a local cluster, with a report and a plot
 	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
 
+# two processes: most tests wait for Dask's messages; a file stays in one, with what its tests share
 test: setup  ## the default tests
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 test-all: setup  ## the slow ones too
 	$(RUN) -m pytest -m "slow or not slow"
