@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-LARGEST_HESSIAN = 8 << 30  # bytes: daskglm.fitting.runner refuses newton beyond
+HESSIAN_BYTES = 8 << 30  # bytes: daskglm.fitting.runner refuses newton beyond
 SOLVERS = ("newton", "tron", "lbfgs", "sdca")
 NODES, GBITS = (16, 128, 1024), (25, 200)
 SCHEMES = ("leaders", "binary")  # daskglm as it is, and an ideal one
@@ -103,7 +103,7 @@ SHAPES = (
 
 def gram_refused(features: int) -> bool:
     """Whether daskglm would refuse to form the Hessian."""
-    return 8 * features**2 > LARGEST_HESSIAN
+    return 8 * features**2 > HESSIAN_BYTES
 
 
 # ---- the model
