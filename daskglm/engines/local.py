@@ -17,6 +17,9 @@ from daskglm.worker.streaming import StreamedShard
 # Most features for which a solver's vectors are in host memory although the rows are on a device:
 # factorising such a Hessian on the host takes less time than a launch on the device.
 HOST_FEATURES = 256
+# Read once, as OpenMP does: Dask sets the variable to 1 in this process, too, when it starts the
+# workers of a LocalCluster.
+OMP_THREADS = os.environ.get("OMP_NUM_THREADS", "")
 
 
 class Local:
@@ -101,9 +104,10 @@ class Local:
 
 
 def available_threads() -> int:
-    """Return the number of processors of this process, at most OMP_NUM_THREADS if that is set."""
+    """Return the number of processors of this process, at most what OMP_NUM_THREADS said when the
+    package was imported.
+    """
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
+    return min(cores, int(OMP_THREADS)) if OMP_THREADS.isdigit() and int(OMP_THREADS) else cores
