@@ -62,6 +62,8 @@ def quick(client):
         sessions.LOOK_SECONDS = seconds
 
     client.run(every, 0.2)
+    # what a test before this one has left: its client is gone, and workers notice within 30 s
+    assert becomes(45, lambda: not any(sessions for sessions, *_ in held(client)))
     yield client
     client.run(every, 10.0)
 
@@ -222,6 +224,10 @@ FAILING = {
     ),
     "one class": lambda client: daskglm.fit(X, np.ones(2000), client=client),
     "callback": lambda client: daskglm.fit(X, y, client=client, callback=stop),
+    "path, callback": lambda client: daskglm.fit(X, y, client=client, C=[0.1, 1.0], callback=stop),
+    "path one by one, callback": lambda client: daskglm.fit(
+        X, y, client=client, C=[0.1, 1.0], solver="lbfgs", callback=stop
+    ),
     "path": lambda client: daskglm.fit(BAD, y, client=client, C=[0.1, 1.0]),
     "path, lazy": lambda client: daskglm.fit(lazy(BAD), y, client=client, C=[0.1, 1.0]),
     "cross-validation": lambda client: daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], cv=3).fit(
