@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-.PHONY: setup demo test test-all test-lowest compatibility lint docs audit bench clean help
+.PHONY: setup demo test test-slow test-all test-lowest compatibility lint docs audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -24,8 +24,10 @@ demo: setup  ## fit a real set (DATA=path) and a HIGGS-shaped one on a local clu
 test: setup  ## the default tests
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-all: setup  ## the slow ones too
-	$(RUN) -m pytest -m "slow or not slow"
+test-slow: setup  ## those that take longer, one after the other
+	$(RUN) -m pytest -m slow
+
+test-all: test test-slow  ## both
 
 compatibility: setup  ## scikit-learn's own tests with our estimators, and dask-ml's (DASK_ML=checkout); a quarter of an hour
 	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML))
