@@ -35,7 +35,7 @@ def dispatch(functions: dict[int, Any], unknown: Any, arguments: str) -> Any:
         lines += [f"        return function_{code}(law[1], law[2], {arguments})"]
     lines += [f"    return unknown(law, {arguments})"]
     names = {f"function_{code}": function for code, function in functions.items()}
-    names["unknown"] = unknown
+    names |= {"unknown": unknown, "__name__": __name__}
     exec("\n".join(lines), names)
     return njit(nogil=True, error_model="numpy")(names["choose"])
 

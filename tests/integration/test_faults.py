@@ -271,7 +271,7 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
                     for k in range(2):
                         running.start_worker(k + 2)
 
-            with pytest.raises(ClusterLost, match=r"resume=.* goes on from it"):
+            with pytest.raises(ClusterLost, match=r"resume=.* resumes it"):
                 daskglm.fit(
                     *rows(),
                     checkpoint=tmp_path / "c",

@@ -14,6 +14,7 @@ from benchmarks.gpu import reference
 from benchmarks.gpu.lines import Lines
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
+from daskglm.losses.table import LOSSES
 
 ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700
@@ -134,7 +135,7 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     labels, weights = (home.vector(part, rows, exact=False) for part in (y, weight))
     z, c, none = home.vector(None, rows), home.vector(None, rows, exact=False), home.zeros(0)
     sums, diagonal, product = home.zeros(d + 2), home.zeros(d + 1), home.zeros(d + 1)
-    at = (0, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
+    at = (LOSSES["logistic"].law, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
     kernels.evaluate(*at, sums, diagonal, home.zeros(0, 0))
     kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     found = {

@@ -80,7 +80,18 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
     w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
     evaluate = functools.partial(
-        kernels.evaluate, 0, rows, labels, none, w, 0, 0, n, z, c, cp.zeros(d + 2)
+        kernels.evaluate,
+        LOSSES["logistic"].law,
+        rows,
+        labels,
+        none,
+        w,
+        0,
+        0,
+        n,
+        z,
+        c,
+        cp.zeros(d + 2),
     )
     found = {
         "margins": functools.partial(kernels.margins, rows, w, 0, 0, n, z),
