@@ -57,15 +57,15 @@ def passes(quick: bool) -> Iterator[Line]:
 def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     X, y = data(name, quick)
     kernels, rows = rows_of(X)
-    home, (n, d), rng = gpu(), X.shape, np.random.default_rng(0)
+    backend, (n, d), rng = gpu(), X.shape, np.random.default_rng(0)
     nbytes = X.nbytes if isinstance(X, np.ndarray) else rows.nbytes
     # no intercept
     at, along = (np.append(scale * rng.standard_normal(d), 0.0) for scale in (0.1, 1.0))
     wanted = reference.sums(X, y, np.ones(n), at, along)
     labels, z, c = (
-        home.vector(y, rows, exact=False),
-        home.vector(None, rows),
-        home.vector(None, rows, exact=False),
+        backend.vector(y, rows, exact=False),
+        backend.vector(None, rows),
+        backend.vector(None, rows, exact=False),
     )
     w, v, none = cp.asarray(at[:d]), cp.asarray(along[:d]), np.empty(0)
 

@@ -62,22 +62,22 @@ def _objective(X: Any, y: np.ndarray, **options: Any) -> float:
 
 def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
     """Sums over rows that come in chunks, a third of them resident, beside NumPy's."""
-    home, (n, d) = gpu(), X.shape
-    upload = home.Upload()
+    backend, (n, d) = gpu(), X.shape
+    upload = backend.Upload()
     raw = X if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
-    rows = home.move(raw, X.shape, 1 / 3, 1 << 10, upload)
+    rows = backend.move(raw, X.shape, 1 / 3, 1 << 10, upload)
     upload.finish()
     w, v = rng.standard_normal(d + 1), rng.standard_normal(d + 1)
     labels, z, c = (
-        home.vector(y, rows, exact=False),
-        home.vector(None, rows),
-        home.vector(None, rows, exact=False),
+        backend.vector(y, rows, exact=False),
+        backend.vector(None, rows),
+        backend.vector(None, rows, exact=False),
     )
-    out, product, none = home.zeros(d + 2), home.zeros(d + 1), np.empty(0)
-    home.streamed.evaluate(
+    out, product, none = backend.zeros(d + 2), backend.zeros(d + 1), np.empty(0)
+    backend.streamed.evaluate(
         LOGISTIC, rows, labels, none, cp.asarray(w), 1, 0, n, z, c, out, none, none
     )
-    home.streamed.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
+    backend.streamed.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     wanted = reference.sums(X, y, np.ones(n), w, v)
     for found, right in ((out.get()[: d + 1], wanted.gradient), (product.get(), wanted.product)):
         assert reference.distance(found, right) < 1e-6, (found, right)

@@ -26,7 +26,7 @@ def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def unfused() -> Iterator[None]:
     """Losses in a pass over the margins of their own; dense rows are read once for each product."""
-    home = gpu()
+    backend = gpu()
 
     def evaluate(
         law: Any,
@@ -44,17 +44,17 @@ def unfused() -> Iterator[None]:
         gram: Any,
     ) -> None:
         slope = cp.empty(len(z), z.dtype)
-        home.csr.margins(rows, w, b, start, stop, z)
-        home.margins.losses(law, y, weight, z, slope, c, sums[rows.d + 1 :])
-        home.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
+        backend.csr.margins(rows, w, b, start, stop, z)
+        backend.margins.losses(law, y, weight, z, slope, c, sums[rows.d + 1 :])
+        backend.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
         if diagonal.size:
             # rows read once more, as for the gradient
-            home.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)
+            backend.csr._columns(rows, slope, cp.zeros(rows.d), c, diagonal)
 
     with (
-        _patched(home.dense, "NARROW", 0),
-        _patched(home.dense, "WIDE", {4: 0, 8: 0}),
-        _patched(home.csr, "evaluate", evaluate),
+        _patched(backend.dense, "NARROW", 0),
+        _patched(backend.dense, "WIDE", {4: 0, 8: 0}),
+        _patched(backend.csr, "evaluate", evaluate),
     ):
         yield
 
@@ -64,7 +64,7 @@ def host_cg() -> Iterator[None]:
     """Conjugate gradients by CuPy operations, their scalars on the host."""
     from daskglm.worker.shard import Shard
 
-    with _patched(Shard, "solves_balls", False):
+    with _patched(Shard, "solves_trust_regions", False):
         yield
 
 

@@ -101,9 +101,9 @@ def rows_of(X: Any) -> tuple[Any, Any]:
     """Kernels, and X on the device in the form they take (sparse rows with their columns beside
     them).
     """
-    home = gpu()
-    kernels, rows = home.for_rows(on_device(X))
-    home.add_twin(rows, 1 << 60)
+    backend = gpu()
+    kernels, rows = backend.for_rows(on_device(X))
+    backend.add_csc_copy(rows, 1 << 60)
     return kernels, rows
 
 

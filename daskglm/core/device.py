@@ -18,7 +18,7 @@ def on_device(X: Any) -> bool:
 
 
 def gpu() -> Any:
-    """The home of rows on a GPU.
+    """The backend of rows on a GPU.
 
     Raises
     ------

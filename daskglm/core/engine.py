@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals
 
 
@@ -13,13 +13,13 @@ class Engine(Protocol):
 
     `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the
     engine was made. `device` is "cpu" or "cuda", `xp` the namespace (NumPy or CuPy) of vectors in
-    requests and replies; `solves_balls` tells whether `InBall` is answered.
+    requests and replies; `solves_trust_regions` tells whether `TrustRegionStep` is answered.
     """
 
     device: str
     xp: Any
-    solves_balls: bool
-    facts: Facts
+    solves_trust_regions: bool
+    facts: DataSummary
     rounds: int
     bytes_reduced: int
     repairs: int
@@ -46,4 +46,4 @@ class Engine(Protocol):
         """Answer one request with sums over all rows. Cost: 1 round."""
 
     def close(self) -> None:
-        """Release data, memos and threads."""
+        """Release data, caches and threads."""

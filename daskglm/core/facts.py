@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Facts:
+class DataSummary:
     """What the loading pass learnt of a set of rows. `classes` maps a label to (rows, weight).
 
     `order` is a checksum of the rows in their order, where the source may give them in another (0:
@@ -39,13 +39,13 @@ class Facts:
         """Stored values of a mean row."""
         return self.nonzeros / max(self.n_rows, 1)
 
-    def merge(self, other: Facts) -> Facts:
+    def merge(self, other: DataSummary) -> DataSummary:
         """Facts of both sets of rows together."""
         classes = {label: (rows, weight) for label, rows, weight in self.classes}
         for label, rows, weight in other.classes:
             had = classes.get(label, (0, 0.0))
             classes[label] = (had[0] + rows, had[1] + weight)
-        return Facts(
+        return DataSummary(
             self.n_rows + other.n_rows,
             other.n_features if self.n_features is None else self.n_features,
             self.weight + other.weight,

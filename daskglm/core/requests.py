@@ -139,15 +139,15 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class InBall:
+class TrustRegionStep:
     """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the
     rows' device.
 
     The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric`
     is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
     of `trust_region.RegionStep`, of several devices by the first. 1 pass per product. Only for
-    engines with `solves_balls`; raises CollectiveLost where devices that solve it together do not
-    end.
+    engines with `solves_trust_regions`; raises CollectiveLost where devices that solve it together
+    do not end.
     """
 
     at: tuple[int, np.ndarray]
@@ -159,7 +159,7 @@ class InBall:
 
 
 @dataclass(frozen=True)
-class OnHull:
+class EvaluateAlong:
     """Loss on affine combinations of evaluated points and the constant margin. 0 passes.
 
     `coefficients` (m, k + 1): row m asks for the margins sum_j c_j z_j + c_k. Reply: values (m,),
@@ -171,7 +171,7 @@ class OnHull:
 
 
 @dataclass(frozen=True)
-class Committed:
+class DualStateRef:
     """Names a state of all dual variables and carries what rebuilds it.
 
     Blocks that are in state `before` move to state `number` by alpha += c1 (change of the last
@@ -207,7 +207,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SDCAConfig:
     """How a worker goes about its local epochs.
 
     Parameters
@@ -250,9 +250,9 @@ class DualRound:
     conjugates of both states, loss and gap, summed over the margins met on the way.
     """
 
-    state: Committed
+    state: DualStateRef
     v: np.ndarray
-    plan: Plan
+    plan: SDCAConfig
     seed: tuple[int, int]
     outer: float
     inner: float
@@ -265,7 +265,7 @@ class DualLine:
     `coefficients` (m, 2). Reply: values (m,), slopes (m, 2) and hessians (m, 2, 2).
     """
 
-    state: Committed
+    state: DualStateRef
     coefficients: np.ndarray
 
 
@@ -279,7 +279,7 @@ class DualTotals:
     entry: the sum of C s a, or of C s).
     """
 
-    state: Committed
+    state: DualStateRef
     v: np.ndarray
     token: int
     side: bool | None = None
@@ -292,7 +292,7 @@ class DualValue:
     (regression). 0 passes.
     """
 
-    state: Committed
+    state: DualStateRef
     positive: float = 1.0
     negative: float = 1.0
     shift: float = 0.0
@@ -304,14 +304,14 @@ class DualShape:
     passes.
     """
 
-    plan: Plan
+    plan: SDCAConfig
 
 
 @dataclass(frozen=True)
 class DualSave:
     """Write the dual variables of the committed state to files in a folder. 0 passes."""
 
-    state: Committed
+    state: DualStateRef
     folder: str
 
 
@@ -321,7 +321,7 @@ class DualLoad:
     1 pass.
     """
 
-    state: Committed
+    state: DualStateRef
     folder: str
 
 
@@ -335,13 +335,22 @@ class Sampled:
     one pass.
     """
 
-    request: Evaluate | HessianVector | OnHull
+    request: Evaluate | HessianVector | EvaluateAlong
     fraction: float
     seed: int
 
 
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
-Request = Evaluate | HessianVector | Spread | InBall | OnHull | Sampled | DualRequest | BatchRequest
+Request = (
+    Evaluate
+    | HessianVector
+    | Spread
+    | TrustRegionStep
+    | EvaluateAlong
+    | Sampled
+    | DualRequest
+    | BatchRequest
+)
 
 
 def add(parts: list[Totals]) -> Totals:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device, to_host
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers
 from daskglm.data.row_files import Span
@@ -42,7 +42,7 @@ class Block(NamedTuple):
     y: np.ndarray
     weight: np.ndarray | None
     labels: tuple[Any, ...] | None
-    facts: Facts
+    facts: DataSummary
     spans: tuple[Span, ...]
     drawn: tuple[Any, np.ndarray] | None = None
     moved: tuple[Any, Any] | None = None
@@ -82,7 +82,7 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
     total = float(n) if weights is None else float(weights.sum())
     dense = not hasattr(rows, "indptr")
-    facts = Facts(
+    facts = DataSummary(
         n_rows=n,
         n_features=d,
         weight=total,

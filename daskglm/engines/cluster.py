@@ -24,8 +24,16 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
-from daskglm.core.facts import Facts
-from daskglm.core.requests import CollectiveLost, InBall, Problem, Request, Totals, add, size_of
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import (
+    CollectiveLost,
+    Problem,
+    Request,
+    Totals,
+    TrustRegionStep,
+    add,
+    size_of,
+)
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
@@ -49,7 +57,7 @@ from daskglm.engines.worker_session import (
     keep_only,
     relay,
 )
-from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
+from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 
 logger = logging.getLogger("daskglm")
 
@@ -132,7 +140,7 @@ def _only_device(devices: dict[str, str]) -> str:
     return min(kinds, default="cpu")
 
 
-def _same_rows(before: Facts, now: Facts, *, ordered: bool) -> None:
+def _same_rows(before: DataSummary, now: DataSummary, *, ordered: bool) -> None:
     """Raise DataLost if partitions that were computed again have other rows.
 
     If `ordered`, rows in another order count as other rows.
@@ -175,9 +183,11 @@ class Cluster:
     # vectors cross the network, and the client may have no device
     xp: Any = np
 
-    def __init__(self, client: Client, placement: Placement, where: Where = WHERE_THEY_ARE) -> None:
+    def __init__(
+        self, client: Client, placement: Placement, where: DeviceConfig = AS_THEY_ARE
+    ) -> None:
         self.client, self.placement, self.where = client, placement, where
-        self.device, self.solves_balls = "cpu", False
+        self.device, self.solves_trust_regions = "cpu", False
         self.session = uuid.uuid4().hex
         self.rounds = 0
         self.bytes_reduced = 0
@@ -195,7 +205,7 @@ class Cluster:
             self.facts = self._sync(self._start())
             if self.device == "cuda" and where.collective:
                 self._sync(need_ranks(self._run, list(self._shards)))
-                self.solves_balls = True
+                self.solves_trust_regions = True
         except BaseException:
             self.close()
             raise
@@ -217,7 +227,7 @@ class Cluster:
 
     @classmethod
     def from_memory(
-        cls, client: Client, data: Partitions, where: Where = WHERE_THEY_ARE
+        cls, client: Client, data: Partitions, where: DeviceConfig = AS_THEY_ARE
     ) -> Cluster:
         """Send rows from this process to the workers, one block to each.
 
@@ -248,7 +258,7 @@ class Cluster:
         began = time.monotonic()
         asked = (
             self._ball(problem, request)
-            if isinstance(request, InBall)
+            if isinstance(request, TrustRegionStep)
             else self._round(problem, request)
         )
         totals = self._sync(asked)
@@ -300,7 +310,7 @@ class Cluster:
         )
 
     # ---- loading
-    async def _need_devices(self, where: Where) -> None:
+    async def _need_devices(self, where: DeviceConfig) -> None:
         """Raise RuntimeError unless every worker has a GPU, and NCCL if `where` asks for it."""
         missing = {
             address: reason
@@ -320,7 +330,7 @@ class Cluster:
             "the others have: give device='cpu', or start all workers with one GPU each"
         )
 
-    async def _start(self) -> Facts:
+    async def _start(self) -> DataSummary:
         """Load the partitions, open a shard on every worker, and return a summary of the data."""
         try:
             await self.placement.load()
@@ -343,7 +353,7 @@ class Cluster:
         shards, keys = self._shards, self._keys
         parts: list[Totals] = []
         # such a request has one answer of all workers, or none
-        together = isinstance(request, InBall)
+        together = isinstance(request, TrustRegionStep)
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
             tree = _tree(list(shards))
@@ -377,13 +387,13 @@ class Cluster:
             shards, keys, _, _ = await self._open_shards(blocks)
         return add(parts)
 
-    async def _ball(self, problem: Problem, request: InBall) -> Totals:
+    async def _ball(self, problem: Problem, request: TrustRegionStep) -> Totals:
         """Have the workers' GPUs solve one system; after a failure not again in this fit."""
         try:
             await self._collective.join(self._shards, self._keys)
             return await self._round(problem, request)
         except BaseException as error:
-            self.solves_balls = False
+            self.solves_trust_regions = False
             await self._collective.leave(self._shards, self.client)
             if isinstance(error, CollectiveLost):
                 logger.warning(
@@ -414,7 +424,7 @@ class Cluster:
             call.cancel()
 
     # ---- placement
-    async def _place(self) -> tuple[Facts, dict[str, tuple[int, int]]]:
+    async def _place(self) -> tuple[DataSummary, dict[str, tuple[int, int]]]:
         """Locate all blocks, and open one shard on each worker that has some."""
         before = list(self._shards)
         self._shards, self._keys, facts, rows = await self._open_shards(self.placement.keys)
@@ -447,7 +457,7 @@ class Cluster:
 
     async def _open_shards(
         self, keys: list[str]
-    ) -> tuple[dict[str, int], dict[str, list[str]], Facts, dict[str, tuple[int, int]]]:
+    ) -> tuple[dict[str, int], dict[str, list[str]], DataSummary, dict[str, tuple[int, int]]]:
         """Open shards for the keys where they are now, until every worker has all its blocks."""
         await self.client.run_on_scheduler(register, self.session, self.client.id)
         deadline = time.monotonic() + REPAIR_SECONDS
@@ -473,7 +483,7 @@ class Cluster:
                 )
             await asyncio.sleep(0.05)
 
-        facts = Facts()
+        facts = DataSummary()
         rows: dict[str, tuple[int, int]] = {}
         self.device = _only_device({address: opened[address][2] for address in by_address})
         for address in by_address:

@@ -16,7 +16,7 @@ from daskglm.data.loading import load_here
 from daskglm.data.partitions import Partitions
 from daskglm.engines.local import Local
 from daskglm.system.memory import memory_left
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 
 # Share of this process's free memory for rows that are read at every pass.
 SHARE = 0.6
@@ -25,7 +25,12 @@ T = TypeVar("T")
 
 
 def make_engine(
-    data: Partitions, client: Any, where: Where, *, read: bool = False, threads: int | None = None
+    data: Partitions,
+    client: Any,
+    where: DeviceConfig,
+    *,
+    read: bool = False,
+    threads: int | None = None,
 ) -> Engine:
     """Return an engine that holds the data, or reads them at every pass.
 
@@ -71,7 +76,7 @@ def make_engine(
     return Cluster.from_memory(client, data, where)
 
 
-def _reading(data: Partitions, client: Any, where: Where, threads: int | None) -> Engine:
+def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | None) -> Engine:
     if data.arrays is not None:
         raise ValueError(
             "out_of_core reads dask collections or delayed blocks at every pass, but X is in memory"

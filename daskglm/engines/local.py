@@ -10,7 +10,7 @@ import numpy as np
 
 from daskglm.core.requests import Problem, Request, Totals
 from daskglm.data.blocks import Block
-from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
+from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
 from daskglm.worker.streaming import StreamedShard
 
@@ -38,18 +38,18 @@ class Local:
     """
 
     def __init__(
-        self, blocks: Sequence[Block], threads: int | None = None, where: Where = WHERE_THEY_ARE
+        self, blocks: Sequence[Block], threads: int | None = None, where: DeviceConfig = AS_THEY_ARE
     ) -> None:
         shard = Shard(blocks, threads or available_threads(), where=where)
         few = (shard.facts.n_features or 0) <= HOST_FEATURES
-        self._answers(shard, np if few else shard.home.xp)
+        self._answers(shard, np if few else shard.backend.xp)
 
     @classmethod
     def reading(
         cls,
         recipes: Sequence[Any],
         room: int,
-        where: Where = WHERE_THEY_ARE,
+        where: DeviceConfig = AS_THEY_ARE,
         threads: int | None = None,
     ) -> Local:
         """Return an engine that reads partitions, given as delayed blocks, at every pass.
@@ -67,7 +67,11 @@ class Local:
 
     def _answers(self, shard: Shard | StreamedShard, xp: Any) -> None:
         self.shard: Shard | StreamedShard = shard
-        self.device, self.xp, self.solves_balls = shard.device, xp, shard.solves_balls
+        self.device, self.xp, self.solves_trust_regions = (
+            shard.device,
+            xp,
+            shard.solves_trust_regions,
+        )
         self.facts = self.shard.facts
         self.workers = 1
         self.rounds = 0
@@ -82,7 +86,7 @@ class Local:
     @property
     def answers_samples(self) -> bool:
         """True if requests may ask for a sample: rows all in host memory, or all on the device."""
-        return self.samples or self.solves_balls
+        return self.samples or self.solves_trust_regions
 
     @property
     def shares_memory(self) -> bool:

@@ -43,7 +43,7 @@ async def join(
         return Failure(CollectiveLost(f"worker {address} does not know its rows any more"))
     async with state.lock:
         state.leave_communicator()
-        if not isinstance(shard, Shard) or not shard.solves_balls:
+        if not isinstance(shard, Shard) or not shard.solves_trust_regions:
             return Failure(
                 CollectiveLost(f"rows of worker {address} are not wholly in its GPU's memory")
             )

@@ -23,12 +23,12 @@ import psutil
 from tornado.ioloop import PeriodicCallback
 
 from daskglm.core.device import gpu, on_device, to_host
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals, add
 from daskglm.data.blocks import Block
 from daskglm.engines.presence import active_sessions
-from daskglm.worker.block_cache import Memo
-from daskglm.worker.device_placement import Where
+from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from daskglm.worker.streaming import StreamedShard
 
@@ -65,7 +65,7 @@ class Session:
     ----------
     shards : dict of int to shard
         By number: a repair opens another shard.
-    memos, placed, known : dict
+    caches, placed, known : dict
         Cached results, blocks on the device and facts of partitions, by key.
     ranks : communicator, optional
         Of NCCL, over the GPUs of this fit's workers.
@@ -76,9 +76,9 @@ class Session:
     """
 
     shards: dict[int, Shard | StreamedShard] = field(default_factory=dict)
-    memos: dict[str, Memo] = field(default_factory=dict)
+    caches: dict[str, BlockCache] = field(default_factory=dict)
     placed: dict[Any, Block] = field(default_factory=dict)
-    known: dict[str, Facts] = field(default_factory=dict)
+    known: dict[str, DataSummary] = field(default_factory=dict)
     ranks: Any = None
     misses: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -89,7 +89,7 @@ class Session:
         for shard in self.shards.values():
             shard.close()
         self.shards.clear()
-        self.memos.clear()
+        self.caches.clear()
         self.placed.clear()
 
     def leave_communicator(self) -> None:
@@ -106,7 +106,7 @@ _sessions: weakref.WeakKeyDictionary[Any, dict[str, Session]] = weakref.WeakKeyD
 
 
 async def open_shard(
-    session: str, shard: int, keys: list[str], where: Where, dask_worker: Any = None
+    session: str, shard: int, keys: list[str], where: DeviceConfig, dask_worker: Any = None
 ) -> Any:
     """Make a shard of blocks that this worker holds.
 
@@ -123,7 +123,7 @@ async def open_shard(
         blocks = [dask_worker.data[key] for key in keys]
         _warn_of_spilling(blocks, dask_worker)
         make = partial(
-            Shard, blocks, dask_worker.state.nthreads, state.memos, keys, where, state.placed
+            Shard, blocks, dask_worker.state.nthreads, state.caches, keys, where, state.placed
         )
         try:
             opened = await asyncio.get_running_loop().run_in_executor(None, make)
@@ -150,7 +150,12 @@ def _warn_of_spilling(blocks: list[Block], dask_worker: Any) -> None:
 
 
 async def open_stream(
-    session: str, shard: int, keys: list[str], recipes: bytes, where: Where, dask_worker: Any = None
+    session: str,
+    shard: int,
+    keys: list[str],
+    recipes: bytes,
+    where: DeviceConfig,
+    dask_worker: Any = None,
 ) -> Any:
     """Make a shard that reads partitions, given as pickled delayed blocks, at every pass.
 
@@ -165,7 +170,7 @@ async def open_stream(
         def make() -> StreamedShard:
             threads = dask_worker.state.nthreads
             return StreamedShard(
-                pickle.loads(recipes), keys, threads, room, where, state.known, state.memos
+                pickle.loads(recipes), keys, threads, room, where, state.known, state.caches
             )
 
         try:
@@ -280,8 +285,8 @@ async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
     async with state.lock:
         for number in [number for number in state.shards if number < shard]:
             state.shards.pop(number).retire()
-        names = {name for opened in state.shards.values() for name in opened.memo_names}
-        for remembered in (state.memos, state.placed):
+        names = {name for opened in state.shards.values() for name in opened.block_names}
+        for remembered in (state.caches, state.placed):
             for name in [name for name in remembered if name not in names]:
                 del remembered[name]
 

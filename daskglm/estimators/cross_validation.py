@@ -31,7 +31,7 @@ from daskglm.objectives.batched import ProblemBatch
 
 
 @dataclass(frozen=True)
-class Plan:
+class SDCAConfig:
     """What is tried and how it is judged: values of C, folds, scores, and the arguments of splitter
     and scorer.
     """
@@ -311,7 +311,7 @@ class LogisticRegressionCV(LogisticRegression):
 
     def _plan(
         self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]
-    ) -> Plan:
+    ) -> SDCAConfig:
         """Check all parameters that `FitConfig` does not know; raises ValueError."""
         check_flag(self.refit, "refit")
         if not (
@@ -335,7 +335,7 @@ class LogisticRegressionCV(LogisticRegression):
         if "sample_weight" in score_params:
             scoring.check_weights()
         check_splits(self.cv)
-        return Plan(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
+        return SDCAConfig(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
 
     def _n_ratios(self) -> int | None:
         """Length of `l1_ratios`, or None where they are not given; raises ValueError where one is
@@ -363,7 +363,7 @@ class LogisticRegressionCV(LogisticRegression):
         names: Any,
         sample_weight: Any,
         client: Any,
-        plan: Plan,
+        plan: SDCAConfig,
     ) -> LogisticRegressionCV:
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
@@ -393,7 +393,7 @@ class LogisticRegressionCV(LogisticRegression):
         return self
 
     def _best(
-        self, grid: ProblemGrid, tried: Tried, plan: Plan
+        self, grid: ProblemGrid, tried: Tried, plan: SDCAConfig
     ) -> tuple[np.ndarray, float, Sequence[Any]]:
         """Coefficients, C, and the reports of what was fitted again for them."""
         kept = np.flatnonzero(defined(tried.scores, self.scoring))

@@ -28,7 +28,7 @@ from daskglm.fitting.driver import Callback
 from daskglm.losses.base import Loss
 from daskglm.losses.table import LOSSES
 from daskglm.solvers import check_options, get_solver
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 
 STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
@@ -113,7 +113,7 @@ class FitConfig:
             )
         return loss
 
-    def where(self) -> Where:
+    def where(self) -> DeviceConfig:
         """Where the rows are to go; raises ValueError for a device or a limit that makes no
         sense.
         """
@@ -133,4 +133,4 @@ class FitConfig:
         collective = dask.config.get("daskglm.collective", None)
         if collective is not None:
             check_choice(collective, "the setting daskglm.collective", COLLECTIVES)
-        return Where(self.device, number, collective)
+        return DeviceConfig(self.device, number, collective)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.engine import Engine
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.engines.factory import client_for, make_engine
@@ -58,7 +58,7 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         yield Loaded(engine, classes, problems, time.perf_counter() - began)
 
 
-def check_facts(facts: Facts, loss: Loss) -> None:
+def check_facts(facts: DataSummary, loss: Loss) -> None:
     """Raise ValueError for data that no model can be fitted to."""
     if facts.n_rows == 0:
         raise ValueError(
@@ -77,7 +77,7 @@ def check_facts(facts: Facts, loss: Loss) -> None:
 
 
 def problems_of(
-    facts: Facts, loss: Loss, settings: FitConfig
+    facts: DataSummary, loss: Loss, settings: FitConfig
 ) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
     """The classes, and each problem with the total weight of its positive and negative rows."""
     if not loss.classifies:

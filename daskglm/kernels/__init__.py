@@ -1,7 +1,7 @@
 """Kernels by the kind of rows: modules with the same function names, chosen by the type of a
 block's X.
 
-`host` and `cuda` are the two homes of rows: namespaces with the same names, of which `cuda` is
+`host` and `cuda` are the two backends: namespaces with the same names, of which `cuda` is
 imported when first needed, since it needs CuPy.
 """
 
@@ -14,17 +14,17 @@ from daskglm.core.device import gpu, on_device
 from daskglm.kernels import cpu as host
 from daskglm.kernels.cpu import Pattern
 
-__all__ = ["Pattern", "for_rows", "gram_side", "home_of"]
+__all__ = ["Pattern", "backend_of", "for_rows", "gram_side"]
 
 
-def home_of(X: Any) -> Any:
-    """The home of rows: `host` or `cuda`."""
+def backend_of(X: Any) -> Any:
+    """The backend of rows: `host` or `cuda`."""
     return gpu() if on_device(X) else host
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
     """Return the kernel module for the rows X and X in the form its functions take."""
-    found: tuple[ModuleType, Any] = home_of(X).for_rows(X)
+    found: tuple[ModuleType, Any] = backend_of(X).for_rows(X)
     return found
 
 

@@ -30,7 +30,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def hull(law, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
+def along(law, y, weight, Z, coefficients, start, stop, values, slopes, hessians):  # type: ignore[no-untyped-def]
     """The loss at margins combined from cached ones, with derivatives in the coefficients, over
     [start, stop).
 

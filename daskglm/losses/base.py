@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import LossRef
 
 # what kernels take for a loss: code, two parameters, address of a compiled `tile` (0: by the code)
@@ -167,7 +167,7 @@ class Loss:
             raise ValueError(f"the best constant of the loss {self.name!r} is not known")
         return self.dual.best_constant(positive, negative, self.p1, self.p2)
 
-    def check_targets(self, facts: Facts) -> None:
+    def check_targets(self, facts: DataSummary) -> None:
         """Raise ValueError for targets that the loss cannot be fitted to."""
         if not self.classifies:
             return

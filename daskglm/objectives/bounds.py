@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import Loss
@@ -37,7 +37,7 @@ HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
 # share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
 MOST_CHANGED = 0.5
 DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
-# change of a margin, times the loss's concordance, up to which a Hessian still serves a bound
+# change of a margin, times the loss's self-concordance, up to which a Hessian still serves a bound
 LARGEST_EXPONENT = 2.0
 # shares of the diagonal of a singular Hessian that are added to it, until it can be factorised
 RIDGES = (0.0, 1e-10, 1e-6, 1e-2)
@@ -121,7 +121,7 @@ class Rounding:
 
     def __init__(
         self,
-        facts: Facts,
+        facts: DataSummary,
         loss: Loss,
         *,
         fit_intercept: bool,
@@ -150,7 +150,7 @@ class Rounding:
             self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
 
-    def survey(self, ask: Callable[[Spread], Totals], facts: Facts) -> None:
+    def survey(self, ask: Callable[[Spread], Totals], facts: DataSummary) -> None:
         """Bound the values of each column and, with an intercept, find a ball around the mean of
         the rows.
 
@@ -351,9 +351,9 @@ class Rounding:
         """Bound on the excess at a point by the Hessian H there, or at a point nearby.
 
         For losses whose curvature varies slowly. `moved` bounds how far any margin is from that
-        where H was summed: curvatures then differ by factors within exp(+-moved concordance), so
-        exp(moved concordance) H^-1 takes the place of the inverse Hessian. Infinite where nothing
-        is proved.
+        where H was summed: curvatures then differ by factors within exp(+-moved self_concordance),
+        so exp(moved self_concordance) H^-1 takes the place of the inverse Hessian. Infinite where
+        nothing is proved.
         """
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf

@@ -18,17 +18,17 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.requests import (
-    Committed,
     DualLine,
     DualLoad,
     DualRound,
     DualSave,
     DualShape,
+    DualStateRef,
     DualTotals,
     DualValue,
-    OnHull,
-    Plan,
+    EvaluateAlong,
     Problem,
+    SDCAConfig,
     Totals,
 )
 from daskglm.losses.conjugates import losses
@@ -74,7 +74,7 @@ class Dual:
         self,
         objective: Objective,
         w: np.ndarray,
-        plan: Plan,
+        plan: SDCAConfig,
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
     ) -> None:
@@ -122,8 +122,8 @@ class Dual:
         """
         self._ask(DualSave(self._state(), folder))
 
-    def _state(self) -> Committed:
-        return Committed(
+    def _state(self) -> DualStateRef:
+        return DualStateRef(
             self.number,
             self.before,
             self.step,
@@ -389,7 +389,7 @@ class Dual:
             shift = objective.best_intercept(
                 Point(objective, w, math.nan, NO_GRADIENT, token), start
             )
-        losses = objective.ask(OnHull(((token, w),), np.array([[1.0, shift]])))["values"]
+        losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
         primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
         dual = self._value(own, totals["side"])
         if objective.fit_intercept:

@@ -20,13 +20,13 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.requests import (
     Evaluate,
+    EvaluateAlong,
     HessianVector,
-    InBall,
-    OnHull,
     Problem,
     Request,
     Sampled,
     Totals,
+    TrustRegionStep,
 )
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
@@ -305,10 +305,10 @@ class Objective:
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self.penalty.hessian_vector(v)
 
-    def in_ball(self, point: Point, metric: Any, radius: float) -> Totals:
-        """See `requests.InBall`. Cost: 1 pass per product, 1 round."""
+    def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
+        """See `requests.TrustRegionStep`. Cost: 1 pass per product, 1 round."""
         return self.ask(
-            InBall(
+            TrustRegionStep(
                 (point.token, point.w),
                 point.gradient,
                 metric,
@@ -318,7 +318,7 @@ class Objective:
             )
         )
 
-    def hull(
+    def along(
         self, points: Sequence[Point], coefficients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objective at combinations of evaluated points, with derivatives in the coefficients.
@@ -329,7 +329,7 @@ class Objective:
         round.
         """
         coefficients = np.atleast_2d(coefficients)
-        totals = self.ask(OnHull(tuple((p.token, p.w) for p in points), coefficients))
+        totals = self.ask(EvaluateAlong(tuple((p.token, p.w) for p in points), coefficients))
         # the last: the intercept, which is not penalised
         inner = np.zeros((len(points) + 1, len(points) + 1))
         for i, p in enumerate(points):
@@ -342,7 +342,7 @@ class Objective:
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Objective at a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
-        return self.hull((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
+        return self.along((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
 
     # ---- how good a point is
     def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
@@ -397,7 +397,7 @@ class Objective:
         Slopes rise with the intercept: the best one lies between two where they differ in sign
         beyond rounding.
         """
-        _, slopes, hessians = self.hull((point,), np.array([[1.0, 0.0]]))
+        _, slopes, hessians = self.along((point,), np.array([[1.0, 0.0]]))
         slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
         error = 2.0 * (
             point.error.slopes + self.rounding.in_turn / self.rounding.terms * point.error.adding
@@ -405,7 +405,7 @@ class Objective:
         if not curvature > 0.0:
             return point
         steps = 2.0 * (slope + error) / curvature * BRACKETS
-        _, slopes, _ = self.hull((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
+        _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
         up, down = slopes[: len(steps), -1], slopes[len(steps) :, -1]
         sure = np.flatnonzero((up > error) & (down < -error))
         return replace(point, near=float(steps[sure[0]])) if len(sure) else point
@@ -426,7 +426,7 @@ class Objective:
         """
 
         def ask(shifts: list[float]) -> list[Seen]:
-            found = self.hull((point,), np.array([[1.0, shift] for shift in shifts]))
+            found = self.along((point,), np.array([[1.0, shift] for shift in shifts]))
             values, slopes, hessians = (to_host(part) for part in found)
             return [
                 Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
@@ -497,5 +497,5 @@ class Sample(Objective):
 
     def ask(self, request: Request) -> Totals:
         """Have part of the rows asked."""
-        assert isinstance(request, (Evaluate, HessianVector, OnHull))
+        assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong))
         return self.whole.ask(Sampled(request, self.fraction, self.seed))

@@ -19,7 +19,7 @@ from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import newton
 from daskglm.solvers.proximal_point import proximal_points
-from daskglm.solvers.sdca import OPTIONS, check_optional_flag, plan_of, sdca
+from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
@@ -62,7 +62,7 @@ def sdca_then_newton(
     patience = 1.0 if tol < costs.TIGHT_TOL or not smooth or polish else costs.LOOSE_TOL_FACTOR
     gaps: list[float] = []
     saved = None if state is None or folder is None else (state, folder)
-    dual = Dual(objective, w, plan_of(options), options.get("random_state", 0), saved)
+    dual = Dual(objective, w, config_of(options), options.get("random_state", 0), saved)
     if state is not None and saved is None:  # what was saved is a point of the second stage
         return (yield from _second(objective, dual, w, math.inf)) or Reason.NO_PROGRESS
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
@@ -185,7 +185,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
-def sample_sizes(summary: Facts, size: int, tol: float = 1e-6) -> list[float]:
+def sample_sizes(summary: DataSummary, size: int, tol: float = 1e-6) -> list[float]:
     """Shares of the rows for samples that grow; none where all rows are few.
 
     One step on all rows by the Hessian of m of them leaves about (size / m)^2 of the value, so the

@@ -13,7 +13,7 @@ import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag, check_whole
 from daskglm.core.outcome import Reason
-from daskglm.core.requests import Plan, Totals
+from daskglm.core.requests import SDCAConfig, Totals
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import ROUNDING
@@ -70,7 +70,7 @@ def sdca(
         workers, then the best combination of the sum of changes and the previous step. "auto":
         "adaptive" until a round lowers the gap by less than half, then "search".
     partitions, nodes, threads, bucket_size, local_epochs
-        See `requests.Plan`; per worker.
+        See `requests.SDCAConfig`; per worker.
     shrinking : bool
         Pass over rows that rest at a bound (hinge, squared hinge).
     random_state : int
@@ -86,7 +86,9 @@ def sdca(
     replicas after Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for
     "search" a few rounds without a pass; 1 pass for each attempt to certify.
     """
-    plan = Plan(partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking)
+    plan = SDCAConfig(
+        partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking
+    )
     dual = dual or Dual(objective, w, plan, random_state)
     sigma = _Sigma(aggregation, *dual.shape())
     watch = _Watch(tol if stop == "gap" else -1.0)
@@ -129,12 +131,12 @@ def sdca(
             return Reason.STALLED
 
 
-def plan_of(options: Mapping[str, Any]) -> Plan:
-    """The `Plan` of these options."""
+def config_of(options: Mapping[str, Any]) -> SDCAConfig:
+    """The `SDCAConfig` of these options."""
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     fields = {names.get(name, name): value for name, value in options.items()}
-    return Plan(
-        **{name: value for name, value in fields.items() if name in Plan.__dataclass_fields__}
+    return SDCAConfig(
+        **{name: value for name, value in fields.items() if name in SDCAConfig.__dataclass_fields__}
     )
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from daskglm.core.facts import Facts
-from daskglm.core.requests import DualShape, Plan
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import DualShape, SDCAConfig
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
@@ -42,7 +42,7 @@ class Workload:
         Iterations foreseen by a trial on a sample, by solver.
     """
 
-    summary: Facts
+    summary: DataSummary
     size: int
     smooth: bool = True
     quadratic: bool = False
@@ -80,7 +80,9 @@ class Workload:
         """
         if not self.remote:
             return self
-        return replace(self, threads=max(int(objective.ask(DualShape(Plan()))["partitions"]), 1))
+        return replace(
+            self, threads=max(int(objective.ask(DualShape(SDCAConfig()))["partitions"]), 1)
+        )
 
     @property
     def n_features(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
 from daskglm.core.device import to_host
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Folds, Problem, Totals, roles_of
 from daskglm.core.summation import LEAST_ROWS
 from daskglm.data.blocks import Block
@@ -53,21 +53,21 @@ def answer_batch(
     problem: Problem,
     request: EvaluateMany | WeighGroups,
     blocks: Sequence[Block],
-    memos: Sequence[Any],
-    facts: Facts,
+    caches: Sequence[Any],
+    facts: DataSummary,
     each: Each,
 ) -> Totals:
     """Answer a request for many problems with sums over the rows of all blocks."""
     if isinstance(request, WeighGroups):
-        return {"weights": _weigh(problem, request, blocks, memos), "rows": 0}
-    if any(memo.home is not host for memo in memos):
+        return {"weights": _weigh(problem, request, blocks, caches), "rows": 0}
+    if any(cache.backend is not host for cache in caches):
         raise NotImplementedError("many problems at once want rows in host memory")
-    return _evaluate(problem, request, blocks, memos, facts, each)
+    return _evaluate(problem, request, blocks, caches, facts, each)
 
 
-def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> BatchRows:
-    """The memo of a block, made anew where it is of other folds."""
-    known: BatchRows | None = memo.batch
+def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int) -> BatchRows:
+    """The cache of a block, made anew where it is of other folds."""
+    known: BatchRows | None = cache.batch
     if known is None or known.folds != problem.folds:
         n = len(block.y)
         count = 1 if problem.folds is None else len(problem.folds.roles)
@@ -76,7 +76,7 @@ def _memo(memo: Any, block: Block, problem: Problem, rows: int, run: int) -> Bat
         labels = (
             np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
         )
-        known = memo.batch = BatchRows(problem.folds, order, bounds, labels, rows)
+        known = cache.batch = BatchRows(problem.folds, order, bounds, labels, rows)
     return known
 
 
@@ -99,16 +99,16 @@ def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
 
 
 def _weigh(
-    problem: Problem, request: WeighGroups, blocks: Sequence[Block], memos: Sequence[Any]
+    problem: Problem, request: WeighGroups, blocks: Sequence[Block], caches: Sequence[Any]
 ) -> np.ndarray:
     total = np.zeros(
         (1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1))
     )
-    for block, memo in zip(blocks, memos, strict=True):
+    for block, cache in zip(blocks, caches, strict=True):
         group = (
             np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
         )
-        weight = np.ones(len(block.y)) if len(memo.weight) == 0 else to_host(memo.weight)
+        weight = np.ones(len(block.y)) if len(cache.weight) == 0 else to_host(cache.weight)
         names = block.labels or (None,)
         codes = block.y if block.labels is not None else np.zeros(len(block.y), int)
         found = np.bincount(group * len(names) + codes, weight, total.shape[0] * len(names))
@@ -123,8 +123,8 @@ def _evaluate(
     problem: Problem,
     request: EvaluateMany,
     blocks: Sequence[Block],
-    memos: Sequence[Any],
-    facts: Facts,
+    caches: Sequence[Any],
+    facts: DataSummary,
     each: Each,
 ) -> Totals:
     d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
@@ -132,7 +132,8 @@ def _evaluate(
     rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
     run = 1 if wide else many.RUN
     known = [
-        _memo(memo, block, problem, rows, run) for memo, block in zip(memos, blocks, strict=True)
+        _batch_rows(cache, block, problem, rows, run)
+        for cache, block in zip(caches, blocks, strict=True)
     ]
     sweep = (_Wide if wide else _Narrow)(request, d, problem)
     every, first = request.part
@@ -140,12 +141,12 @@ def _evaluate(
     def work(pieces: list[Piece]) -> Totals:
         totals, read = sweep.zeros(), 0
         for i, lo, hi in pieces:
-            memo, batch, block = memos[i], known[i], blocks[i]
+            cache, batch, block = caches[i], known[i], blocks[i]
             hi = hi if hi == len(block.y) else hi - hi % rows
             tiles = np.arange(lo // rows, -(-hi // rows))
             tiles = tiles[(tiles + i) % every == first]
             read += int(np.minimum(tiles * rows + rows, hi).sum() - tiles.sum() * rows)
-            sweep.add(memo, batch, block, tiles, totals)
+            sweep.add(cache, batch, block, tiles, totals)
         return {**totals, "rows": read}
 
     totals = each(work, None)
@@ -158,7 +159,7 @@ def _evaluate(
     return totals
 
 
-def _width(facts: Facts) -> int:
+def _width(facts: DataSummary) -> int:
     """Features and intercept, rounded up to whole register blocks."""
     return -(-((facts.n_features or 0) + 1) // RIGHT) * RIGHT
 
@@ -189,13 +190,15 @@ class _Narrow:
             "grams": np.zeros((by, len(self.of_gram), width, width)),
         }
 
-    def add(self, memo: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals) -> None:
+    def add(
+        self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
+    ) -> None:
         """Add the sums over some tiles of a block."""
-        labels, y, weight, raw, signs = _rows(memo, batch, block, self.request)
+        labels, y, weight, raw, signs = _rows(cache, batch, block, self.request)
         if self.request.score:
             many.score(
                 self.law,
-                memo.rows,
+                cache.rows,
                 self.d,
                 labels,
                 y,
@@ -215,7 +218,7 @@ class _Narrow:
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         many.evaluate(
             self.law,
-            memo.rows,
+            cache.rows,
             self.d,
             labels,
             y,
@@ -263,13 +266,15 @@ class _Wide:
             "counts": np.zeros((P, 4)),
         }
 
-    def add(self, memo: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals) -> None:
+    def add(
+        self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
+    ) -> None:
         """Add the sums over some tiles of a block."""
         many_csr.evaluate(
             self.law,
-            memo.rows,
+            cache.rows,
             self.d,
-            *_rows(memo, batch, block, self.request),
+            *_rows(cache, batch, block, self.request),
             batch.order,
             batch.bounds,
             batch.rows,
@@ -284,9 +289,9 @@ class _Wide:
 
 
 def _rows(
-    memo: Any, batch: BatchRows, block: Block, request: EvaluateMany
+    cache: Any, batch: BatchRows, block: Block, request: EvaluateMany
 ) -> tuple[np.ndarray, ...]:
     """A block's labels, y, weights in training, weights held out and signs, for the kernels."""
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
-    return batch.labels, y, memo.weight, raw, _signs(block, request.classes)
+    return batch.labels, y, cache.weight, raw, _signs(block, request.classes)

@@ -14,16 +14,16 @@ import numpy as np
 
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
-from daskglm.kernels import for_rows, home_of
+from daskglm.kernels import backend_of, for_rows
 from daskglm.worker.batched import BatchRows
-from daskglm.worker.dual_state import DualMemo
+from daskglm.worker.dual_state import DualCache
 from daskglm.worker.targets import targets_of
 
 # fields of problems that targets and weights follow from
 SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
 
-class Memo:
+class BlockCache:
     """What one block remembers for one problem: targets, row weights, margins by token, curvature
     of one token.
     """
@@ -31,12 +31,12 @@ class Memo:
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem
         self.spans = block.spans
-        self.home = home_of(block.X)
+        self.backend = backend_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
         self.margins: dict[int, Any] = {}
-        self.kept = self.home.kept_margins(self.rows)
+        self.kept = self.backend.kept_margins(self.rows)
         self.curvature_of: int | None = None
-        self.dual: DualMemo | None = None
+        self.dual: DualCache | None = None
         self.batch: BatchRows | None = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
@@ -47,7 +47,7 @@ class Memo:
 
     def vector(self, values: Any) -> Any:
         """Numbers for each row, where the rows are; None: room for them."""
-        return self.home.vector(values, rows=self.rows, exact=self.exact)
+        return self.backend.vector(values, rows=self.rows, exact=self.exact)
 
     @functools.cached_property
     def curvature(self) -> Any:
@@ -76,10 +76,10 @@ class Memo:
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
         """Make room for the margins of a token, at the cost of the oldest not `needed` where the
-        memo is full.
+        cache is full.
         """
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
             full = len(self.margins) >= self.kept and spare is not None
             old = self.margins.pop(spare) if full and spare is not None else None
-            self.margins[token] = self.home.vector(None, self.rows) if old is None else old
+            self.margins[token] = self.backend.vector(None, self.rows) if old is None else old

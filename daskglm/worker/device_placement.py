@@ -31,7 +31,7 @@ EXACT_VECTORS = 36  # the same where all of them are float64
 
 
 @dataclass(frozen=True)
-class Where:
+class DeviceConfig:
     """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes
     allowed there.
 
@@ -49,12 +49,12 @@ class Where:
         )
 
 
-WHERE_THEY_ARE = Where()
+AS_THEY_ARE = DeviceConfig()
 
 
 def place(
     named: list[tuple[Any, Block]],
-    where: Where,
+    where: DeviceConfig,
     placed: dict[Any, Block],
     *,
     rows_only: bool = False,
@@ -114,12 +114,12 @@ def _needed(block: Block) -> int:
     return _vectors(block) + block.facts.nbytes
 
 
-def _budget(home: Any, limit: int | None, to_move: int, there: int) -> int:
+def _budget(backend: Any, limit: int | None, to_move: int, there: int) -> int:
     """Bytes that may be taken beside the `there` that this fit's rows take on the device already.
 
     A limit counts those too; what is free does not contain them.
     """
-    budget = home.available(limit)
+    budget = backend.available(limit)
     if budget is None and to_move:
         raise ValueError(
             "device_memory_limit=None, and RMM's resource on this device does not tell how much "
@@ -140,11 +140,11 @@ def _to_device(
     Their y and weights follow unless `rows_only`, so that targets are made there: codes of classes
     are a byte a row. `there` is what this fit has there already; with a limit that counts too.
     """
-    home = gpu()
+    backend = gpu()
     vectors = sum(map(_vectors, blocks))
     already = sum(block.facts.nbytes for block in blocks if on_device(block.X))
     to_move = sum(block.facts.nbytes for block in blocks) - already
-    budget = _budget(home, limit, to_move, there + already)
+    budget = _budget(backend, limit, to_move, there + already)
     room = budget - vectors
     if to_move and room <= 0:
         raise MemoryError(
@@ -158,18 +158,18 @@ def _to_device(
     else:
         buffer = max(min(LARGEST_BUFFER, budget // BUFFER_SHARE), 1)
         room -= 2 * buffer
-    upload, placed = home.Upload(), []
+    upload, placed = backend.Upload(), []
     for block in blocks:
         if on_device(block.X):
-            rows = home.for_rows(block.X)[1]
+            rows = backend.for_rows(block.X)[1]
         else:
             raw = for_rows(block.X)[1]
             share = 1.0 if block.facts.nbytes <= room else max(room, 0) / block.facts.nbytes
-            rows = home.move(raw, block.X.shape, share, buffer, upload)
+            rows = backend.move(raw, block.X.shape, share, buffer, upload)
             room -= int(share * block.facts.nbytes)
-        moved = None if rows_only else _vectors_there(block, home.vector_dtype(rows), upload)
+        moved = None if rows_only else _vectors_there(block, backend.vector_dtype(rows), upload)
         placed.append(block._replace(X=rows, moved=moved))
     upload.finish()
     for block in placed:  # column copies of sparse rows, as long as there is memory for them
-        room -= home.add_twin(block.X, room)
+        room -= backend.add_csc_copy(block.X, room)
     return placed

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.facts import Facts
-from daskglm.core.requests import Committed, DualLine, DualRound, DualValue, Plan, Totals
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
@@ -43,7 +43,7 @@ class OnThreads:
 
     def __init__(
         self,
-        facts: Sequence[Facts],
+        facts: Sequence[DataSummary],
         n_features: int,
         threads: int,
         each: Callable[[Callable[[Pieces], Totals]], Totals],
@@ -60,66 +60,66 @@ class OnThreads:
             for group in groups:
                 group.close()
 
-    def wake(self, memos: Sequence[Any]) -> None:
+    def wake(self, caches: Sequence[Any]) -> None:
         """No row rests any more."""
         self.limits = (-np.inf, np.inf)
-        for m in memos:
+        for m in caches:
             m.dual.asleep[:] = 0
 
-    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+    def shape(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int]:
         """Groups and partitions that a plan divides the rows into."""
-        groups = self._groups(plan, memos)
+        groups = self._groups(plan, caches)
         return len(groups), sum(group.partitions for group in groups)
 
-    def _groups(self, plan: Plan, memos: Sequence[Any]) -> list[Group]:
+    def _groups(self, plan: SDCAConfig, caches: Sequence[Any]) -> list[Group]:
         key = (plan.partitioning, plan.partitions, plan.nodes, plan.threads)
         if key not in self.groups:
-            address = memos[0].address if memos else 0
+            address = caches[0].address if caches else 0
             self.groups[key] = groups_of(plan, self.facts, plan.threads or self.threads, address)
         return self.groups[key]
 
     # ---- blocks
-    def prepare(self, memos: Sequence[Any]) -> None:
-        """Give memos that have none the squared norms of their rows and room for the margins met.
+    def prepare(self, caches: Sequence[Any]) -> None:
+        """Give caches that have none the squared norms of their rows and room for the margins met.
 
         Neither has to be exact, and the dtype of the rows holds both (see
         `blocks.LARGEST_FLOAT32`): the gaps that margins give do not change to first order with
         them. Of a pattern, norms are the numbers of its places.
         """
-        fresh = {i for i, m in enumerate(memos) if len(m.dual.seen) != len(m.y)}
+        fresh = {i for i, m in enumerate(caches) if len(m.dual.seen) != len(m.y)}
         for i in fresh:
-            m = memos[i]
+            m = caches[i]
             values = m.rows if isinstance(m.rows, np.ndarray) else m.rows[0]
             m.dual.seen = np.zeros(len(m.y), values.dtype)
             m.dual.norms = np.empty(0 if values.size == 1 else len(m.y), values.dtype)
 
         def work(pieces: Pieces) -> Totals:
             for i, lo, hi in pieces:
-                if i in fresh and len(memos[i].dual.norms):
-                    kernels.squared_norms(memos[i].rows, lo, hi, memos[i].dual.norms)
+                if i in fresh and len(caches[i].dual.norms):
+                    kernels.squared_norms(caches[i].rows, lo, hi, caches[i].dual.norms)
             return {}
 
         self.each(work)
 
-    def slopes(self, law: Law, memo: Any, w: np.ndarray) -> np.ndarray:
+    def slopes(self, law: Law, cache: Any, w: np.ndarray) -> np.ndarray:
         """Minus the slopes of a block's losses at w: the dual variables as the primal point has
         them.
         """
-        n, d = len(memo.y), self.n_features
+        n, d = len(cache.y), self.n_features
         z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
-        memo.kernels.margins(memo.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
-        tile(law, memo.y, z, NOTHING, slope, curvature)
+        cache.kernels.margins(cache.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
+        tile(law, cache.y, z, NOTHING, slope, curvature)
         return -slope
 
-    def clip(self, law: Law, memo: Any) -> None:
+    def clip(self, law: Law, cache: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
-        kernels.clip(law, memo.y, memo.dual.alpha, 0, len(memo.y))
+        kernels.clip(law, cache.y, cache.dual.alpha, 0, len(cache.y))
 
     # ---- sums
     def totals(
         self,
-        state: Committed,
-        memos: Sequence[Any],
+        state: DualStateRef,
+        caches: Sequence[Any],
         v: np.ndarray,
         side: bool | None,
         out: Any,
@@ -130,7 +130,7 @@ class OnThreads:
         def work(pieces: Pieces) -> Totals:
             own, part = np.zeros(len(v) if anew else 0), np.zeros(len(v) if side is not None else 0)
             for i, lo, hi in pieces:
-                m = memos[i]
+                m = caches[i]
                 kernels.totals(
                     m.rows,
                     m.y,
@@ -152,15 +152,15 @@ class OnThreads:
             totals["own"][-1] *= state.bias
         return totals
 
-    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, caches: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work, each group on its threads."""
         plan = request.plan
-        for m in memos:
+        for m in caches:
             if plan.shrink and not len(m.dual.asleep):
                 m.dual.asleep = np.zeros(len(m.y), np.uint8)
         runs = [
-            Run(law, request, memos, group, k, plan.bucket or self.bucket, self.limits)
-            for k, group in enumerate(self._groups(plan, memos))
+            Run(law, request, caches, group, k, plan.bucket or self.bucket, self.limits)
+            for k, group in enumerate(self._groups(plan, caches))
         ]
         if len(runs) == 1:
             runs[0].go()
@@ -177,13 +177,13 @@ class OnThreads:
             "inner": np.array([sum(run.joint for run in runs), sum(run.apart for run in runs)]),
         }
 
-    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
 
         def work(pieces: Pieces) -> Totals:
             before = after = gap = loss = 0.0
             for i, lo, hi in pieces:
-                m = memos[i]
+                m = caches[i]
                 y, weight, a, z = (
                     m.y[lo:hi],
                     m.weight[lo:hi],
@@ -202,14 +202,14 @@ class OnThreads:
 
         return self.each(work)
 
-    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         """Conjugates along the last round's change and the previous step."""
         many = len(request.coefficients)
 
         def work(pieces: Pieces) -> Totals:
             values, slopes, hessians = np.zeros(many), np.zeros((many, 2)), np.zeros((many, 2, 2))
             for i, lo, hi in pieces:
-                m, dual = memos[i], memos[i].dual
+                m, dual = caches[i], caches[i].dual
                 pending = dual.work[lo:hi] - dual.alpha[lo:hi]
                 previous = dual.previous[lo:hi] if len(dual.previous) else np.zeros(hi - lo)
                 for k, (c1, c2) in enumerate(request.coefficients):
@@ -229,13 +229,13 @@ class OnThreads:
 
         return self.each(work)
 
-    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
 
         def work(pieces: Pieces) -> Totals:
             total = 0.0
             for i, lo, hi in pieces:
-                m = memos[i]
+                m = caches[i]
                 for first in range(lo, hi, AT_ONCE):
                     run = slice(first, min(first + AT_ONCE, hi))
                     scale = np.where(m.y[run] > 0, request.positive, request.negative)

@@ -1,7 +1,7 @@
 """Dual coordinate ascent beside the data: the numbered states of dual variables, and how they
 follow each other.
 
-`Ascent` answers the dual requests for a `Shard`. What touches rows is left to a side:
+`DualWorker` answers the dual requests for a `Shard`. What touches rows is left to a side:
 `dual_cpu.OnThreads` for rows in host memory, `kernels.cuda.dual.OnDevice` for those on a GPU. Dual
 variables belong to blocks and may be forgotten: requests rebuild them.
 """
@@ -15,45 +15,45 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.requests import (
-    Committed,
     DualLine,
     DualLoad,
     DualRequest,
     DualRound,
     DualSave,
     DualShape,
+    DualStateRef,
     DualTotals,
     DualValue,
-    Plan,
+    SDCAConfig,
     Totals,
 )
 from daskglm.data import row_files as chunks
 from daskglm.losses.base import Law
 
 
-class Side(Protocol):
+class DualBackend(Protocol):
     """What the ascent asks of rows, wherever they are; all sums are over all rows of the shard."""
 
     rows: int
 
-    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+    def shape(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int]:
         """Groups and partitions that a plan divides the rows into."""
 
-    def prepare(self, memos: Sequence[Any]) -> None:
-        """Give memos that have none the squared norms of their rows and room for the margins
+    def prepare(self, caches: Sequence[Any]) -> None:
+        """Give caches that have none the squared norms of their rows and room for the margins
         met.
         """
 
-    def slopes(self, law: Law, memo: Any, w: Any) -> Any:
+    def slopes(self, law: Law, cache: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w."""
 
-    def clip(self, law: Law, memo: Any) -> None:
+    def clip(self, law: Law, cache: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
 
     def totals(
         self,
-        state: Committed,
-        memos: Sequence[Any],
+        state: DualStateRef,
+        caches: Sequence[Any],
         v: Any,
         side: bool | None,
         out: Any,
@@ -61,26 +61,26 @@ class Side(Protocol):
     ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
 
-    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, caches: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work. Reply: change, squares, inner."""
 
-    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
         """Before, after, loss and gap as in `DualRound`."""
 
-    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         """See `DualLine`."""
 
-    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """See `DualValue`."""
 
-    def wake(self, memos: Sequence[Any]) -> None:
+    def wake(self, caches: Sequence[Any]) -> None:
         """No row rests any more."""
 
     def close(self) -> None:
         """End the threads."""
 
 
-class DualMemo:
+class DualCache:
     """What one block remembers of the ascent: its dual variables at a numbered state, and those the
     next may take.
 
@@ -95,7 +95,7 @@ class DualMemo:
         self.previous = zeros(0)
         self.asleep = np.empty(0, np.uint8)
 
-    def commit(self, state: Committed) -> bool:
+    def commit(self, state: DualStateRef) -> bool:
         """Move to the committed state from the one before; true if rounding may have left the
         domain.
         """
@@ -121,7 +121,7 @@ class DualMemo:
         self.previous = self.previous[:0]
 
 
-class Ascent:
+class DualWorker:
     """The dual side of one shard.
 
     Parameters
@@ -133,7 +133,7 @@ class Ascent:
         Float64 zeros where the rows are.
     """
 
-    def __init__(self, side: Side, n_features: int, zeros: Callable[[int], Any]) -> None:
+    def __init__(self, side: DualBackend, n_features: int, zeros: Callable[[int], Any]) -> None:
         self.side, self.n_features, self.zeros = side, n_features, zeros
         self.number: int | None = None
         self.own = self.change = self.previous = self.none = zeros(0)
@@ -142,39 +142,39 @@ class Ascent:
         """End the threads."""
         self.side.close()
 
-    def answer(self, law: Law, request: DualRequest, memos: Sequence[Any]) -> Totals:
+    def answer(self, law: Law, request: DualRequest, caches: Sequence[Any]) -> Totals:
         """Reply to one dual request with sums over all rows of the shard."""
         if isinstance(request, DualShape):
-            groups, partitions = self.side.shape(request.plan, memos)
+            groups, partitions = self.side.shape(request.plan, caches)
             return {"groups": groups, "partitions": partitions, "rows": 0}
         if isinstance(request, DualLoad):
-            return self._load(request, memos)
-        read = self._bring(law, request.state, memos)
+            return self._load(request, caches)
+        read = self._bring(law, request.state, caches)
         if isinstance(request, DualRound):
-            totals = self._round(law, request, memos)
+            totals = self._round(law, request, caches)
         elif isinstance(request, DualLine):
-            totals = self.side.line(law, request, memos)
+            totals = self.side.line(law, request, caches)
         elif isinstance(request, DualTotals):
-            totals = self._totals(request, memos)
+            totals = self._totals(request, caches)
         elif isinstance(request, DualSave):
-            for m in memos:
+            for m in caches:
                 chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
             totals = {}
         else:
-            totals = self.side.value(law, request, memos)
+            totals = self.side.value(law, request, caches)
         totals["rows"] = totals.get("rows", 0) + read
         totals["rebuilt"] = read
         return totals
 
     # ---- state
-    def _bring(self, law: Law, state: Committed, memos: Sequence[Any]) -> int:
+    def _bring(self, law: Law, state: DualStateRef, caches: Sequence[Any]) -> int:
         """Bring all blocks and the shard to the committed state; return how many rows had to be
         read for it.
         """
         lost, fresh = [], []
-        for m in memos:
+        for m in caches:
             if m.dual is None:
-                m.dual = DualMemo(len(m.y), self.zeros)
+                m.dual = DualCache(len(m.y), self.zeros)
                 fresh.append(m)
             if m.dual.number == state.number:
                 continue
@@ -183,7 +183,7 @@ class Ascent:
             elif m.dual.commit(state):
                 self.side.clip(law, m)
         if fresh:
-            self.side.prepare(memos)
+            self.side.prepare(caches)
         for m in lost:
             anew = state.w is None or not state.trust
             m.dual.alpha = self.zeros(len(m.y)) if anew else self.side.slopes(law, m, state.w)
@@ -198,54 +198,54 @@ class Ascent:
             self.change, self.previous = self.none, step if state.keep else self.none
             read = 0
         else:
-            for m in memos:  # all: a change that some blocks have lost is nobody's any more
+            for m in caches:  # all: a change that some blocks have lost is nobody's any more
                 m.dual.restart(m.dual.alpha, state.number)
-            self.own = self._read(state, memos)
+            self.own = self._read(state, caches)
             self.previous, self.change = self.none, self.zeros(len(self.own))
             read = self.side.rows if state.w is not None else 0
-            self.side.wake(memos)
+            self.side.wake(caches)
         self.number = state.number
         return read
 
-    def _read(self, state: Committed, memos: Sequence[Any]) -> Any:
+    def _read(self, state: DualStateRef, caches: Sequence[Any]) -> Any:
         """X' C alpha and its sum, from the rows."""
         zero = self.zeros(self.n_features + 1)
         if state.w is None:
             return zero
-        out = [self.zeros(len(m.y)) for m in memos]
-        return self.side.totals(state, memos, zero, None, out, True)["own"]
+        out = [self.zeros(len(m.y)) for m in caches]
+        return self.side.totals(state, caches, zero, None, out, True)["own"]
 
     # ---- requests
-    def _load(self, request: DualLoad, memos: Sequence[Any]) -> Totals:
-        for m in memos:
-            m.dual = DualMemo(len(m.y), self.zeros)
+    def _load(self, request: DualLoad, caches: Sequence[Any]) -> Totals:
+        for m in caches:
+            m.dual = DualCache(len(m.y), self.zeros)
             m.dual.restart(
-                m.home.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number
+                m.backend.xp.asarray(chunks.read(request.folder, m.spans)), request.state.number
             )
-        self.side.prepare(memos)
-        self.side.wake(memos)
-        zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in memos]
-        self.own = self.side.totals(request.state, memos, zero, None, out, True)["own"]
+        self.side.prepare(caches)
+        self.side.wake(caches)
+        zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in caches]
+        self.own = self.side.totals(request.state, caches, zero, None, out, True)["own"]
         self.previous, self.change = self.none, self.zeros(len(self.own))
         self.number = request.state.number
         return {"own": self.own, "rows": self.side.rows}
 
-    def _round(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
-        for m in memos:
+    def _round(self, law: Law, request: DualRound, caches: Sequence[Any]) -> Totals:
+        for m in caches:
             m.margins.clear()  # of points that the ascent leaves behind
             m.dual.work[:] = m.dual.alpha
-        swept = self.side.sweep(law, request, memos)
+        swept = self.side.sweep(law, request, caches)
         self.change = swept["change"]
         rows = request.plan.epochs * self.side.rows
-        return {**self.side.estimates(law, memos), **swept, "own": self.own, "rows": rows}
+        return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
 
-    def _totals(self, request: DualTotals, memos: Sequence[Any]) -> Totals:
+    def _totals(self, request: DualTotals, caches: Sequence[Any]) -> Totals:
         out = []
-        for m in memos:
+        for m in caches:
             m.reserve(request.token)
             out.append(m.margins[request.token])
-        self.side.wake(memos)
-        totals = self.side.totals(request.state, memos, request.v, request.side, out, request.anew)
+        self.side.wake(caches)
+        totals = self.side.totals(request.state, caches, request.v, request.side, out, request.anew)
         if request.anew:
             self.own = totals["own"].copy()
         return {"own": self.own, "side": totals["side"], "rows": self.side.rows}

@@ -42,7 +42,7 @@ class Run:
 
     law: Law
     request: DualRound
-    memos: Sequence[Any]
+    caches: Sequence[Any]
     group: Group
     number: int
     bucket: int
@@ -75,7 +75,7 @@ class Run:
         sigma.
         """
         outer, inner = self.request.outer, self.request.inner
-        starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.memos]
+        starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.caches]
         first, others = _apart(1, len(u))[0], _apart(self.group.partitions - 1, len(u))
         self._sweep_all(shares, [first, *others], outer * inner, epoch, u)
         cuts = [len(u) * k // self.group.partitions for k in range(self.group.partitions + 1)]
@@ -87,7 +87,7 @@ class Run:
         share = min(1.0, inner * apart / joint) if joint > 0.0 else 1.0
         if share < 1.0:
             for part in self.group.ranges:
-                dual, start = self.memos[part.block].dual, starts[part.block]
+                dual, start = self.caches[part.block].dual, starts[part.block]
                 run = slice(part.first, part.stop)
                 work = dual.work[run]  # in place: rows may be as many as all their values
                 work -= start[run]
@@ -120,7 +120,7 @@ class Run:
         state = self.request.state
         low, high = np.inf, -np.inf
         for part in slices:
-            m = self.memos[part.block]
+            m = self.caches[part.block]
             found = kernels.sweep(
                 self.law,
                 m.rows,

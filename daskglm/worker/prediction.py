@@ -19,7 +19,7 @@ from daskglm.data.frames import frame_rows
 from daskglm.data.partitions import whole_rows
 from daskglm.data.sparse_rows import check_csr, is_sparse, to_csr
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
-from daskglm.kernels import for_rows, home_of
+from daskglm.kernels import backend_of, for_rows
 
 ROWS = 1 << 16  # rows multiplied at a time, so that a float32 X is never copied whole to float64
 
@@ -102,10 +102,10 @@ def _finite(scores: np.ndarray) -> np.ndarray:
 
 def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
     """X coef' of rows on a GPU, multiplied there and brought back."""
-    home, (kernels, rows) = home_of(X), for_rows(X)
-    scores, z = np.empty((X.shape[0], len(coef))), home.vector(None, rows)
+    backend, (kernels, rows) = backend_of(X), for_rows(X)
+    scores, z = np.empty((X.shape[0], len(coef))), backend.vector(None, rows)
     for k, w in enumerate(coef):
-        kernels.margins(rows, *home.coefficients(w, len(w)), 0, len(scores), z)
+        kernels.margins(rows, *backend.coefficients(w, len(w)), 0, len(scores), z)
         scores[:, k] = z.get()
     return scores
 

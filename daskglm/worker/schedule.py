@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.facts import Facts
-from daskglm.core.requests import Plan
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import SDCAConfig
 from daskglm.system.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
 
 # rows beyond this come from memory: buckets pay through prefetching (measured, README)
@@ -106,7 +106,9 @@ def _pin(cpus: Iterable[int]) -> None:
             return
 
 
-def groups_of(plan: Plan, facts: Sequence[Facts], threads: int, address: int) -> list[Group]:
+def groups_of(
+    plan: SDCAConfig, facts: Sequence[DataSummary], threads: int, address: int
+) -> list[Group]:
     """One group per NUMA node that the Snap ML paper's rule chooses, or `plan.nodes` groups; rows
     split by work.
 
@@ -155,7 +157,9 @@ def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]
     return parts
 
 
-def deal(group: Group, plan: Plan, bucket: int, rng: np.random.Generator) -> list[list[Slice]]:
+def deal(
+    group: Group, plan: SDCAConfig, bucket: int, rng: np.random.Generator
+) -> list[list[Slice]]:
     """The slices that each partition visits in the next epoch, in order."""
     if plan.partitioning == "static":
         return [

@@ -16,30 +16,30 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, ScoreHeldOut
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualRequest,
     Evaluate,
+    EvaluateAlong,
     HessianVector,
-    InBall,
-    OnHull,
     Problem,
     Request,
     Sampled,
     Spread,
     Totals,
+    TrustRegionStep,
     add,
 )
 from daskglm.data.blocks import Block
+from daskglm.kernels import backend_of, for_rows, gram_side
 from daskglm.kernels import cpu as host
-from daskglm.kernels import for_rows, gram_side, home_of
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
-from daskglm.worker.block_cache import Memo
-from daskglm.worker.device_placement import WHERE_THEY_ARE, Where, place
+from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
-from daskglm.worker.dual_state import Ascent, Side
+from daskglm.worker.dual_state import DualBackend, DualWorker
 from daskglm.worker.held_out import score_held_out
 from daskglm.worker.subsampling import draw
 
@@ -51,7 +51,7 @@ Piece = tuple[int, int, int]  # block, first row, one past the last
 
 
 class Shard:
-    """The blocks of one worker and their memos.
+    """The blocks of one worker and their caches.
 
     Parameters
     ----------
@@ -59,101 +59,101 @@ class Shard:
         Empty ones are skipped.
     threads : int
         How many threads to use.
-    memos : dict, optional
+    caches : dict, optional
         Memos by name of block, shared between shards that hold the same block.
     names : sequence of str, optional
-        Names of the blocks, keys of `memos`.
+        Names of the blocks, keys of `caches`.
     where : Where
         Whether the rows go to a GPU; default: they stay where they are.
     placed : dict, optional
-        Blocks on a device by name, shared like `memos`.
+        Blocks on a device by name, shared like `caches`.
     """
 
     def __init__(
         self,
         blocks: Sequence[Block],
         threads: int,
-        memos: dict[Any, Memo] | None = None,
+        caches: dict[Any, BlockCache] | None = None,
         names: Sequence[Any] = (),
-        where: Where = WHERE_THEY_ARE,
+        where: DeviceConfig = AS_THEY_ARE,
         placed: dict[Any, Block] | None = None,
     ) -> None:
         named = [
             (names[i] if names else i, block) for i, block in enumerate(blocks) if len(block.y)
         ]
         self.names, self.blocks = place(named, where, {} if placed is None else placed)
-        self.home = home_of(self.blocks[0].X) if self.blocks else host
-        self.memos = {} if memos is None else memos
+        self.backend = backend_of(self.blocks[0].X) if self.blocks else host
+        self.caches = {} if caches is None else caches
         self.where = where
-        self.threads = threads if self.home is host else 1
-        self.facts = Facts()
+        self.threads = threads if self.backend is host else 1
+        self.facts = DataSummary()
         for block in blocks:
             self.facts = self.facts.merge(block.facts)
         self.pieces = _deal(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
         d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
-        on_host = self.home is host
-        side: Side = (
+        on_host = self.backend is host
+        side: DualBackend = (
             OnThreads(facts, d, self.threads, self._each)
             if on_host
-            else self.home.OnDevice(facts, d)
+            else self.backend.OnDevice(facts, d)
         )
-        self.ascent = Ascent(side, d, self.home.zeros)
+        self.ascent = DualWorker(side, d, self.backend.zeros)
         self.ball: Any = None
-        # over the devices of all workers, where they solve `InBall` together
+        # over the devices of all workers, where they solve `TrustRegionStep` together
         self.ranks: Any = None
         self.sample: tuple[tuple[float, int], Shard] | None = None
 
     @property
-    def memo_names(self) -> list[Any]:
+    def block_names(self) -> list[Any]:
         """Under which this remembers blocks."""
         return self.names
 
     @property
-    def solves_balls(self) -> bool:
-        """Whether `InBall` is answered: where all rows are in the memory of one device."""
-        return bool(self.blocks) and all(self.home.is_resident(block.X) for block in self.blocks)
+    def solves_trust_regions(self) -> bool:
+        """Whether `TrustRegionStep` is answered: where all rows are in the memory of one device."""
+        return bool(self.blocks) and all(self.backend.is_resident(block.X) for block in self.blocks)
 
     def answer(self, problem: Problem, request: Request) -> Totals:
         """Reply to one request with the sums over all rows of this shard."""
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
-        self._let_sample_go()
+        self._release_sample()
         law = law_of(problem.loss)
-        memos = [
-            self._memo(name, block, problem)
+        caches = [
+            self._cache(name, block, problem)
             for name, block in zip(self.names, self.blocks, strict=True)
         ]
-        self._let_codes_go()
+        self._release_codes()
         if isinstance(request, Evaluate):
-            return self._evaluate(law, request, memos)
+            return self._evaluate(law, request, caches)
         if isinstance(request, HessianVector):
-            return self._hessian_vector(law, request, memos)
+            return self._hessian_vector(law, request, caches)
         if isinstance(request, Spread):
-            return self._spread(request, memos)
-        if isinstance(request, InBall):
-            return self._in_ball(law, request, memos)
+            return self._spread(request, caches)
+        if isinstance(request, TrustRegionStep):
+            return self._trust_region_step(law, request, caches)
         if isinstance(request, DualRequest):
-            return self.ascent.answer(law, request, memos)
+            return self.ascent.answer(law, request, caches)
         if isinstance(request, ScoreHeldOut):
             return score_held_out(
                 problem, request, self.blocks, self.facts.n_features or 0, self._each
             )
         if isinstance(request, BatchRequest):
-            return answer_batch(problem, request, self.blocks, memos, self.facts, self._each)
-        return self._hull(law, request, memos)
+            return answer_batch(problem, request, self.blocks, caches, self.facts, self._each)
+        return self._evaluate_along(law, request, caches)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
         """The reply with all sums in host memory, for those who may have no device."""
-        totals: Totals = self.home.to_host(self.answer(problem, request))
+        totals: Totals = self.backend.to_host(self.answer(problem, request))
         return totals
 
     def detach(self) -> None:
         """Let go of X, and keep what is remembered."""
         self.blocks = [block._replace(X=None) for block in self.blocks]
         for name in self.names:
-            if name in self.memos:
-                self.memos[name].rows = None
+            if name in self.caches:
+                self.caches[name].rows = None
 
     def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
         """Take the same rows again."""
@@ -164,17 +164,17 @@ class Shard:
     @property
     def device(self) -> str:
         """The kind of device that the rows are on."""
-        return "cpu" if self.home is host else "cuda"
+        return "cpu" if self.backend is host else "cuda"
 
     def close(self) -> None:
         """Forget everything and end the threads."""
         for name in self.names:
-            self.memos.pop(name, None)
+            self.caches.pop(name, None)
         self.retire()
 
     def retire(self) -> None:
-        """End the threads and let go of the rows; another shard goes on with the memos."""
-        self._let_sample_go()
+        """End the threads and let go of the rows; another shard goes on with the caches."""
+        self._release_sample()
         self.ascent.close()
         self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
         self.ball = self.ranks = None
@@ -186,26 +186,26 @@ class Shard:
         asked.
         """
         if self.sample is None or self.sample[0] != (fraction, seed):
-            self._let_sample_go()
+            self._release_sample()
             drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
             self.sample = (fraction, seed), Shard(drawn, self.threads)
             self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
         return self.sample[1]
 
-    def _let_sample_go(self) -> None:
+    def _release_sample(self) -> None:
         if self.sample is not None:
             self.sample[1].close()
         self.sample = None
 
-    def _memo(self, name: Any, block: Block, problem: Problem) -> Memo:
-        memo = self.memos.get(name)
-        if memo is None or not memo.serves(problem):
-            memo = self.memos[name] = Memo(block, problem)
-        elif memo.rows is None and block.X is not None:  # of a stream that let them go
-            memo.rows = for_rows(block.X)[1]
-        return memo
+    def _cache(self, name: Any, block: Block, problem: Problem) -> BlockCache:
+        cache = self.caches.get(name)
+        if cache is None or not cache.serves(problem):
+            cache = self.caches[name] = BlockCache(block, problem)
+        elif cache.rows is None and block.X is not None:  # of a stream that let them go
+            cache.rows = for_rows(block.X)[1]
+        return cache
 
-    def _let_codes_go(self) -> None:
+    def _release_codes(self) -> None:
         """Release codes of two classes on a device, of which targets are made; another problem
         sends them again.
         """
@@ -223,20 +223,20 @@ class Shard:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
-    def _evaluate(self, law: Law, request: Evaluate, memos: list[Memo]) -> Totals:
-        d, size, zeros = self.facts.n_features or 0, len(request.w), self.home.zeros
-        w, b = self.home.coefficients(request.w, d)
-        keep, curved = (request.keep, request.curved) if self.home is host else (True, True)
+    def _evaluate(self, law: Law, request: Evaluate, caches: list[BlockCache]) -> Totals:
+        d, size, zeros = self.facts.n_features or 0, len(request.w), self.backend.zeros
+        w, b = self.backend.coefficients(request.w, d)
+        keep, curved = (request.keep, request.curved) if self.backend is host else (True, True)
         uncurved = request.gram and not request.exact
         bare = [
-            not curved or (uncurved and self.home.gram_without_curvature(memo.rows))
-            for memo in memos
+            not curved or (uncurved and self.backend.gram_without_curvature(cache.rows))
+            for cache in caches
         ]
-        for i, memo in enumerate(memos if keep else []):
+        for i, cache in enumerate(caches if keep else []):
             # else it is read anew if need be
-            memo.reserve(request.token, [request.beside] if memo.kept > 1 else [])
+            cache.reserve(request.token, [request.beside] if cache.kept > 1 else [])
             if not bare[i]:
-                memo.curvature_of = request.token
+                cache.curvature_of = request.token
         side = gram_side(d) if request.gram else 0
 
         def work(pieces: list[Piece]) -> Totals:
@@ -246,7 +246,7 @@ class Shard:
                 zeros(side, side),
             )
             for i, lo, hi in pieces:
-                m = memos[i]
+                m = caches[i]
                 z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
                 if keep and not bare[i]:
                     curvature = m.curvature
@@ -263,46 +263,50 @@ class Shard:
         if request.diagonal:
             reply["diagonal"] = totals["diagonal"][:size]
         if request.gram:
-            reply["gram"] = self.home.xp.ascontiguousarray(totals["gram"][:size, :size])
+            reply["gram"] = self.backend.xp.ascontiguousarray(totals["gram"][:size, :size])
         return reply
 
-    def _hessian_vector(self, law: Law, request: HessianVector, memos: list[Memo]) -> Totals:
+    def _hessian_vector(self, law: Law, request: HessianVector, caches: list[BlockCache]) -> Totals:
         d = self.facts.n_features or 0
-        v, b = self.home.coefficients(request.v, d)
-        read = self._bring_curvature(law, request.at, memos)
+        v, b = self.backend.coefficients(request.v, d)
+        read = self._update_curvature(law, request.at, caches)
 
         def work(pieces: list[Piece]) -> Totals:
-            out = self.home.zeros(d + 1)
+            out = self.backend.zeros(d + 1)
             for i, lo, hi in pieces:
-                m = memos[i]
+                m = caches[i]
                 m.kernels.hessian_vector(m.rows, m.curvature, v, b, lo, hi, out)
             return {"product": out}
 
         product = self._each(work)["product"]
         return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
 
-    def _spread(self, request: Spread, memos: list[Memo]) -> Totals:
+    def _spread(self, request: Spread, caches: list[BlockCache]) -> Totals:
         def work(pieces: list[Piece]) -> Totals:
             d = len(request.centre)
             sums = np.zeros(2 * d + 1)
             for i, lo, hi in pieces:
-                memos[i].kernels.spread(memos[i].rows, request.centre, request.scale, lo, hi, sums)
+                caches[i].kernels.spread(
+                    caches[i].rows, request.centre, request.scale, lo, hi, sums
+                )
             return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
 
         return {**self._each(work), "rows": self.facts.n_rows}
 
-    def _in_ball(self, law: Law, request: InBall, memos: list[Memo]) -> Totals:
+    def _trust_region_step(
+        self, law: Law, request: TrustRegionStep, caches: list[BlockCache]
+    ) -> Totals:
         ranks = self.ranks
         try:
-            read = self._bring_curvature(law, request.at, memos)
-            new = self._workspace(request, memos)
+            read = self._update_curvature(law, request.at, caches)
+            new = self._workspace(request, caches)
         except Exception:
             if ranks is not None:
                 ranks.fail()  # the others would wait
             raise
         if ranks is not None and ranks.any(new) and not new:  # all capture their chunks, or none
             self.ball = None
-            self._workspace(request, memos)
+            self._workspace(request, caches)
         found = self.ball.solve(
             request.gradient, request.metric, request.radius, request.scale, request.penalised
         )
@@ -317,34 +321,34 @@ class Shard:
         }
         return {key: value for key, value in reply.items() if key != "products"}
 
-    def _workspace(self, request: InBall, memos: list[Memo]) -> bool:
-        """Make sure of a workspace for these memos; tell whether it is a new one."""
+    def _workspace(self, request: TrustRegionStep, caches: list[BlockCache]) -> bool:
+        """Make sure of a workspace for these caches; tell whether it is a new one."""
         size, metric = len(request.gradient), request.metric
         if (
             self.ball is not None
             and self.ball.ranks is self.ranks
-            and self.ball.serves(size, memos, metric)
+            and self.ball.serves(size, caches, metric)
         ):
             return False
-        self.ball = self.home.Ball(
-            size, self.facts.n_features or 0, memos, metric, ranks=self.ranks
+        self.ball = self.backend.Ball(
+            size, self.facts.n_features or 0, caches, metric, ranks=self.ranks
         )
         return True
 
-    def _hull(self, law: Law, request: OnHull, memos: list[Memo]) -> Totals:
-        read = self._recall(request.points, memos)
+    def _evaluate_along(self, law: Law, request: EvaluateAlong, caches: list[BlockCache]) -> Totals:
+        read = self._recall(request.points, caches)
         tokens = [token for token, _ in request.points]
         m, k = request.coefficients.shape
 
         def work(pieces: list[Piece]) -> Totals:
             values, slopes, hessians = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
             for i, lo, hi in pieces:
-                memo = memos[i]
-                Z = tuple(memo.margins[token] for token in tokens)
-                self.home.margins.hull(
+                cache = caches[i]
+                Z = tuple(cache.margins[token] for token in tokens)
+                self.backend.margins.along(
                     law,
-                    memo.y,
-                    memo.weight,
+                    cache.y,
+                    cache.weight,
                     Z,
                     request.coefficients,
                     lo,
@@ -357,39 +361,39 @@ class Shard:
 
         return {**self._each(work), "rows": read}
 
-    def _bring_curvature(self, law: Law, at: tuple[int, Any], memos: list[Memo]) -> int:
+    def _update_curvature(self, law: Law, at: tuple[int, Any], caches: list[BlockCache]) -> int:
         """Make sure that all blocks hold the curvatures of a point; return how many rows had to be
         read for it.
         """
         token, read = at[0], 0
-        behind = {i for i, memo in enumerate(memos) if memo.curvature_of != token}
+        behind = {i for i, cache in enumerate(caches) if cache.curvature_of != token}
         if behind:
-            read = self._recall([at], memos)
+            read = self._recall([at], caches)
 
             def work(pieces: list[Piece]) -> Totals:
                 for i, lo, hi in pieces:
                     if i in behind:
-                        m = memos[i]
-                        self.home.margins.curvatures(
+                        m = caches[i]
+                        self.backend.margins.curvatures(
                             law, m.y, m.weight, m.margins[token], lo, hi, m.curvature
                         )
                 return {}
 
             self._each(work)
             for i in behind:
-                memos[i].curvature_of = token
+                caches[i].curvature_of = token
         return read
 
-    def _recall(self, points: Sequence[tuple[int, np.ndarray]], memos: list[Memo]) -> int:
+    def _recall(self, points: Sequence[tuple[int, np.ndarray]], caches: list[BlockCache]) -> int:
         """Make sure that all blocks hold the margins of all points; return how many rows had to be
         read for it.
         """
         read = 0
         for token, at in points:
-            w, b = self.home.coefficients(at, self.facts.n_features or 0)
-            missing = {i for i, memo in enumerate(memos) if token not in memo.margins}
+            w, b = self.backend.coefficients(at, self.facts.n_features or 0)
+            missing = {i for i, cache in enumerate(caches) if token not in cache.margins}
             for i in missing:
-                memos[i].reserve(token, [t for t, _ in points])
+                caches[i].reserve(token, [t for t, _ in points])
 
             def work(
                 pieces: list[Piece],
@@ -400,13 +404,13 @@ class Shard:
             ) -> Any:
                 for i, lo, hi in pieces:
                     if i in missing:
-                        m = memos[i]
+                        m = caches[i]
                         m.kernels.margins(m.rows, w, b, lo, hi, m.margins[token])
                 return {}
 
             if missing:
                 self._each(work)
-                read += sum(len(memos[i].y) for i in missing)
+                read += sum(len(caches[i].y) for i in missing)
         return read
 
 

@@ -18,22 +18,22 @@ import dask
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     DualLine,
     DualRound,
     DualSave,
     DualShape,
     DualValue,
-    OnHull,
+    EvaluateAlong,
     Problem,
     Request,
     Totals,
     add,
 )
 from daskglm.data.blocks import Block, with_order
-from daskglm.worker.block_cache import Memo
-from daskglm.worker.device_placement import WHERE_THEY_ARE, Where
+from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
 
 SHARE = 3  # a run at work, the next, and what reading it takes
@@ -54,7 +54,7 @@ class StreamedShard:
         Bytes that rows may take at once.
     where : Where
         Whether rows go to a GPU.
-    known, memos : dict, optional
+    known, caches : dict, optional
         Facts of partitions that were read before, and what is remembered of them, by name: shared
         with other streams.
 
@@ -64,7 +64,7 @@ class StreamedShard:
         Where one partition alone is larger than its part of the room.
     """
 
-    solves_balls = False
+    solves_trust_regions = False
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class StreamedShard:
         names: Sequence[Any],
         threads: int,
         room: int,
-        where: Where = WHERE_THEY_ARE,
-        known: dict[Any, Facts] | None = None,
-        memos: dict[Any, Memo] | None = None,
+        where: DeviceConfig = AS_THEY_ARE,
+        known: dict[Any, DataSummary] | None = None,
+        caches: dict[Any, BlockCache] | None = None,
     ) -> None:
         self.threads, self.waited = threads, 0.0
         self.reader = ThreadPoolExecutor(1)
         self.known = known = {} if known is None else known
-        self.memos = {} if memos is None else memos
+        self.caches = {} if caches is None else caches
         new = [i for i, name in enumerate(names) if name not in known]
         for i, (block,) in zip(new, self._read([[recipes[i]] for i in new]), strict=True):
             known[names[i]] = block.facts
@@ -92,7 +92,7 @@ class StreamedShard:
                 )
             del block
         sizes = [known[name] for name in names]
-        self.facts = Facts()
+        self.facts = DataSummary()
         for part in sizes:
             self.facts = self.facts.merge(part)
         self.sizes = [(part.n_rows, part.n_features) for part in sizes]
@@ -102,7 +102,7 @@ class StreamedShard:
         self.device = "cuda" if where.device == "cuda" else "cpu"
 
     @property
-    def memo_names(self) -> list[Any]:
+    def block_names(self) -> list[Any]:
         """Under which this remembers blocks; joined tiny ones are not known before they are
         read.
         """
@@ -128,7 +128,7 @@ class StreamedShard:
         """The reply with all sums in host memory."""
         total = self.answer(problem, request)
         shard = self.shards[0]
-        return shard.home.to_host(total) if shard is not None else total
+        return shard.backend.to_host(total) if shard is not None else total
 
     def close(self) -> None:
         """Forget everything and end the threads."""
@@ -138,7 +138,7 @@ class StreamedShard:
         self.reader.shutdown(wait=False, cancel_futures=True)
 
     def retire(self) -> None:
-        """End the threads; another stream goes on with the memos."""
+        """End the threads; another stream goes on with the caches."""
         for shard in self.shards:
             if shard is not None:
                 shard.retire()
@@ -158,7 +158,7 @@ class StreamedShard:
                 raise ValueError(_changed(blocks, [self.known[name] for name in names]))
             shard = self.shards[k]
             if shard is None:
-                shard = self.shards[k] = Shard(blocks, self.threads, self.memos, names, self.where)
+                shard = self.shards[k] = Shard(blocks, self.threads, self.caches, names, self.where)
                 self.device = shard.device
             else:
                 shard.attach(blocks, names)
@@ -188,7 +188,7 @@ class StreamedShard:
         return [block if block.facts.order else with_order(block) for block in blocks]
 
 
-def _changed(blocks: Sequence[Block], before: Sequence[Facts]) -> str:
+def _changed(blocks: Sequence[Block], before: Sequence[DataSummary]) -> str:
     """What to say of partitions that were read again and are not what they were."""
     block, facts = next(
         (b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts
@@ -221,16 +221,18 @@ def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 def _remembers(shard: Shard, problem: Problem, request: Request) -> bool:
     """Whether a shard can answer without its rows, from what it remembers."""
-    memos = [shard.memos.get(name) for name in shard.names]
-    if any(memo is None or not memo.serves(problem) for memo in memos):
+    caches = [shard.caches.get(name) for name in shard.names]
+    if any(cache is None or not cache.serves(problem) for cache in caches):
         return False
     if isinstance(request, DualShape):
         return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share
-    if isinstance(request, OnHull):
-        return all(token in memo.margins for memo in memos if memo for token, _ in request.points)
+    if isinstance(request, EvaluateAlong):
+        return all(
+            token in cache.margins for cache in caches if cache for token, _ in request.points
+        )
     if isinstance(request, (DualLine, DualSave, DualValue)):
         known = (request.state.number, request.state.before)
-        dual = [memo.dual for memo in memos if memo]
+        dual = [cache.dual for cache in caches if cache]
         return all(
             each is not None and each.number is not None and each.number in known for each in dual
         ) and (shard.ascent.number is not None and shard.ascent.number in known)

@@ -9,7 +9,7 @@ import numpy as np
 
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
-from daskglm.kernels import home_of
+from daskglm.kernels import backend_of
 from daskglm.worker.fold_assignment import trained_on
 
 NOTHING = np.empty(0)  # weights that are all one
@@ -33,7 +33,7 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     """
     y, weight = (block.y, block.weight) if block.moved is None else block.moved
     weight = NOTHING if weight is None else weight
-    xp = home_of(block.X).xp
+    xp = backend_of(block.X).xp
 
     if block.labels is not None and len(y):
         # both are on the host where codes on a device were let go after another problem

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import daskglm
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.data.partitions import partitions
 from daskglm.engines.cluster import DataLost, _same_rows
 from tests.conftest import make_problem
@@ -217,4 +217,4 @@ def test_partitions_that_come_back_with_other_rows_are_told():
     with pytest.raises(DataLost, match="another order"):
         _same_rows(facts, back[0].facts, ordered=True)
     with pytest.raises(DataLost, match="other rows"):
-        _same_rows(facts, Facts(n_rows=800), ordered=False)
+        _same_rows(facts, DataSummary(n_rows=800), ordered=False)

@@ -17,12 +17,12 @@ import pytest
 
 import daskglm
 from daskglm.core.device import gpu
-from daskglm.core.requests import CollectiveLost, Evaluate, InBall, Problem, add
+from daskglm.core.requests import CollectiveLost, Evaluate, Problem, TrustRegionStep, add
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.cluster import Cluster
 from daskglm.engines.collective import unfit
 from daskglm.losses.table import LOSSES
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
 from tests.integration.test_device_cluster import PRELOAD, assert_optimal, chunked, pytestmark  # noqa: F401
@@ -110,7 +110,7 @@ def test_only_float64_is_added_up(cupy, ranks_of):
         alone.sum(cupy.zeros(3, dtype=np.float32))
 
 
-def shards_of(X, y, count, where=Where("cuda")):  # noqa: B008
+def shards_of(X, y, count, where=DeviceConfig("cuda")):  # noqa: B008
     cuts = np.array_split(np.arange(len(y)), count)
     shards = [
         Shard([to_block(X[cut], y[cut], place=Place(), classify=True)], 1, where=where)
@@ -128,7 +128,7 @@ def questions(X, radius):
     return (
         problem,
         Evaluate(w, 0, diagonal=True, curved=True),
-        InBall((0, w), gradient, np.linspace(1.0, 2.0, d + 1), radius, 2.0, penalised),
+        TrustRegionStep((0, w), gradient, np.linspace(1.0, 2.0, d + 1), radius, 2.0, penalised),
     )
 
 
@@ -146,16 +146,16 @@ def together(shards, problem, request):
 @pytest.mark.parametrize("radius", [1e3, 0.01])
 def test_ranks_solve_the_system_of_all_rows(cupy, ranks_of, radius):
     X, y = make_problem(900, 12)
-    problem, evaluate, in_ball = questions(X, radius)
+    problem, evaluate, trust_region_step = questions(X, radius)
     (whole,) = shards_of(X, y, 1)
     parts = shards_of(X, y, 2)
     for shard, ranks in zip(parts, joined(ranks_of(2)), strict=True):
         shard.ranks = ranks
     for shard in (whole, *parts):
         shard.answer_host(problem, evaluate)
-    wanted = whole.answer_host(problem, in_ball)
+    wanted = whole.answer_host(problem, trust_region_step)
     for turn in range(3):  # the first captures, others use what it captured
-        found = together(parts, problem, in_ball)
+        found = together(parts, problem, trust_region_step)
         for key in ("step", "residual"):
             np.testing.assert_allclose(
                 found[key], wanted[key], rtol=0, atol=1e-12 * abs(wanted[key]).max()
@@ -171,13 +171,13 @@ def test_ranks_solve_the_system_of_all_rows(cupy, ranks_of, radius):
 
 def test_only_the_first_rank_sends_vectors(cupy, ranks_of):
     X, y = make_problem(300, 5)
-    problem, evaluate, in_ball = questions(X, 10.0)
+    problem, evaluate, trust_region_step = questions(X, 10.0)
     parts = shards_of(X, y, 2)
     for shard, ranks in zip(parts, joined(ranks_of(2)), strict=True):
         shard.ranks = ranks
         shard.answer_host(problem, evaluate)
     first, second = at_once(
-        *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+        *(lambda shard=shard: shard.answer_host(problem, trust_region_step) for shard in parts)
     )
     assert set(first) == {"step", "residual", "on_border", "length", "slope", "left", "rows"}
     assert set(second) == {"rows"}
@@ -187,7 +187,7 @@ def test_only_the_first_rank_sends_vectors(cupy, ranks_of):
 
 def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, monkeypatch):
     X, y = make_problem(300, 5)
-    problem, evaluate, in_ball = questions(X, 10.0)
+    problem, evaluate, trust_region_step = questions(X, 10.0)
     parts = shards_of(X, y, 2)
     for shard, ranks in zip(parts, joined(ranks_of(2)), strict=True):
         shard.ranks = ranks
@@ -196,12 +196,12 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
     def fail(*args):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(parts[1], "_bring_curvature", fail)
+    monkeypatch.setattr(parts[1], "_update_curvature", fail)
     # a rank that is told does not wait: this would be more than a test may take
     for shard in parts:
         shard.ranks.patience = 1000.0
     first, second = at_once(
-        *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+        *(lambda shard=shard: shard.answer_host(problem, trust_region_step) for shard in parts)
     )
     assert isinstance(first, CollectiveLost)
     assert "another GPU could not go on" in str(first)
@@ -216,25 +216,25 @@ def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_patience(
     cupy, ranks_of, monkeypatch, amid
 ):
     X, y = make_problem(300, 5)
-    problem, evaluate, in_ball = questions(X, 10.0)
+    problem, evaluate, trust_region_step = questions(X, 10.0)
     parts = shards_of(X, y, 2)
     for shard, ranks in zip(parts, joined(ranks_of(2, patience=2.0)), strict=True):
         shard.ranks = ranks
         shard.answer_host(problem, evaluate)
-    together(parts, problem, in_ball)
+    together(parts, problem, trust_region_step)
     if amid:
         monkeypatch.setattr(
             parts[1].ball, "solve", lambda *args: (_ for _ in ()).throw(OSError("gone"))
         )
         first, _ = at_once(
-            *(lambda shard=shard: shard.answer_host(problem, in_ball) for shard in parts)
+            *(lambda shard=shard: shard.answer_host(problem, trust_region_step) for shard in parts)
         )
     else:
-        (first,) = at_once(lambda: parts[0].answer_host(problem, in_ball))
+        (first,) = at_once(lambda: parts[0].answer_host(problem, trust_region_step))
     assert isinstance(first, CollectiveLost)
     assert "did not come to a sum within 2 s" in str(first)
     assert isinstance(
-        at_once(lambda: parts[0].answer_host(problem, in_ball))[0], CollectiveLost
+        at_once(lambda: parts[0].answer_host(problem, trust_region_step))[0], CollectiveLost
     )  # at once, for good
     for shard in parts:
         shard.retire()
@@ -340,10 +340,10 @@ def test_a_fit_asks_once_for_each_system(gpus, monkeypatch):
     np.testing.assert_allclose(model.coef_, usual.coef_, rtol=1e-9, atol=1e-12)
     assert model.n_iter_ == usual.n_iter_
     assert model.report_.passes == usual.report_.passes
-    assert "InBall" not in before
+    assert "TrustRegionStep" not in before
     assert "HessianVector" not in counts
     assert counts["Evaluate"] == before["Evaluate"]
-    products, systems = before["HessianVector"], counts["InBall"]
+    products, systems = before["HessianVector"], counts["TrustRegionStep"]
     assert 0 < systems < products
     assert (
         model.report_.rounds == usual.report_.rounds - products + systems
@@ -357,7 +357,7 @@ def test_a_cluster_of_one_worker_needs_no_others(gpus, monkeypatch):
     counts = counted(monkeypatch)
     model = collective_fit(X, y, chunks=1, tol=1e-8)
     assert model.report_.workers == 1
-    assert counts["InBall"]
+    assert counts["TrustRegionStep"]
     assert not counts["HessianVector"]
     assert_optimal(model, X, y, 1e-8)
 
@@ -371,7 +371,7 @@ def test_rows_beyond_the_memory_allowed_go_by_rounds(gpus, monkeypatch, caplog):
             X, y, chunks=2, tol=1e-8, device_memory_limit=2000 * 24 + X.nbytes // 4
         )
     assert "not wholly in its GPU's memory" in caplog.text
-    assert counts["InBall"] == 1  # tried once
+    assert counts["TrustRegionStep"] == 1  # tried once
     assert counts["HessianVector"]
     assert_optimal(model, X, y, 1e-8)
 
@@ -417,7 +417,7 @@ def test_a_rank_lost_amid_a_system_changes_nothing(gpus, monkeypatch, caplog, ho
         ["did not answer"] if how == "killed" else ["did not come to a sum", "NCCL status 2"]
     )  # whose address is first
     assert any(each in caplog.text for each in why)
-    assert counts["InBall"] == 1
+    assert counts["TrustRegionStep"] == 1
     assert counts["HessianVector"]
     assert model.report_.converged
     assert (model.report_.repairs > 0) == (how == "killed")
@@ -431,7 +431,7 @@ def test_ranks_that_are_left_meet_anew_where_a_worker_was_lost_between_systems(g
 
     def kill_before_a_point(self, problem, request):
         counts[type(request).__name__] += 1
-        if isinstance(request, Evaluate) and counts["InBall"] == 2 and len(pids) == 2:
+        if isinstance(request, Evaluate) and counts["TrustRegionStep"] == 2 and len(pids) == 2:
             os.kill(pids.pop(), signal.SIGKILL)
             counts.clear()
         return total(self, problem, request)
@@ -440,7 +440,7 @@ def test_ranks_that_are_left_meet_anew_where_a_worker_was_lost_between_systems(g
     model = collective_fit(X, y, chunks=6, tol=1e-8)
     assert len(pids) == 1
     assert model.report_.repairs
-    assert counts["InBall"]
+    assert counts["TrustRegionStep"]
     assert not counts["HessianVector"]
     assert_optimal(model, X, y, 1e-8)
 

@@ -17,7 +17,7 @@ from daskglm.engines.factory import make_engine
 from daskglm.engines.placement import DataLost
 from daskglm.engines.versions import check_replies
 from daskglm.engines.waiting import worker_states
-from daskglm.worker.device_placement import WHERE_THEY_ARE
+from daskglm.worker.device_placement import AS_THEY_ARE
 from tests.conftest import make_problem
 from tests.integration.test_faults import Processes
 from tests.integration.test_left_behind import becomes, held, tasks
@@ -197,7 +197,7 @@ def test_what_is_persisted_is_not_counted_twice(client, monkeypatch):
         "daskglm.engines.cluster.Cluster",
         lambda client, placement, where: kept.append(placement),
     )
-    make_engine(partitions(*lazy, classify=True), client, WHERE_THEY_ARE)
+    make_engine(partitions(*lazy, classify=True), client, AS_THEY_ARE)
     assert set(kept[0].persisted) == set(keys)
 
 

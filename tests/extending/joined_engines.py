@@ -11,7 +11,7 @@ from daskglm.engines.local import Local
 class JoinedEngines:
     """Answers a request by asking every part and adding up the replies."""
 
-    device, xp, solves_balls = "cpu", np, False
+    device, xp, solves_trust_regions = "cpu", np, False
     samples = answers_samples = True  # of rows in memory
     shares_memory = False  # vectors are copied, as between processes
     repairs = 0

@@ -548,7 +548,7 @@ def _forget(dask_worker):
     from daskglm.engines.worker_session import _sessions
 
     for session in _sessions.get(dask_worker, {}).values():
-        session.memos.clear()
+        session.caches.clear()
 
 
 def test_out_of_core(tmp_path):

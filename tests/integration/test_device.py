@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.device import gpu
-from daskglm.core.requests import Plan, Problem
+from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines import local as engine
 from daskglm.engines.local import Local
@@ -16,7 +16,7 @@ from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem, objective
 
@@ -117,10 +117,10 @@ def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threa
     X, y = make_problem(300, 20, dtype=np.float32)
 
     block = to_block(X, y, place=Place(), classify=True)
-    engine = Local([block], where=Where("cuda"))
+    engine = Local([block], where=DeviceConfig("cuda"))
     loss = LOSSES["logistic"]
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=10.0, fit_intercept=False)
-    dual = Dual(problem, engine.xp.zeros(20), Plan(threads=16, partitions=2), seed=3)
+    dual = Dual(problem, engine.xp.zeros(20), SDCAConfig(threads=16, partitions=2), seed=3)
     last = -np.inf
     for _ in range(8):
         dual.round(1.0, 2.0)
@@ -320,11 +320,11 @@ def test_what_is_streamed_and_what_stays(cupy):
     X, y = make_problem(3000, 10, dtype=np.float32)
     block = to_block(X, y, place=Place(), classify=True)
     vectors = 24 * 3000
-    shard = Shard([block], 1, where=Where("cuda", vectors + X.nbytes // 2))
+    shard = Shard([block], 1, where=DeviceConfig("cuda", vectors + X.nbytes // 2))
     rows = shard.blocks[0].X
     assert isinstance(rows, gpu().streamed.Rows)
     assert 0 < rows.resident.n < 3000
-    assert not shard.solves_balls
+    assert not shard.solves_trust_regions
     seen = np.zeros(3000, int)
     for lo, hi, part in rows.chunks():
         seen[lo:hi] += 1
@@ -332,7 +332,9 @@ def test_what_is_streamed_and_what_stays(cupy):
     assert (seen == 1).all()
     assert rows.bytes_copied == X[rows.resident.n :].nbytes
     assert len(rows.cuts) > 3  # several chunks
-    assert isinstance(Shard([block], 1, where=Where("cuda", 1 << 30)).blocks[0].X, gpu().dense.Rows)
+    assert isinstance(
+        Shard([block], 1, where=DeviceConfig("cuda", 1 << 30)).blocks[0].X, gpu().dense.Rows
+    )
 
 
 def test_a_limit_below_the_vectors_of_rows_is_an_error(cupy):
@@ -344,9 +346,9 @@ def test_a_limit_below_the_vectors_of_rows_is_an_error(cupy):
 def test_shards_of_one_fit_share_what_was_moved(cupy):
     X, y = make_problem(2000, 10)
     block = to_block(X, y, place=Place(), classify=True)
-    placed, memos = {}, {}
-    first = Shard([block], 1, memos, ["a"], Where("cuda"), placed)
-    again = Shard([block], 1, memos, ["a"], Where("cuda"), placed)
+    placed, caches = {}, {}
+    first = Shard([block], 1, caches, ["a"], DeviceConfig("cuda"), placed)
+    again = Shard([block], 1, caches, ["a"], DeviceConfig("cuda"), placed)
     assert again.blocks[0].X is first.blocks[0].X
 
 
@@ -355,7 +357,7 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
 
     X, y = make_problem(2000, 30)
     loss = LOSSES["logistic"]
-    engine = Local([to_block(X, y, place=Place(), classify=True)], where=Where("cuda"))
+    engine = Local([to_block(X, y, place=Place(), classify=True)], where=DeviceConfig("cuda"))
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=True)
     point = problem.at(engine.xp.zeros(31), diagonal=True)
     solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)

@@ -19,7 +19,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
 from daskglm.solvers.trust_region import solve_in_region, steihaug_cg
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 from tests.conftest import make_problem, objective
 
 tron = importlib.import_module("daskglm.solvers.tron")  # the name is also that of the solver
@@ -28,7 +28,7 @@ tron = importlib.import_module("daskglm.solvers.tron")  # the name is also that 
 def prepared(X, y, device, C=1.0):
     """An objective over rows, and its point at zero."""
     loss = LOSSES["logistic"]
-    where = Where("cuda") if device == "cuda" else Where()
+    where = DeviceConfig("cuda") if device == "cuda" else DeviceConfig()
     local = Local([to_block(X, y, place=Place(), classify=True)], where=where)
     asked = Objective(local, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=True)
     return asked, asked.at(local.xp.zeros(asked.size), diagonal=True, curved=True, gram=True)
@@ -192,7 +192,7 @@ def test_a_point_is_one_wait(waits, cupy):
 
 
 def test_replies_come_in_one_copy(waits, cupy):
-    home = gpu()
+    backend = gpu()
     totals = {
         "a": cupy.ones((2, 3)),
         "b": cupy.zeros(0),
@@ -201,7 +201,7 @@ def test_replies_come_in_one_copy(waits, cupy):
         "e": cupy.arange(4.0),
     }
     before = waits[0]
-    found = home.to_host(totals)
+    found = backend.to_host(totals)
     assert waits[0] - before <= 2  # what is empty is not waited for on a device
     np.testing.assert_array_equal(found["a"], np.ones((2, 3)))
     np.testing.assert_array_equal(found["e"], np.arange(4.0))

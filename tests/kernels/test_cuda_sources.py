@@ -68,7 +68,7 @@ BUDGET = {
     ("dense_norms",): (8, NO),
     ("dense_scaled",): (8, NO),
     ("dense_backward",): (6, NO),
-    ("hull",): (2, NO),
+    ("along",): (2, NO),
     ("dual_sweep",): (4, 8),
 }
 

@@ -39,17 +39,17 @@ def problem(n, d, dtype, storage, seed=0):
 
 def both(X, storage, twin_of_columns):
     """Kernel modules and rows of host and device."""
-    home = gpu()
+    backend = gpu()
     if storage == "dense":
-        return host_dense, X, home.dense, home.for_rows(home.xp.asarray(X))[1]
+        return host_dense, X, backend.dense, backend.for_rows(backend.xp.asarray(X))[1]
     S = sp.csr_matrix(X)
     data = S.data[:1] if storage == "pattern" else S.data
     indices, indptr = S.indices.astype(np.int32), S.indptr.astype(np.int32)
-    arrays = [home.xp.asarray(part) for part in (data, indices, indptr)]
-    rows = home.csr.Rows(*arrays, X.shape, pattern=storage == "pattern")
+    arrays = [backend.xp.asarray(part) for part in (data, indices, indptr)]
+    rows = backend.csr.Rows(*arrays, X.shape, pattern=storage == "pattern")
     if twin_of_columns:
-        home.csr.add_twin(rows)
-    return host_csr, (data, indices, indptr), home.csr, rows
+        backend.csr.add_csc_copy(rows)
+    return host_csr, (data, indices, indptr), backend.csr, rows
 
 
 def close(given, wanted, tolerance):
@@ -67,7 +67,7 @@ def close(given, wanted, tolerance):
 def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtype):
     X, y, weight, w, v = problem(n, d, dtype, storage)
     host, rows, device, device_rows = both(X, storage, columns)
-    home, side = gpu(), gram_side(d) if d < 400 else 0
+    backend, side = gpu(), gram_side(d) if d < 400 else 0
     for law in LAWS if d == 28 else (LOGISTIC,):
         exact = law == SQUARED
         tolerance = 1e-11 if exact and dtype == np.float64 else TOLERANCE[np.dtype(dtype)]
@@ -79,16 +79,16 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
             )
             host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
             margins, curvatures = (
-                home.vector(None, device_rows),
-                home.vector(None, device_rows, exact=exact),
+                backend.vector(None, device_rows),
+                backend.vector(None, device_rows, exact=exact),
             )
             vectors = [
-                home.vector(part, device_rows, exact=exact) if len(part) else part
+                backend.vector(part, device_rows, exact=exact) if len(part) else part
                 for part in (y, given_weight)
             ]
             for wanted in {"diagonal", "gram" if side else "diagonal"}:
-                out, D = home.zeros(d + 2), home.zeros(d + 1 if wanted == "diagonal" else 0)
-                G = home.zeros(*(side, side) if wanted == "gram" else (0, 0))
+                out, D = backend.zeros(d + 2), backend.zeros(d + 1 if wanted == "diagonal" else 0)
+                G = backend.zeros(*(side, side) if wanted == "gram" else (0, 0))
                 device.evaluate(
                     law,
                     device_rows,
@@ -115,10 +115,10 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
                 else:
                     close(D, diagonal, tolerance)
             close(curvatures, curvature, tolerance)
-            out = home.zeros(d + 1)
+            out = backend.zeros(d + 1)
             device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, out)
             close(out, product, 10 * tolerance)
-            frozen = home.zeros(d + 1)
+            frozen = backend.zeros(d + 1)
             device.hessian_vector(
                 device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, cupy.zeros(1, np.int32)
             )
@@ -130,14 +130,14 @@ def test_products_without_intercept_norms_and_transpose(cupy, storage):
     n, d = 150, 40
     X, y, _, w, _ = problem(n, d, np.float64, storage)
     _, _, device, rows = both(X, storage, False)
-    home = gpu()
-    z, r = home.vector(None, rows), cupy.asarray(y)
+    backend = gpu()
+    z, r = backend.vector(None, rows), cupy.asarray(y)
     device.margins(rows, cupy.asarray(w[:d]), 0, 0, n, z)
     close(z, X @ w[:d], 1e-12)
-    out = home.zeros(d + 1)
+    out = backend.zeros(d + 1)
     device.backward(rows, r, 0, n, out)
     close(out, np.append(X.T @ y, y.sum()), 1e-11)
-    norms = home.vector(None, rows)
+    norms = backend.vector(None, rows)
     largest, total = device.squared_norms(rows, 0, n, norms)
     squares = (X * X).sum(axis=1)
     close(norms, squares, 1e-12)
@@ -148,7 +148,7 @@ def test_a_part_of_the_rows(cupy):
     X, y, weight, w, _ = problem(200, 20, np.float64, "dense")
     for storage in ("dense", "sparse"):
         host, host_rows, device, rows = both(X, storage, False)
-        home = gpu()
+        backend = gpu()
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
         host.evaluate(
             LOGISTIC,
@@ -165,7 +165,7 @@ def test_a_part_of_the_rows(cupy):
             np.empty(0),
             np.empty((0, 0)),
         )
-        out, nothing = home.zeros(22), np.empty(0)
+        out, nothing = backend.zeros(22), np.empty(0)
         margins, curvatures = cupy.zeros(200), cupy.zeros(200)
         device.evaluate(
             LOGISTIC,
@@ -204,13 +204,13 @@ def test_combinations_of_margins(cupy, law, k):
     n, many = 1000, 4
     y, weight = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.random(n)
     Z, coefficients = [rng.standard_normal(n) for _ in range(k)], rng.standard_normal((many, k + 1))
-    home = gpu()
+    backend = gpu()
     for s in (weight, np.empty(0)):
         shapes = ((many,), (many, k + 1), (many, k + 1, k + 1))
         wanted, found = [np.zeros(shape) for shape in shapes], [np.zeros(shape) for shape in shapes]
-        host_margins.hull(law, y, s, tuple(Z), coefficients, 0, n, *wanted)
+        host_margins.along(law, y, s, tuple(Z), coefficients, 0, n, *wanted)
         on_device = [cupy.asarray(part) for part in Z]
-        home.margins.hull(
+        backend.margins.along(
             law,
             cupy.asarray(y),
             cupy.asarray(s) if len(s) else s,
@@ -231,17 +231,17 @@ def test_losses_at_extreme_margins(cupy, law):
     z = np.array(
         [-1e3, 1e3, 0.0, 800.0, -800.0, 1e150, -1e150, 1.0, np.nextafter(1.0, 2), 37.0, -37.0]
     )
-    home = gpu()
+    backend = gpu()
     for label in (-1.0, 1.0):
         y, slope, curvature = np.full_like(z, label), np.empty_like(z), np.empty_like(z)
         total = tile(law, y, z, np.empty(0), slope, curvature)
         s, c, value = cupy.zeros(len(z)), cupy.zeros(len(z)), cupy.zeros(1)
-        home.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
+        backend.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
         np.testing.assert_allclose(s.get(), slope, rtol=1e-13, atol=1e-300)
         np.testing.assert_allclose(c.get(), curvature, rtol=1e-13, atol=1e-300)
         np.testing.assert_allclose(float(value[0]), total, rtol=1e-12)
         z[0] = np.nan
-        home.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
+        backend.margins.losses(law, cupy.asarray(y), np.empty(0), cupy.asarray(z), s, c, value)
         assert np.isnan(float(value[0]))
         z[0] = -1e3
 
@@ -270,19 +270,19 @@ def test_random_orders_are_those_of_the_host(cupy, count):
 
 
 def test_a_column_longer_than_a_segment_and_columns_without_entries(cupy):
-    home, n = gpu(), 3000
+    backend, n = gpu(), 3000
     X = np.zeros((n, 5))
     X[:, 1] = np.linspace(1, 2, n)
     X[::7, 3] = 1.0
     _, _, device, rows = both(X, "sparse", True)
-    assert rows.twin.segments > 5
+    assert rows.csc_copy.segments > 5
     r = np.random.default_rng(0).standard_normal(n)
-    out = home.zeros(6)
+    out = backend.zeros(6)
     device.backward(rows, cupy.asarray(r), 0, n, out)
     close(out, np.append(X.T @ r, r.sum()), 1e-11)
 
 
 def test_a_code_that_no_cuda_kernel_has_fails(cupy):
-    one, home = cupy.ones(4), gpu()
+    one, backend = cupy.ones(4), gpu()
     with pytest.raises(ValueError, match="no CUDA kernel has a loss of the code 1000"):
-        home.margins.losses((1000, 0.0, 0.0, 0), one, None, one, one.copy(), None)
+        backend.margins.losses((1000, 0.0, 0.0, 0), one, None, one, one.copy(), None)

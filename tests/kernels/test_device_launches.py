@@ -134,12 +134,12 @@ def test_another_number_of_arguments_is_refused(cupy):
 
 def test_targets_of_another_dtype_than_weights_are_refused(cupy):
     """The kernel reads both as VECTOR, which is the dtype of the first: the other would be read as other numbers."""
-    home = gpu()
+    backend = gpu()
     y, z, out = cupy.ones(4, np.float32), cupy.zeros(4), cupy.zeros(1)
     with pytest.raises(
         TypeError, match="row_losses: argument 6, weight, must be a device array of float32"
     ):
-        home.margins.losses(LAW, y, cupy.ones(4), z, None, None, out)
+        backend.margins.losses(LAW, y, cupy.ones(4), z, None, None, out)
 
 
 # ---- grids
@@ -157,7 +157,7 @@ def test_a_grid_is_one_wave(cupy):
 
 def test_more_shared_memory_than_there_is_is_an_error(cupy):
     launch = launch_module()
-    kernel = launch.Kernel(launch.kernel(("rows",), "hull", "-DVECTOR=float").function, ())
+    kernel = launch.Kernel(launch.kernel(("rows",), "along", "-DVECTOR=float").function, ())
     with pytest.raises((RuntimeError, ValueError), match=r"shared memory|INVALID"):
         kernel.most_blocks(256, 1 << 20)
 
@@ -209,8 +209,8 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
     monkeypatch.setattr(launch.Kernel, "most_blocks", lambda *args: min(real(*args), 2))
     n = 900
     X, y, weight, w, v = problem(n + 1, d, dtype, "dense")
-    home, side, tolerance = gpu(), gram_side(d), 3e-6 if dtype == np.float32 else 1e-11
-    whole = home.dense.Rows(cupy.asarray(X))
+    backend, side, tolerance = gpu(), gram_side(d), 3e-6 if dtype == np.float32 else 1e-11
+    whole = backend.dense.Rows(cupy.asarray(X))
     for start in (0, 1):
         rows, X_part = whole.part(start, n + start), X[start : n + start]
         y_part, weight_part = y[start : n + start], weight[start : n + start]
@@ -221,8 +221,13 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         )
         host_dense.hessian_vector(X_part, curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
-        Z, D, out, G = home.zeros(n), home.zeros(n), home.zeros(d + 2), home.zeros(side, side)
-        home.dense.evaluate(
+        Z, D, out, G = (
+            backend.zeros(n),
+            backend.zeros(n),
+            backend.zeros(d + 2),
+            backend.zeros(side, side),
+        )
+        backend.dense.evaluate(
             LAW, rows, vectors[0], vectors[1], vectors[2], 1, 0, n, Z, D, out, np.empty(0), G
         )
         close(out, sums, tolerance)
@@ -230,8 +235,8 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         np.testing.assert_allclose(
             np.triu(G.get())[: d + 1, : d + 1], upper, atol=10 * tolerance * np.abs(upper).max()
         )
-        found = home.zeros(d + 1)
-        home.dense.hessian_vector(rows, D, cupy.asarray(v), 1, 0, n, found)
+        found = backend.zeros(d + 1)
+        backend.dense.hessian_vector(rows, D, cupy.asarray(v), 1, 0, n, found)
         close(found, product, 10 * tolerance)
 
 
@@ -242,9 +247,13 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
     n, d = 50, 66
     X, y, weight, w, _ = problem(n, d, np.float64, storage)
     _, _, device, rows = both(X, storage, False)
-    home, side = gpu(), gram_side(d)
-    monkeypatch.setattr(home.dense, "GRAM_BYTES", 8 * side * 20)
-    z, curvature, gram = home.vector(None, rows), home.vector(None, rows), home.zeros(side, side)
+    backend, side = gpu(), gram_side(d)
+    monkeypatch.setattr(backend.dense, "GRAM_BYTES", 8 * side * 20)
+    z, curvature, gram = (
+        backend.vector(None, rows),
+        backend.vector(None, rows),
+        backend.zeros(side, side),
+    )
     evaluate = device.evaluate_exactly if exact else device.evaluate
     for _ in range(2):  # the second finds the workspace used
         gram.fill(0)
@@ -259,7 +268,7 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
             n,
             z,
             curvature,
-            home.zeros(d + 2),
+            backend.zeros(d + 2),
             np.empty(0),
             gram,
         )

@@ -11,7 +11,7 @@ import daskglm
 from daskglm.core.device import gpu
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines import worker_session as sessions
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
 
@@ -41,12 +41,18 @@ def test_rows_on_the_device_are_not_taken_off_what_is_free(stand_in, monkeypatch
     vectors, free = 24 * 3300, 120_000
     assert there[0].nbytes > 0.9 * free > vectors + away[0].nbytes
     monkeypatch.setattr(stand_in.cuda.runtime, "memGetInfo", lambda: (free, 1 << 30))
-    shard = Shard(blocks_of((stand_in.asarray(there[0]), there[1]), away), 1, where=Where("cuda"))
+    shard = Shard(
+        blocks_of((stand_in.asarray(there[0]), there[1]), away), 1, where=DeviceConfig("cuda")
+    )
     assert [type(block.X) for block in shard.blocks] == [gpu().dense.Rows] * 2
     with pytest.raises(
         MemoryError, match="raise device_memory_limit"
     ):  # of a limit they do take their part
-        Shard(blocks_of((stand_in.asarray(there[0]), there[1]), away), 1, where=Where("cuda", free))
+        Shard(
+            blocks_of((stand_in.asarray(there[0]), there[1]), away),
+            1,
+            where=DeviceConfig("cuda", free),
+        )
 
 
 def test_sparse_rows_on_the_device_get_their_columns_where_these_fit(stand_in, monkeypatch):
@@ -62,7 +68,7 @@ def test_sparse_rows_on_the_device_get_their_columns_where_these_fit(stand_in, m
         free = int((24 * 2000 + spare * nbytes) / 0.9)
         monkeypatch.setattr(stand_in.cuda.runtime, "memGetInfo", lambda free=free: (free, 1 << 30))
         placed = Shard(blocks_of((rows, y)), 1).blocks[0].X
-        assert (placed.twin is not None) is made
+        assert (placed.csc_copy is not None) is made
 
 
 # ---- RMM

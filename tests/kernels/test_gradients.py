@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import daskglm
 from benchmarks.datasets.problems import higgs_like
-from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
@@ -119,7 +119,7 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
     engine.total(problem, Evaluate(w, 1))
     engine.total(problem, Evaluate(other, 2))
     coefficients = np.array([[0.3, 0.7, 0.0], [-1.0, 2.0, 0.0], [1.0, 0.0, 0.25]])
-    got = engine.total(problem, OnHull(((1, w), (2, other)), coefficients))
+    got = engine.total(problem, EvaluateAlong(((1, w), (2, other)), coefficients))
     assert got["rows"] == 0
     basis = np.stack([X @ w, X @ other, np.ones(len(y))], axis=1)
     for m, c in enumerate(coefficients):

@@ -392,9 +392,9 @@ def test_an_exact_hessian_on_a_device(cupy, sparse, d):
     rows = sp.csr_matrix(X * (rng.random(X.shape) < 0.5)) if sparse else X
     grams = []
     for device in ("cuda", "cpu"):
-        from daskglm.worker.device_placement import Where
+        from daskglm.worker.device_placement import DeviceConfig
 
-        engine = Local([to_block(rows, y, place=Place(), classify=True)], 1, Where(device))
+        engine = Local([to_block(rows, y, place=Place(), classify=True)], 1, DeviceConfig(device))
         objective = Objective(
             engine, Problem(record.ref, 1.0), record, C=1.0, fit_intercept=True, span=1.0
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.requests import DualTotals, Plan, Problem
+from daskglm.core.requests import DualTotals, Problem, SDCAConfig
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
@@ -36,13 +36,13 @@ def read_again(dual):
 
 
 MODES = [
-    Plan(partitions=1),
-    Plan(partitions=2),
-    Plan(partitions=5, bucket=8),
-    Plan(partitioning="static", partitions=3),
-    Plan(nodes=2, partitions=4),
-    Plan(partitions=2, epochs=3),
-    Plan(partitions=1, bucket=4),
+    SDCAConfig(partitions=1),
+    SDCAConfig(partitions=2),
+    SDCAConfig(partitions=5, bucket=8),
+    SDCAConfig(partitioning="static", partitions=3),
+    SDCAConfig(nodes=2, partitions=4),
+    SDCAConfig(partitions=2, epochs=3),
+    SDCAConfig(partitions=1, bucket=4),
 ]
 
 
@@ -80,7 +80,7 @@ def test_dual_never_falls_in_sequential_mode(n, d, loss, seed, C):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * rng.exponential(size=d) * 10.0 ** rng.integers(-2, 3)
     y = rng.standard_normal(n) if loss == "squared" else np.where(np.arange(n) % 2, 1.0, -1.0)
-    dual = dual_of(X, y, loss, Plan(partitions=1), C=C, seed=seed)
+    dual = dual_of(X, y, loss, SDCAConfig(partitions=1), C=C, seed=seed)
     last = -np.inf
     for _ in range(5):
         dual.round(1.0, 1.0)

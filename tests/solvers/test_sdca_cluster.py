@@ -63,7 +63,7 @@ def test_the_same_bits_again(client):
 
 def test_every_dual_request_asked_twice_changes_nothing():
     """A repeated request (a reply was lost) finds the same state and gives the same totals, bit by bit."""
-    from daskglm.core.requests import Plan, Problem
+    from daskglm.core.requests import Problem, SDCAConfig
     from daskglm.data.partitions import partitions
     from daskglm.engines.local import Local
     from daskglm.losses.table import LOSSES
@@ -81,7 +81,7 @@ def test_every_dual_request_asked_twice_changes_nothing():
     def run(engine):
         loss = LOSSES["logistic"]
         objective = Objective(engine, Problem(loss.ref, 1.0), loss, C=0.05, fit_intercept=True)
-        dual = dual_module.Dual(objective, np.zeros(objective.size), Plan(partitions=2), 0)
+        dual = dual_module.Dual(objective, np.zeros(objective.size), SDCAConfig(partitions=2), 0)
         for k in range(8):
             dual.round(1.0, 2.0)
             if k > 2:
@@ -106,21 +106,21 @@ def test_forgotten_dual_variables_are_rebuilt(forget, monkeypatch):
     options = {"polish": False, "aggregation": "search"}
     best = daskglm.fit(X, y, C=0.05, tol=1e-12).report_.objective
     calls = {"n": 0}
-    answer = ascent.Ascent.answer
+    answer = ascent.DualWorker.answer
     kinds = {"round": "DualRound", "line": "DualLine", "certificate": "DualTotals"}
 
-    def forgetful(self, law, request, memos):
+    def forgetful(self, law, request, caches):
         if type(request).__name__ == kinds[forget]:
             calls["n"] += 1
             if calls["n"] in ((1,) if forget == "certificate" else (4, 7)):
-                for memo in memos[::2]:
-                    memo.dual = None
-        return answer(self, law, request, memos)
+                for cache in caches[::2]:
+                    cache.dual = None
+        return answer(self, law, request, caches)
 
     watch = importlib.import_module("daskglm.solvers.sdca")._Watch
     again, before = [], watch.start_again
     monkeypatch.setattr(watch, "start_again", lambda self: again.append(self.least) or before(self))
-    monkeypatch.setattr(ascent.Ascent, "answer", forgetful)
+    monkeypatch.setattr(ascent.DualWorker, "answer", forgetful)
     lazy, labels = rows(X, y)
     model = daskglm.fit(lazy, labels, solver_options=options, **params)
     assert calls["n"] >= (1 if forget == "certificate" else 7)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.requests import Plan, Problem
+from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses import conjugates as duals
@@ -295,13 +295,13 @@ def test_the_certificate_against_long_double(loss):
     objective = Objective(
         engine, problem, kind, C=C, fit_intercept=True, sides=(float(y.sum()), 120.0 - y.sum())
     )
-    dual = Dual(objective, np.zeros(5), Plan(partitions=2), 0)
+    dual = Dual(objective, np.zeros(5), SDCAConfig(partitions=2), 0)
     dual.start_point()
     for _ in range(4):
         dual.round(1.0, 2.0)
         dual.commit(1.0)
     found = dual.certificate()
-    a = engine.shard.memos[0].dual.alpha.astype(np.longdouble)
+    a = engine.shard.caches[0].dual.alpha.astype(np.longdouble)
     target = targets_of(loss, y)
     if kind.classifies:
         up, down = a[target > 0].sum(), -a[target < 0].sum()

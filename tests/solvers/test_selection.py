@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.facts import Facts
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -27,7 +27,7 @@ SOLVERS = Path(costs.__file__).parent
 
 def workload(n=100_000, d=100, per_row=None, **changes):
     per_row = d if per_row is None else per_row
-    summary = Facts(n, d, nonzeros=n * per_row, sparse=per_row < d)
+    summary = DataSummary(n, d, nonzeros=n * per_row, sparse=per_row < d)
     known = {"curvature_ratio": 1.0, **changes}
     return Workload(summary, d, **known)
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.requests import Evaluate, HessianVector, OnHull, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
@@ -142,7 +142,7 @@ def test_a_rejected_step_is_searched_on_cached_margins():
             accepted.value <= make_objective("squared_hinge", C=100.0).at(other * accepted.w).value
         )
     assert obj.engine.requests.count("Evaluate") == 3
-    assert obj.engine.requests.count("OnHull") >= 1
+    assert obj.engine.requests.count("EvaluateAlong") >= 1
     assert obj.passes == 3.0
 
 
@@ -268,7 +268,7 @@ def test_huge_and_tiny_values(scale, dtype):
 def test_messages_name_what_is_asked():
     assert Evaluate(np.ones(2), 1).gram is False
     assert HessianVector(np.ones(2), (1, np.ones(2))).at[0] == 1
-    assert OnHull(((1, np.ones(2)),), np.ones((1, 2))).coefficients.shape == (1, 2)
+    assert EvaluateAlong(((1, np.ones(2)),), np.ones((1, 2))).coefficients.shape == (1, 2)
 
 
 def test_the_length_of_a_step_is_that_of_the_difference():

@@ -583,13 +583,13 @@ def test_memory_is_asked_by_number_and_only_where_the_number_is_known(monkeypatc
 
 # ---- groups of threads
 def test_groups_follow_the_machine(tmp_path, monkeypatch):
-    from daskglm.core.facts import Facts
+    from daskglm.core.facts import DataSummary
     from daskglm.core.requests import Plan
 
     machine = read_topology(xeon_4_nodes(tmp_path), EVERY)
     monkeypatch.setattr(dealing, "machine", lambda: machine)
     monkeypatch.setattr(dealing, "node_of_memory", lambda address: 2)
-    facts = [Facts(n_rows=600, nonzeros=6000), Facts(n_rows=400, nonzeros=4000)]
+    facts = [DataSummary(n_rows=600, nonzeros=6000), DataSummary(n_rows=400, nonzeros=4000)]
     groups = dealing.groups_of(Plan(), facts, 12, 1234)
     assert [(group.threads, group.partitions) for group in groups] == [(6, 6), (6, 6)]
     assert groups[0].cpus == list(range(16, 22))  # node 2 first: the data are there
@@ -618,11 +618,11 @@ def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
 def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, seed):
     import numpy as np
 
-    from daskglm.core.facts import Facts
+    from daskglm.core.facts import DataSummary
     from daskglm.core.requests import Plan
     from daskglm.kernels.coordinate_ascent import _bits, place_of
 
-    facts = [Facts(n_rows=n, nonzeros=n * per_row) for n, per_row in blocks]
+    facts = [DataSummary(n_rows=n, nonzeros=n * per_row) for n, per_row in blocks]
     plan = Plan(partitioning=partitioning, partitions=partitions, nodes=1)
     (group,) = dealing.groups_of(plan, facts, 2, 0)
     shares = dealing.deal(group, plan, bucket, np.random.default_rng(seed))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
@@ -26,7 +26,7 @@ ROUND = [
     Evaluate(W, 1, gram=True, diagonal=True),
     HessianVector(np.ones(13), (1, W)),
     Evaluate(2 * W, 2),
-    OnHull(((1, W), (2, 2 * W)), np.array([[0.5, 0.5, 0.1]])),
+    EvaluateAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5, 0.1]])),
     HessianVector(np.ones(13), (1, W)),
 ]
 
@@ -35,7 +35,7 @@ def transcript(shard, *, twice=False, forget=False):
     replies = []
     for request in ROUND:
         if forget:
-            shard.memos.clear()
+            shard.caches.clear()
         if twice:
             shard.answer(PROBLEM, request)
         replies.append(shard.answer(PROBLEM, request))
@@ -76,7 +76,7 @@ def test_memory_of_margins_is_bounded():
     s = shard([100])
     for token in range(10):
         s.answer(PROBLEM, Evaluate(W, token))
-    assert all(len(memo.margins) == 2 for memo in s.memos.values())
+    assert all(len(cache.margins) == 2 for cache in s.caches.values())
 
 
 def test_margins_of_the_point_beside_stay():
@@ -84,15 +84,15 @@ def test_margins_of_the_point_beside_stay():
     s.answer(PROBLEM, Evaluate(W, 0))
     for token in range(1, 5):
         s.answer(PROBLEM, Evaluate(W, token, beside=0))
-        assert all(set(memo.margins) == {0, token} for memo in s.memos.values())
+        assert all(set(cache.margins) == {0, token} for cache in s.caches.values())
 
 
 def test_curvatures_are_kept_where_products_will_want_them():
     s = shard([100])
     s.answer(PROBLEM, Evaluate(W, 0))
-    assert all(memo.curvature_of is None for memo in s.memos.values())
+    assert all(cache.curvature_of is None for cache in s.caches.values())
     s.answer(PROBLEM, Evaluate(W, 1, curved=True))
-    assert all(memo.curvature_of == 1 for memo in s.memos.values())
+    assert all(cache.curvature_of == 1 for cache in s.caches.values())
 
 
 def test_another_problem_on_the_same_rows_starts_afresh():

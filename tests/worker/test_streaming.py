@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 import daskglm
-from daskglm.core.requests import Evaluate, HessianVector, LossRef, OnHull, Problem
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
 from daskglm.data.loading import check_room
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -69,8 +69,8 @@ def test_replies_are_those_of_rows_in_memory(source, room):
         Evaluate(w, 1, gram=True),
         HessianVector(v, (1, w)),
         Evaluate(v, 2, diagonal=True),
-        OnHull(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
-        OnHull(
+        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
+        EvaluateAlong(
             ((3, w + v), (2, v)), np.array([[0.5, 0.5, 0.1]])
         ),  # the margins of one are not known
     ):
@@ -90,10 +90,10 @@ def test_rows_are_read_for_passes_only_and_the_next_while_one_is_at_work(source)
     problem, w = Problem(LossRef("logistic"), 1.0), np.zeros(7)
     streamed.answer(problem, Evaluate(w, 1))
     assert reads() == 20
-    streamed.answer(problem, OnHull(((1, w),), np.array([[1.0, 0.3]])))
+    streamed.answer(problem, EvaluateAlong(((1, w),), np.array([[1.0, 0.3]])))
     assert reads() == 20, "margins are remembered"
     assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
-    assert all(memo.rows is None for shard in streamed.shards for memo in shard.memos.values())
+    assert all(cache.rows is None for shard in streamed.shards for cache in shard.caches.values())
     streamed.close()
 
 

@@ -118,25 +118,29 @@ def _rows(shape: Shape, n: int, rng: np.random.Generator) -> Any:
 
 
 def _on_device(X: Any, shape: Shape) -> Any:
-    home, upload = gpu(), gpu().Upload()
+    backend, upload = gpu(), gpu().Upload()
     sparse = shape.kind != "dense"
     raw = (X.data[:1] if shape.kind == "pattern" else X.data, X.indices, X.indptr) if sparse else X
-    rows = home.move(raw, X.shape, 1.0, 0, upload)
+    rows = backend.move(raw, X.shape, 1.0, 0, upload)
     upload.finish()
     if shape.kind in ("csc", "pattern"):
-        home.add_twin(rows, 1 << 60)
+        backend.add_csc_copy(rows, 1 << 60)
     return rows
 
 
 def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[str, np.ndarray]:
     """The sums of `reference.Sums` by the kernels."""
-    home, n, d = gpu(), len(y), len(w) - 1
-    kernels, _ = home.for_rows(rows)
-    labels, weights = (home.vector(part, rows, exact=False) for part in (y, weight))
-    z, c, none = home.vector(None, rows), home.vector(None, rows, exact=False), home.zeros(0)
-    sums, diagonal, product = home.zeros(d + 2), home.zeros(d + 1), home.zeros(d + 1)
+    backend, n, d = gpu(), len(y), len(w) - 1
+    kernels, _ = backend.for_rows(rows)
+    labels, weights = (backend.vector(part, rows, exact=False) for part in (y, weight))
+    z, c, none = (
+        backend.vector(None, rows),
+        backend.vector(None, rows, exact=False),
+        backend.zeros(0),
+    )
+    sums, diagonal, product = backend.zeros(d + 2), backend.zeros(d + 1), backend.zeros(d + 1)
     at = (LOSSES["logistic"].law, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
-    kernels.evaluate(*at, sums, diagonal, home.zeros(0, 0))
+    kernels.evaluate(*at, sums, diagonal, backend.zeros(0, 0))
     kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     found = {
         "value": sums.get()[d + 1 :],
@@ -146,7 +150,7 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     found["product"] = product.get()
     if grams:
         side = gram_side(d)
-        gram = home.zeros(side, side)
-        kernels.evaluate(*at, home.zeros(d + 2), none, gram)
+        gram = backend.zeros(side, side)
+        kernels.evaluate(*at, backend.zeros(d + 2), none, gram)
         found["gram"] = np.triu(gram.get()[: d + 1, : d + 1])
     return found

@@ -28,7 +28,7 @@ from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region
-from daskglm.worker.device_placement import Where
+from daskglm.worker.device_placement import DeviceConfig
 
 TEN_TIMES_RCV1 = 200_000  # rows, whose 120 MB exceed the L2 cache of an H100 (50 MB)
 EPSILON_PART = 4  # of epsilon's rows
@@ -71,11 +71,11 @@ def times(lines: Lines, quick: bool) -> None:
 
 def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callable[[], None]]:
     """What reads the rows once, by name."""
-    home, n, rng = gpu(), len(y), np.random.default_rng(2)
+    backend, n, rng = gpu(), len(y), np.random.default_rng(2)
     labels, z, c = (
-        home.vector(y, rows, exact=False),
-        home.vector(None, rows),
-        home.vector(None, rows, exact=False),
+        backend.vector(y, rows, exact=False),
+        backend.vector(None, rows),
+        backend.vector(None, rows, exact=False),
     )
     w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
@@ -151,9 +151,11 @@ def _step(
     solve, and usual ones.
     """
     loss = LOSSES["logistic"]
-    engine = Local([to_block(on_device(X), y, place=Place(), classify=True)], where=Where("cuda"))
+    engine = Local(
+        [to_block(on_device(X), y, place=Place(), classify=True)], where=DeviceConfig("cuda")
+    )
     if by_host:
-        engine.solves_balls = False
+        engine.solves_trust_regions = False
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=False)
     point = problem.at(engine.xp.zeros(problem.size), diagonal=True, curved=True)
     M = Diagonal(0.5 + 0.5 * point.diagonal)

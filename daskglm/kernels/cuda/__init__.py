@@ -26,7 +26,7 @@ __all__ = [
     "Ball",
     "OnDevice",
     "Upload",
-    "add_twin",
+    "add_csc_copy",
     "available",
     "coefficients",
     "collective",
@@ -104,15 +104,15 @@ def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
     )
 
 
-def add_twin(rows: Any, room: int) -> int:
-    """Give sparse rows on the device their CSC twin where `room` bytes allow it; return the bytes
+def add_csc_copy(rows: Any, room: int) -> int:
+    """Give sparse rows on the device their CSC copy where `room` bytes allow it; return the bytes
     it takes.
     """
-    # the twin itself, and as much again while it is made
+    # the copy itself, and as much again while it is made
     needed = 3 * rows.nbytes if isinstance(rows, csr.Rows) else 0
     if not needed or needed > room or rows.indices.dtype != np.int32:
         return 0
-    csr.add_twin(rows)
+    csr.add_csc_copy(rows)
     return int(rows.nbytes)
 
 

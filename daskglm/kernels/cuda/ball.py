@@ -55,7 +55,7 @@ class Solved(NamedTuple):
 
 
 class Ball:
-    """Workspace for coefficients of one size, the memos of some blocks and a kind of metric, and
+    """Workspace for coefficients of one size, the caches of some blocks and a kind of metric, and
     the captured chunk.
 
     Parameters
@@ -63,7 +63,7 @@ class Ball:
     size : int
         Coefficients, the intercept included.
     n_features : int
-    memos : sequence of respond.Memo
+    caches : sequence of block_cache.BlockCache
         Their rows and curvatures are what the Hessian is made of; they must stay where they are.
     metric : array
         See `solve`. A full one is good for all solves; of a diagonal one only that it is one.
@@ -78,14 +78,14 @@ class Ball:
         self,
         size: int,
         n_features: int,
-        memos: Sequence[Any],
+        caches: Sequence[Any],
         metric: Any,
         *,
         capture: bool = True,
         ranks: Any = None,
     ) -> None:
-        self.size, self.memos, self.capture, self.ranks = size, list(memos), capture, ranks
-        self.reads = self._reads(memos)
+        self.size, self.caches, self.capture, self.ranks = size, list(caches), capture, ranks
+        self.reads = self._reads(caches)
         self.intercept = int(size > n_features)
         self.gradient, self.penalised = cp.empty(size), cp.empty(size)
         self.step, self.residual, self.direction = (cp.empty(size) for _ in range(3))
@@ -106,17 +106,17 @@ class Ball:
         self.graph: Any = None
 
     @staticmethod
-    def _reads(memos: Sequence[Any]) -> list[Any]:
+    def _reads(caches: Sequence[Any]) -> list[Any]:
         """What a captured chunk has the addresses of: it is of no use once one of them has
         moved.
         """
-        return [(m.curvature, m.rows, m.rows.workspace.moves) for m in memos]
+        return [(m.curvature, m.rows, m.rows.workspace.moves) for m in caches]
 
-    def serves(self, size: int, memos: Sequence[Any], metric: Any) -> bool:
-        """Whether this workspace, and the chunk it may have captured, is good for these memos and
+    def serves(self, size: int, caches: Sequence[Any], metric: Any) -> bool:
+        """Whether this workspace, and the chunk it may have captured, is good for these caches and
         this metric.
         """
-        now = self._reads(memos)
+        now = self._reads(caches)
         same = len(now) == len(self.reads) and all(
             a is b and rows is others and moves == before
             for (a, rows, moves), (b, others, before) in zip(now, self.reads, strict=True)
@@ -128,7 +128,7 @@ class Ball:
         )
 
     def _product(self, live: Any) -> None:
-        for m in self.memos:
+        for m in self.caches:
             m.kernels.hessian_vector(
                 m.rows, m.curvature, self.direction, self.intercept, 0, len(m.y), self.hd, live
             )
@@ -195,7 +195,7 @@ class Ball:
             self._wait(done[-1])
         # nobody writes to what the chunk too many reads before it is through
         outer.wait_event(done[-1])
-        self.reads = self._reads(self.memos)
+        self.reads = self._reads(self.caches)
         return Solved(
             self.step,
             self.residual,
@@ -213,7 +213,7 @@ class Ball:
             self._steps()
         else:
             if self.graph is None:  # all kernels have been compiled and all workspaces made by now
-                self.reads = self._reads(self.memos)
+                self.reads = self._reads(self.caches)
                 self.stream.begin_capture()
                 self._steps()
                 self.graph = self.stream.end_capture()

@@ -1,7 +1,7 @@
 """Device kernels on sparse rows, under the names of the CPU's; see `kernels.dense`, and
 `cuda.dense` for what differs.
 
-Rows are CSR; a CSC twin beside them makes column sums without atomics where the budget of memory
+Rows are CSR; a CSC copy beside them makes column sums without atomics where the budget of memory
 allows it.
 """
 
@@ -35,7 +35,7 @@ SEGMENT = 512  # entries of a column that one group of lanes adds up
 
 class Rows:
     """CSR on the device: values (for a pattern one, of all entries), indices and row starts;
-    perhaps a CSC twin.
+    perhaps a CSC copy.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Rows:
         self.lanes = _lanes(indices.size / max(self.n, 1))
         self.workspace = workspace or Workspace()
         self.options = (real(data.dtype), f"-DINDEX={INDICES[indices.dtype]}")
-        self.twin: Twin | None = None
+        self.csc_copy: CscCopy | None = None
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +67,7 @@ class Rows:
         return self.data, self.indices, self.indptr, self.pattern, np.int64(self.n)
 
     def part(self, start: int, stop: int) -> Rows:
-        """The rows [start, stop), without the twin; entries keep their places in the arrays."""
+        """The rows [start, stop), without the CSC copy; entries keep their places in the arrays."""
         if (start, stop) == (0, self.n):
             return self
         return Rows(
@@ -80,7 +80,7 @@ class Rows:
         )
 
 
-class Twin:
+class CscCopy:
     """The same values column by column, cut into segments of at most SEGMENT entries."""
 
     def __init__(self, data: Any, rows: Any, starts: Any, first: Any) -> None:
@@ -89,8 +89,8 @@ class Twin:
         self.lanes = _lanes(rows.size / max(self.segments, 1))
 
 
-def add_twin(rows: Rows) -> None:
-    """Make the CSC twin of CSR rows, on the device. Columns keep the order of rows."""
+def add_csc_copy(rows: Rows) -> None:
+    """Make the CSC copy of CSR rows, on the device. Columns keep the order of rows."""
     data = cp.ones(rows.indices.size, rows.data.dtype) if rows.pattern else rows.data
     csc = csr_matrix((data, rows.indices, rows.indptr), shape=(rows.n, rows.d)).tocsc()
     begin = csc.indptr.get().astype(np.int64)
@@ -99,7 +99,7 @@ def add_twin(rows: Rows) -> None:
     within = np.arange(first[-1]) - np.repeat(first[:-1], segments)
     starts = np.append(np.repeat(begin[:-1], segments) + SEGMENT * within, begin[-1])
     values = rows.data if rows.pattern else csc.data
-    rows.twin = Twin(
+    rows.csc_copy = CscCopy(
         values, csc.indices, cp.asarray(starts), cp.asarray(first.astype(rows.indices.dtype))
     )
 
@@ -223,34 +223,34 @@ def _columns(
     """Add X' r to the first d entries of `out`, and X.^2' curvature (None: not wanted) to those of
     `diagonal`.
 
-    One read of the rows, or of their twin, for both; r is float64.
+    One read of the rows, or of their CSC copy, for both; r is float64.
     """
     both = curvature is not None
     options = numbers(curvature), f"-DDIAGONAL={int(both)}"
     wanted = (r, curvature, out, diagonal) if both else (r, NULL, out, NULL)
-    twin = part.twin
-    if twin is None:
+    csc_copy = part.csc_copy
+    if csc_copy is None:
         scatter = _csr("csr_scatter", part, *options)
         args = (*part.arrays, np.int32(part.lanes), *wanted, pointer(live))
         scatter((scatter.grid(part.n * part.lanes, THREADS),), (THREADS,), args)
         return
-    sums = part.workspace.get("segments", 2 * twin.segments)
-    sums, squares = sums[: twin.segments], sums[twin.segments :] if both else NULL
+    sums = part.workspace.get("segments", 2 * csc_copy.segments)
+    sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
     segments, columns = _csr("csc_segments", part, *options), _csr("csc_columns", part, *options)
     args = (
-        twin.data,
-        twin.rows,
+        csc_copy.data,
+        csc_copy.rows,
         part.pattern,
-        twin.starts,
-        np.int64(twin.segments),
-        np.int32(twin.lanes),
+        csc_copy.starts,
+        np.int64(csc_copy.segments),
+        np.int32(csc_copy.lanes),
         *wanted[:2],
         sums,
         squares,
         pointer(live),
     )
-    segments((segments.grid(twin.segments * twin.lanes, THREADS),), (THREADS,), args)
-    args = (sums, squares, twin.first, np.int64(part.d), *wanted[2:], pointer(live))
+    segments((segments.grid(csc_copy.segments * csc_copy.lanes, THREADS),), (THREADS,), args)
+    args = (sums, squares, csc_copy.first, np.int64(part.d), *wanted[2:], pointer(live))
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
 
 

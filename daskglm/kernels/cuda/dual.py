@@ -17,8 +17,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from daskglm.core.facts import Facts
-from daskglm.core.requests import Committed, DualLine, DualRound, DualValue, Plan, Totals
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
 from daskglm.kernels.cuda import csr, dense, streamed
 from daskglm.kernels.cuda import margins as row_kernels
 from daskglm.kernels.cuda.launch import (
@@ -54,7 +54,7 @@ class OnDevice:
     n_features : int
     """
 
-    def __init__(self, facts: Sequence[Facts], n_features: int) -> None:
+    def __init__(self, facts: Sequence[DataSummary], n_features: int) -> None:
         self.n_features = n_features
         self.rows = sum(part.n_rows for part in facts)
         self.workspace = Workspace()
@@ -63,21 +63,21 @@ class OnDevice:
     def close(self) -> None:
         """Nothing to end."""
 
-    def wake(self, memos: Sequence[Any]) -> None:
+    def wake(self, caches: Sequence[Any]) -> None:
         """No row ever rests."""
 
-    def shape(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int]:
+    def shape(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int]:
         """One group, and the partitions that a plan divides the rows into."""
-        return 1, self._layout(plan, memos)[0]
+        return 1, self._layout(plan, caches)[0]
 
-    def _layout(self, plan: Plan, memos: Sequence[Any]) -> tuple[int, int, float]:
+    def _layout(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int, float]:
         """Partitions, teams in each, and the damping of their steps.
 
         By default as many teams share a replica as about double the curvature of a step, and as
         many partitions are made as then keep the device busy.
         """
         if self.overlap is None:
-            self.overlap = _overlap([m.rows for m in memos], self.n_features)
+            self.overlap = _overlap([m.rows for m in caches], self.n_features)
         most = TEAMS * processors()
         others = max(self.rows - 1, 1)
         alone = 1 + int(others / max(self.overlap - 1.0, 1e-9 * others))
@@ -90,39 +90,39 @@ class OnDevice:
         return partitions, teams, 1.0 + (self.overlap - 1.0) * (teams - 1) / others
 
     # ---- blocks
-    def prepare(self, memos: Sequence[Any]) -> None:
-        """Give memos that have none the squared norms of their rows and room for the margins
+    def prepare(self, caches: Sequence[Any]) -> None:
+        """Give caches that have none the squared norms of their rows and room for the margins
         met.
         """
-        for m in memos:
+        for m in caches:
             if len(m.dual.seen) == len(m.y):
                 continue
             m.dual.seen, m.dual.norms = cp.zeros(len(m.y)), cp.zeros(len(m.y))
             m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
 
-    def slopes(self, law: Law, memo: Any, w: Any) -> Any:
+    def slopes(self, law: Law, cache: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w: the dual variables as the primal point has
         them.
         """
-        z, slope = cp.empty(len(memo.y)), cp.empty(len(memo.y))
-        memo.kernels.margins(
-            memo.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(memo.y), z
+        z, slope = cp.empty(len(cache.y)), cp.empty(len(cache.y))
+        cache.kernels.margins(
+            cache.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(cache.y), z
         )
-        row_kernels.losses(law, memo.y, None, z, slope, None)
+        row_kernels.losses(law, cache.y, None, z, slope, None)
         return -slope
 
-    def clip(self, law: Law, memo: Any) -> None:
+    def clip(self, law: Law, cache: Any) -> None:
         """Bring a block's dual variables into the domain of the conjugate."""
-        n = len(memo.y)
-        args = (np.int64(n), *arguments_of(law), memo.y, memo.dual.alpha)
-        function = _on_vectors("dual_clip", memo)
+        n = len(cache.y)
+        args = (np.int64(n), *arguments_of(law), cache.y, cache.dual.alpha)
+        function = _on_vectors("dual_clip", cache)
         function((function.grid(n, THREADS),), (THREADS,), args)
 
     # ---- sums
     def totals(
         self,
-        state: Committed,
-        memos: Sequence[Any],
+        state: DualStateRef,
+        caches: Sequence[Any],
         v: Any,
         side: bool | None,
         out: Any,
@@ -131,7 +131,7 @@ class OnDevice:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
         v, d = cp.asarray(v), self.n_features
         own, part = cp.zeros(d + 1 if anew else 0), cp.zeros(d + 1 if side is not None else 0)
-        for m, z in zip(memos, out, strict=True):
+        for m, z in zip(caches, out, strict=True):
             n = len(m.y)
             m.kernels.margins(m.rows, v[:d], 0, 0, n, z)
             cost = state.C * (m.weight.astype(np.float64) if len(m.weight) else cp.ones(n))
@@ -145,23 +145,23 @@ class OnDevice:
             own[d:] *= state.bias
         return {"own": own, "side": part}
 
-    def sweep(self, law: Law, request: DualRound, memos: Sequence[Any]) -> Totals:
+    def sweep(self, law: Law, request: DualRound, caches: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work."""
         plan, outer, state = request.plan, request.outer, request.state
         if plan.shrink:
             raise ValueError(
                 "shrinking=True is not offered on a GPU, where passing over a row saves nothing"
             )
-        partitions, teams, damp = self._layout(plan, memos)
+        partitions, teams, damp = self._layout(plan, caches)
         inner = request.inner if partitions > 1 else 1.0
         begin = cp.asarray(request.v)
         u = begin.copy()
         joint, apart = 0.0, 0.0
         for epoch in range(plan.epochs):
-            starts = [m.dual.work.copy() for m in memos]
+            starts = [m.dual.work.copy() for m in caches]
             replicas = cp.ascontiguousarray(cp.zeros((partitions, len(u))) + u)
             rng = np.random.default_rng([*request.seed, epoch])
-            for m in memos:
+            for m in caches:
                 self._epoch(
                     law,
                     m,
@@ -183,14 +183,14 @@ class OnDevice:
             joint, apart = joint + squares[1], apart + squares[0]
             share = min(1.0, inner * squares[0] / squares[1]) if squares[1] > 0.0 else 1.0
             if share < 1.0:
-                for m, start in zip(memos, starts, strict=True):
+                for m, start in zip(caches, starts, strict=True):
                     m.dual.work[:] = start + share * (m.dual.work - start)
             u = u + (share / inner) * total
         change = (u - begin) / outer
-        share = 1.0 if plan.partitioning == "wild" else self._share(law, request, memos, change)
+        share = 1.0 if plan.partitioning == "wild" else self._share(law, request, caches, change)
         if share < 1.0:
             change = share * change
-            for m in memos:
+            for m in caches:
                 m.dual.work[:] = m.dual.alpha + share * (m.dual.work - m.dual.alpha)
         squares_outer = float(change @ change) if outer > 1.0 else 0.0
         return {"change": change, "squares": squares_outer, "inner": np.array([joint, apart])}
@@ -198,9 +198,9 @@ class OnDevice:
     def _epoch(
         self,
         law: Law,
-        memo: Any,
-        state: Committed,
-        plan: Plan,
+        cache: Any,
+        state: DualStateRef,
+        plan: SDCAConfig,
         replicas: Any,
         teams: int,
         sigma: float,
@@ -210,8 +210,8 @@ class OnDevice:
         first: bool,
     ) -> None:
         """Visit all rows of a block once, chunk by chunk where they are streamed."""
-        dual = memo.dual
-        for lo, hi, rows in _parts(memo.rows):
+        dual = cache.dual
+        for lo, hi, rows in _parts(cache.rows):
             n, sparse = hi - lo, isinstance(rows, csr.Rows)
             arrays = (
                 (rows.data, rows.indices, rows.indptr, rows.pattern)
@@ -225,8 +225,8 @@ class OnDevice:
                 np.int64(n),
                 np.int32(self.n_features),
                 *arguments_of(law),
-                memo.y[lo:hi],
-                pointer(memo.weight[lo:hi]),
+                cache.y[lo:hi],
+                pointer(cache.weight[lo:hi]),
                 np.float64(state.C),
                 dual.norms[lo:hi],
                 np.float64(state.bias),
@@ -242,10 +242,10 @@ class OnDevice:
             )
             index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
             dtype = rows.data.dtype if sparse else rows.X.dtype
-            function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(memo.y))
+            function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(cache.y))
             function((teams, len(replicas)), (threads,), args)
 
-    def _share(self, law: Law, request: DualRound, memos: Sequence[Any], change: Any) -> float:
+    def _share(self, law: Law, request: DualRound, caches: Sequence[Any], change: Any) -> float:
         """The part of a change to take: the best of a few by the local model, in which the dual
         cannot fall at zero.
 
@@ -255,15 +255,15 @@ class OnDevice:
         state, v = request.state, cp.asarray(request.v)
         pull = state.offset / state.bias if state.bias else 0.0
         tried = np.stack([STEPS, np.zeros_like(STEPS)], axis=1)
-        values = state.C * self.line(law, DualLine(state, tried), memos)["values"]
+        values = state.C * self.line(law, DualLine(state, tried), caches)["values"]
         linear = float(v @ change) + pull * float(change[-1])
         values = values + STEPS * linear + 0.5 * request.outer * STEPS**2 * float(change @ change)
         return float(STEPS[int(np.argmin(values))])
 
-    def estimates(self, law: Law, memos: Sequence[Any]) -> Totals:
+    def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
         out = cp.zeros(4)
-        for m in memos:
+        for m in caches:
             n, dual, function = len(m.y), m.dual, _on_vectors("dual_estimates", m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", 4 * grid)
@@ -281,12 +281,12 @@ class OnDevice:
             add_up(partial, grid, 4, out)
         return dict(zip(("before", "after", "loss", "gap"), out.get(), strict=True))
 
-    def line(self, law: Law, request: DualLine, memos: Sequence[Any]) -> Totals:
+    def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
         """Conjugates along the last round's change and the previous step."""
         many = len(request.coefficients)
         coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
         out = cp.zeros(many * ALONG)
-        for m in memos:
+        for m in caches:
             n, dual, function = len(m.y), m.dual, _on_vectors("dual_along", m)
             grid = function.grid(n, THREADS, beside=many)
             partial = self.workspace.get("partial", grid * many * ALONG)
@@ -310,10 +310,10 @@ class OnDevice:
             "hessians": found[:, [3, 4, 4, 5]].reshape(many, 2, 2),
         }
 
-    def value(self, law: Law, request: DualValue, memos: Sequence[Any]) -> Totals:
+    def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
         out = cp.zeros(1)
-        for m in memos:
+        for m in caches:
             n, function = len(m.y), _on_vectors("dual_value", m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", grid)
@@ -356,5 +356,5 @@ def _overlap(many: Sequence[Any], d: int) -> float:
     return float((squares * squares).sum() / max(squares.sum(), 1.0))
 
 
-def _on_vectors(name: str, memo: Any) -> Kernel:
-    return kernel(("dual",), name, real(np.float64), "-DINDEX=int", numbers(memo.y))
+def _on_vectors(name: str, cache: Any) -> Kernel:
+    return kernel(("dual",), name, real(np.float64), "-DINDEX=int", numbers(cache.y))

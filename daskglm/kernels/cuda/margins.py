@@ -55,7 +55,7 @@ def curvatures(law: Law, y: Any, weight: Any, z: Any, start: int, stop: int, out
     losses(law, y[run], weight[run] if weight.size else weight, z[run], None, out[run])
 
 
-def hull(
+def along(
     law: Law,
     y: Any,
     weight: Any,
@@ -75,7 +75,7 @@ def hull(
     """
     run, many, k = slice(start, stop), len(coefficients), len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
-    function = kernel(("rows",), "hull", numbers(y))
+    function = kernel(("rows",), "along", numbers(y))
     grid = function.grid(stop - start, THREADS, beside=many)
     partial, sums = cp.empty(grid * many * LENGTH), cp.zeros(many * LENGTH)
     weight = weight[run] if weight.size else NULL

@@ -43,7 +43,7 @@ row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, cons
 // Loss on combinations of k margin vectors and a constant, with derivatives in the coefficients; the combination is
 // row blockIdx.y of `coefficients` (m, k + 1). Row blockIdx.x of partial holds LENGTH numbers for each combination.
 extern "C" __global__ void __launch_bounds__(256)
-hull(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z0,
+along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z0,
      const double* z1, const double* z2, int k, const double* coefficients, double* partial) {
   __shared__ double scratch[32];
   const double* Z[MOST_POINTS] = {z0, z1, z2};
