@@ -70,7 +70,7 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     w, v, none = cp.asarray(at[:d]), cp.asarray(along[:d]), np.empty(0)
 
     def evaluate(out: Any, diagonal: Any, gram: Any) -> None:
-        kernels.evaluate(LOGISTIC, rows, labels, none, w, 0, 0, n, z, c, out, diagonal, gram)
+        kernels.evaluate(LOGISTIC, (rows, labels, none), w, 0, 0, n, (z, c, out, diagonal, gram))
 
     def gradient(out: Any) -> None:
         evaluate(out, none, none)
@@ -283,7 +283,7 @@ def streaming(quick: bool) -> Iterator[Line]:
 
     def a_pass() -> None:
         gpu().streamed.evaluate(
-            LOGISTIC, rows, labels, none, w, 0, 0, len(y), z, c, out, none, none
+            LOGISTIC, (rows, labels, none), w, 0, 0, len(y), (z, c, out, none, none)
         )
 
     def copy_only() -> None:
@@ -293,7 +293,7 @@ def streaming(quick: bool) -> Iterator[Line]:
     kernels, on = rows_of(X)
     compute = on_device_clock(
         lambda: kernels.evaluate(
-            LOGISTIC, on, labels, none, w, 0, 0, len(y), z, c, out, none, none
+            LOGISTIC, (on, labels, none), w, 0, 0, len(y), (z, c, out, none, none)
         ),
         quick,
     )

@@ -162,18 +162,12 @@ class Rows:
         sums = np.zeros(self.d + 2)
         self.kernels.evaluate(
             LOGISTIC,
-            self.raw,
-            self.y,
-            NOTHING,
+            (self.raw, self.y, NOTHING),
             self.w,
             0.0,
             lo,
             hi,
-            z,
-            NOTHING,
-            sums,
-            NOTHING,
-            gram,
+            (z, NOTHING, sums, NOTHING, gram),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import TypedDict
 
 
@@ -41,6 +42,34 @@ class Reason(enum.Enum):
                 Reason.SMALL_CHANGE,
             ),
             *(Reason.COEFFICIENTS, Reason.ONE_SIDE),
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What work took: passes over X, requests answered by all workers, bytes that workers sent, and
+    wall seconds.
+    """
+
+    passes: float = 0.0
+    rounds: int = 0
+    bytes_reduced: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.passes + other.passes,
+            self.rounds + other.rounds,
+            self.bytes_reduced + other.bytes_reduced,
+            self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
+            self.passes - other.passes,
+            self.rounds - other.rounds,
+            self.bytes_reduced - other.bytes_reduced,
+            self.seconds - other.seconds,
         )
 
 

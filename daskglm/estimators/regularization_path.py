@@ -113,26 +113,23 @@ def fit_path(
                 "all of them, or one for each"
             )
         start = list(start) * (len(values) // len(start))
-    X, y, sample_weight, names = model._taken(X, y, sample_weight)
+    data = model._taken(X, y, sample_weight)
     return awaitable_on(
         client,
-        is_lazy(X),
-        partial(_fit_now, models, X, y, settings, values, names, sample_weight, start, client),
+        is_lazy(data[0]),
+        partial(_fit_now, models, data, settings, values, start, client),
     )
 
 
 def _fit_now(
     models: list[LinearModel],
-    X: Any,
-    y: Any,
+    data: tuple[Any, Any, Any, Any],
     settings: FitConfig,
     Cs: np.ndarray,
-    names: Any,
-    weight: Any,
     start: Any,
     client: Any,
 ) -> list[LinearModel]:
-    began = time.perf_counter()
+    began, (X, y, weight, names) = time.perf_counter(), data
     with open_grid(X, y, settings, sample_weight=weight, client=client, start=start) as grid:
         begin = None if start is None else grid.starts(start)
         solutions = grid.solve(grid.batch(Cs), begin, resumable=True)

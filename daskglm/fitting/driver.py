@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.outcome import Iteration, Reason
+from daskglm.core.outcome import Cost, Iteration, Reason
 from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
 from daskglm.objectives.batched import BatchObjective
@@ -38,10 +38,42 @@ class Solution:
     gradient_ratio: float
     coefficient_error: float
     history: list[Iteration]
-    passes: float
-    rounds: int
-    bytes_reduced: int
-    seconds: float
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When a solve ends by itself.
+
+    Parameters
+    ----------
+    tol : float
+        Tolerance of `kind`.
+    max_iter : int
+        Accepted points after the first.
+    kind : {"gap", "coefficients"}
+        Whether `tol` is for the bound on relative suboptimality or that on the coefficients'
+        relative error.
+    """
+
+    tol: float
+    max_iter: int
+    kind: str = "gap"
+
+    def met(
+        self, objective: AnyObjective, point: AnyPoint, gap: float, norm: float
+    ) -> Reason | None:
+        """The reason if a point of this relative gap and gradient norm is good enough; estimates
+        prove nothing.
+        """
+        if norm == 0.0:
+            return Reason.CONVERGED
+        if point.certify is not None:
+            return None
+        if self.kind == "coefficients":
+            enough = coefficient_error(objective, point) <= self.tol
+            return Reason.COEFFICIENTS if enough else None
+        return Reason.CONVERGED if gap <= self.tol else None
 
 
 class Record:
@@ -49,29 +81,23 @@ class Record:
 
     def __init__(self, objective: AnyObjective) -> None:
         self.objective, self.engine = objective, objective.engine
-        self.start = time.perf_counter()
-        self.passes, self.rounds, self.bytes = (
-            objective.passes,
-            self.engine.rounds,
-            self.engine.bytes_reduced,
-        )
+        self.start = self._now()
         self.history: list[Iteration] = []
         self.last: AnyPoint | None = None
 
-    def spent(self) -> tuple[float, int, int, float]:
-        """Passes, rounds, bytes and seconds since the start."""
-        return (
-            self.objective.passes - self.passes,
-            self.engine.rounds - self.rounds,
-            self.engine.bytes_reduced - self.bytes,
-            time.perf_counter() - self.start,
-        )
+    def _now(self) -> Cost:
+        engine = self.engine
+        return Cost(self.objective.passes, engine.rounds, engine.bytes_reduced, time.perf_counter())
+
+    def spent(self) -> Cost:
+        """The cost since the start."""
+        return self._now() - self.start
 
     def add(self, point: AnyPoint, gap: float) -> Iteration:
         """Write down one accepted point."""
         step = 0.0 if self.last is None else point.distance(self.last)
         self.last = point
-        passes, rounds, size, seconds = self.spent()
+        cost = self.spent()
         record = Iteration(
             iteration=len(self.history),
             objective=point.value,
@@ -80,10 +106,10 @@ class Record:
             step=step,
             estimated=point.certify is not None,
             solver=point.by,
-            passes=passes,
-            rounds=rounds,
-            bytes=size,
-            seconds=seconds,
+            passes=cost.passes,
+            rounds=cost.rounds,
+            bytes=cost.bytes_reduced,
+            seconds=cost.seconds,
         )
         self.history.append(record)
         return record
@@ -145,28 +171,11 @@ class _Stall:
         return self.idle >= STALL
 
 
-def _rule_met(
-    objective: AnyObjective, point: AnyPoint, gap: float, norm: float, tol: float, stop: str
-) -> Reason | None:
-    """The rule by which a point of this relative gap and gradient norm is good enough; estimates
-    prove nothing.
-    """
-    if norm == 0.0:
-        return Reason.CONVERGED
-    if point.certify is not None:
-        return None
-    if stop == "coefficients":
-        return Reason.COEFFICIENTS if coefficient_error(objective, point) <= tol else None
-    return Reason.CONVERGED if gap <= tol else None
-
-
 def solve(
     objective: AnyObjective,
     points: Iterator[AnyPoint],
+    rule: StoppingRule,
     *,
-    tol: float,
-    max_iter: int,
-    stop: str = "gap",
     record: Record | None = None,
     zero: AnyPoint | None = None,
     callback: Callback | None = None,
@@ -174,20 +183,16 @@ def solve(
 ) -> Solution:
     """Take points from a solver until one is good enough.
 
-    Stops when the bound on relative suboptimality is at most `tol`. Without a penalty there is no
-    bound: then when the gradient's norm is at most `tol` times its norm at w = 0. Where only a
-    rough intercept stands between a point and its certificate, the intercept is set to its best
-    value and the point evaluated once more.
+    Stops when the bound on relative suboptimality is at most `tol` of the rule. Without a penalty
+    there is no bound: then when the gradient's norm is at most `tol` times that at w = 0. Where
+    only a rough intercept stands between a point and its certificate, the intercept is set to its
+    best value and the point evaluated once more.
 
     Parameters
     ----------
     points : iterator of Point or BatchPoint
         A solver at work; what it returns at its end is the `Reason`.
-    max_iter : int
-        Accepted points after the first.
-    stop : {"gap", "coefficients"}
-        Whether `tol` is for the bound on relative suboptimality or that on the coefficients'
-        relative error.
+    rule : StoppingRule
     record : Record, optional
         Begun earlier, where a solver was chosen by reading rows, or for `zero`; default: begins
         now.
@@ -199,7 +204,8 @@ def solve(
     writer : CheckpointWriter, optional
         Writes checkpoints: those that are due before the callback is called, and the last point.
     """
-    record, stall, certificate = record or Record(objective), _Stall(), objective.certificate(tol)
+    record, stall = record or Record(objective), _Stall()
+    certificate = objective.certificate(rule.tol)
     best, point = _Best(zero), zero
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm
     met: AnyPoint | None = None  # as its solver made it, without a settled intercept
@@ -223,21 +229,21 @@ def solve(
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
-        elif (met_rule := _rule_met(objective, point, gap, norm, tol, stop)) is not None:
+        elif (met_rule := rule.met(objective, point, gap, norm)) is not None:
             reason = met_rule
-        elif not objective.is_penalised and norm <= tol * start_gradient_norm:
+        elif not objective.is_penalised and norm <= rule.tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT
         elif point.gap is None and stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS
         elif enough:
             reason = Reason.CALLBACK
-        elif len(record.history) > max_iter:
+        elif len(record.history) > rule.max_iter:
             reason = Reason.MAX_ITER
         best.add(point, gap)
     if writer is not None and met is not None and math.isfinite(met.value):
         writer.after(met, len(record.history) - 1, last=True)
     assert point is not None
-    found, gap, reason = best.found(point, reason, tol if stop == "gap" else -math.inf)
+    found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
     return Solution(
         found,
         reason,
@@ -245,5 +251,5 @@ def solve(
         found.gradient_norm / (start_gradient_norm or 1.0),
         coefficient_error(objective, found),
         record.history,
-        *record.spent(),
+        record.spent(),
     )

@@ -28,7 +28,7 @@ from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import divide
-from daskglm.fitting.driver import Solution, solve
+from daskglm.fitting.driver import Solution, StoppingRule, solve
 from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
@@ -190,12 +190,12 @@ class ProblemGrid:
         if writer is not None:
             writer.left = state.left
             writer.begin(BATCH, 0, state.before)
+        max_iter = MAX_ITER if settings.max_iter is None else int(settings.max_iter)
         with progress_bar(settings.progress, settings.callback, tol, LABEL) as callback:
             return solve(
                 self.objective,
                 batched_newton(self.objective, batch, begin, tol=tol, resumed=state.resumed),
-                tol=tol,
-                max_iter=MAX_ITER if settings.max_iter is None else int(settings.max_iter),
+                StoppingRule(tol, max_iter),
                 callback=callback,
                 writer=writer,
             )

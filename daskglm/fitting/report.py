@@ -5,12 +5,12 @@ is.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from daskglm.core.outcome import Iteration
+from daskglm.core.outcome import Cost, Iteration
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,11 @@ class Report:
     history: list[Iteration] = field(default_factory=list, repr=False)
     parts: tuple[Report, ...] = ()
 
+    @property
+    def cost(self) -> Cost:
+        """Passes, rounds, bytes and seconds."""
+        return Cost(self.passes, self.rounds, self.bytes_reduced, self.seconds)
+
     def __repr__(self) -> str:
         rows = [
             ("solver", f"{self.solver} ({self.why})"),
@@ -143,6 +148,7 @@ def combine(parts: list[Report]) -> Report:
     first = parts[0]
     worst = next((part for part in parts if not part.converged), first)
     gaps = [part.relative_gap for part in parts]
+    cost = sum((part.cost for part in parts), Cost())
     return Report(
         solver=first.solver,
         why=first.why,
@@ -153,10 +159,7 @@ def combine(parts: list[Report]) -> Report:
         gradient_ratio=max(part.gradient_ratio for part in parts),
         coefficient_error=float(np.max([part.coefficient_error for part in parts])),
         n_iter=max(part.n_iter for part in parts),
-        passes=sum(part.passes for part in parts),
-        rounds=sum(part.rounds for part in parts),
-        bytes_reduced=sum(part.bytes_reduced for part in parts),
-        seconds=sum(part.seconds for part in parts),
+        **asdict(cost),
         seconds_loading=first.seconds_loading,
         n_rows=first.n_rows,
         n_features=first.n_features,
@@ -164,8 +167,7 @@ def combine(parts: list[Report]) -> Report:
         device=first.device,
         repairs=max(part.repairs for part in parts),
         resumed=max(part.resumed for part in parts),
-        waiting=sum(part.waiting * part.seconds for part in parts)
-        / max(sum(part.seconds for part in parts), 1e-9),
+        waiting=sum(part.waiting * part.seconds for part in parts) / max(cost.seconds, 1e-9),
         history=[record for history in histories.values() for record in history],
         parts=tuple(parts),
     )

@@ -9,7 +9,7 @@ import functools
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from daskglm.fitting.checkpoint import (
 )
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.driver import Record, Solution, solve
+from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
@@ -264,9 +264,7 @@ def solve_one(
         solution = solve(
             objective,
             points,
-            tol=float(settings.tol),
-            max_iter=max_iter,
-            stop=settings.stop,
+            StoppingRule(float(settings.tol), max_iter, settings.stop),
             record=record,
             zero=zero,
             callback=callback,
@@ -282,7 +280,7 @@ def solve_one(
         (name, why),
         seconds_loading=loading,
         resumed=begin.before,
-        waiting=waited / max(objective.engine.workers * solution.seconds, 1e-9),
+        waiting=waited / max(objective.engine.workers * solution.cost.seconds, 1e-9),
     )
 
 
@@ -309,10 +307,7 @@ def report_of(
         "gradient_ratio": solution.gradient_ratio,
         "coefficient_error": solution.coefficient_error,
         "n_iter": len(solution.history) - 1,
-        "passes": solution.passes,
-        "rounds": solution.rounds,
-        "bytes_reduced": solution.bytes_reduced,
-        "seconds": solution.seconds,
+        **asdict(solution.cost),
         "n_rows": engine.facts.n_rows,
         "n_features": objective.n_features,
         "workers": engine.workers,

@@ -54,31 +54,14 @@ def _ask(X, i, W):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(  # type: ignore[no-untyped-def]
-    law,
-    X,
-    d,
-    labels,
-    y,
-    weight,
-    raw,
-    signs,
-    order,
-    bounds,
-    rows,
-    W,
-    of,
-    roles,
-    tiles,
-    sums,
-    values,
-    counts,
-):
-    """Sums of many problems over some tiles of sparse rows; arguments as those of `many.evaluate`,
-    but for W.
+def evaluate(law, data, deal, problems, tiles, out):  # type: ignore[no-untyped-def]
+    """Sums of many problems over some tiles of sparse rows; see `batched_dense.evaluate`.
 
-    W (d + 1, P) has the intercepts last; so has `sums`, which is like it.
+    `problems` are (W, of, roles) and `out` (sums, values, counts). W (d + 1, P) has the intercepts
+    last; so have the sums, which are like it.
     """
+    X, d, _, _, weight, raw, signs = data
+    (order, bounds, rows), (W, of, roles), (sums, values, counts) = deal, problems, out
     P = W.shape[1]
     spare = rows + 8
     z, slopes, curvature, row = (
@@ -92,27 +75,16 @@ def evaluate(  # type: ignore[no-untyped-def]
         runs = bounds[number]
         n = runs[-1, 1]
         here = order[number, :n]
-        targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
-        s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
+        targets_of_tile(here, data, Y, S, R)
+        weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], W)
             _row_forward(X, here[t], W, d, row)
             for p in range(P):
                 z[p, t] = row[p]
         for p in range(P):
-            losses_of_tile(
-                law,
-                Y[of[p], :n],
-                s,
-                r,
-                runs,
-                roles[p],
-                z[p, :n],
-                slopes[p, :n],
-                curvature[:n],
-                values[:, p],
-                counts[p],
-            )
+            found = slopes[p, :n], curvature[:n], values[:, p], counts[p]
+            losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], sums)
             for p in range(P):

@@ -95,15 +95,15 @@ def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def _forward(columns, count, W, many, start, stop, z, X, ahead):  # type: ignore[no-untyped-def]
-    """Margins of `many` problems on the rows [start, stop) of a tile, in turns; Z is like
+def _forward(columns, count, W, many, run, z, X, ahead):  # type: ignore[no-untyped-def]
+    """Margins of `many` problems on the rows of `run` (start, stop) of a tile, in turns; Z is like
     `columns`.
 
     Meanwhile as many rows of X are asked for, from `ahead` on.
     """
     gap, width = columns.shape[1], W.shape[1]
     of, w, to = columns.reshape(columns.size), W.reshape(W.size), z.reshape(z.size)
-    for t in range(start, stop, TURN):
+    for t in range(run[0], run[1], TURN):
         _ask(X, ahead + t, TURN)
         for p in range(0, many, LEFT):
             combine(of, t, count, gap, w, p * width, width, to, p * gap + t)
@@ -173,13 +173,15 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def losses_of_tile(law, y, weight, raw, bounds, roles, z, slope, curvature, values, counts):  # type: ignore[no-untyped-def]
+def losses_of_tile(law, y, weights, bounds, roles, z, out):  # type: ignore[no-untyped-def]
     """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained
     on), hits held out.
 
-    `bounds` (groups, 2) has the runs of groups; rows held out have the weights `raw`, others
-    `weight`.
+    `bounds` (groups, 2) has the runs of groups; `weights` is (weight, raw), of which rows held out
+    have `raw`; `out` is (slope, curvature, values, counts).
     """
+    weight, raw = weights
+    slope, curvature, values, counts = out
     for g in range(len(roles)):
         a, b = bounds[g]
         if a == b:
@@ -231,8 +233,9 @@ def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: ignore[no-untyped-def]
+def targets_of_tile(rows, data, Y, S, R):  # type: ignore[no-untyped-def]
     """Targets (classes, n) and both kinds of weights of a tile, in its order."""
+    _, _, labels, y, weight, raw, signs = data
     for t in range(len(rows)):
         i = np.uint64(rows[t])
         if signs.shape[0] == 0:
@@ -247,19 +250,19 @@ def targets_of_tile(rows, labels, y, weight, raw, signs, Y, S, R):  # type: igno
 
 
 @compiled(nogil=True, error_model="numpy")
-def score(  # type: ignore[no-untyped-def]
-    law, X, d, labels, y, raw, signs, order, bounds, rows, W, of, roles, tiles, values, counts
-):
+def score(law, data, deal, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
     """Losses and hits of the rows held out of each problem, over some tiles of the rows; see
     `evaluate`.
     """
+    (X, d, _, _, _, raw, signs), (order, bounds, rows), (W, of, roles, _) = data, deal, problems
     P, groups, most = len(of), roles.shape[1], order.shape[1]
     columns, z, held = (
         room_for(W.shape[1], most, W),
         room_for(len(W), most, W),
         np.zeros((groups, *W.shape)),
     )
-    slope, curvature, R, nothing = np.empty(most), np.empty(most), np.empty(most), np.empty(0)
+    slope, curvature, nothing = np.empty(most), np.empty(most), np.empty(0)
+    S, R = np.empty(most), np.empty(most)
     Y = np.empty((max(signs.shape[0], 1), most))
     problems, many = np.empty((groups, P), np.int64), np.zeros(groups, np.int64)
     for g in range(groups):
@@ -272,10 +275,10 @@ def score(  # type: ignore[no-untyped-def]
         runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
         here = order[number, : _up(runs[-1, 1], TURN)]
         _fill(X, d, here, (number + 1) * rows, columns)
-        targets_of_tile(here, labels, y, nothing, raw, signs, Y, R, R)
+        targets_of_tile(here, data, Y, S, R)
         for g in range(groups):
             a, b = runs[g]
-            _forward(columns, d + 1, held[g], many[g], a, b, z, X, ahead)
+            _forward(columns, d + 1, held[g], many[g], (a, b), z, X, ahead)
             for k in range(many[g] if a < b else 0):
                 p = problems[g, k]
                 margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
@@ -287,68 +290,41 @@ def score(  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    law,
-    X,
-    d,
-    labels,
-    y,
-    weight,
-    raw,
-    signs,
-    order,
-    bounds,
-    rows,
-    W,
-    of,
-    roles,
-    anchor,
-    by_group,
-    of_gram,
-    like,
-    tiles,
-    sums,
-    values,
-    counts,
-    moments,
-    gram,
+    law, data, deal, problems, grams, tiles, out
 ):
     """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by
     tile.
 
     Parameters
     ----------
-    d : int
-        Features.
-    labels, y : (n,) arrays
-        Label of each row, an index into `signs`; target of each row where there are no labels.
-    weight, raw : (n,) arrays or empty
-        Weights of rows that are trained on, and held out.
-    signs : (classes, labels) array
-        Target of each label for each class; no rows: a regression.
-    order, bounds, rows
+    data : (X, d, labels, y, weight, raw, signs)
+        - d: number of features;
+        - labels, y (n,): label of each row, an index into `signs`; target of each row where there
+          are no labels;
+        - weight, raw (n,) or empty: weights of rows that are trained on, and held out;
+        - signs (classes, labels): target of each label for each class; no rows: a regression.
+    deal : (order, bounds, rows)
         Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see
-        `deal`.
-    W : (P or more, features) array
-        Coefficients, intercept at d, padded with zeros: as many rows as whole blocks of LEFT have,
-        as many features as whole blocks of RIGHT. First the problems', then those of anchors.
-    of, roles : (P,) and (P, groups) arrays
-        Class of each problem, and role of each group in it.
-    anchor : (P,) array
-        Row of W that is the anchor of each problem; -1: none.
-    by_group : bool
-        Whether sums and Grams are by group, or over the rows that are trained on.
-    of_gram : array of int
-        Problems whose Gram is wanted.
-    like : array
-        Of the dtype in which products of a Gram are summed over a tile.
+        the function `deal`.
+    problems : (W, of, roles, anchor)
+        - W (P or more, features): coefficients, intercept at d, padded with zeros: as many rows as
+          whole blocks of LEFT have, as many features as whole blocks of RIGHT. First the problems',
+          then those of anchors;
+        - of (P,), roles (P, groups): class of each problem, and role of each group in it;
+        - anchor (P,): row of W that is the anchor of each problem; -1: none.
+    grams : (by_group, of_gram, like)
+        Whether sums and Grams are by group, or over the rows that are trained on; problems whose
+        Gram is wanted; an array of the dtype in which its products are summed over a tile.
     tiles : array of int
         Numbers of the tiles to visit.
-
-    Adds to
-    -------
-    sums (groups or 1, P, features), values (groups, P), counts (P, 4), moments (P,): sums over all
-    rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1, Grams, side, side)
+    out : (sums, values, counts, moments, gram)
+        Is added to: sums (groups or 1, P, features), values (groups, P), counts (P, 4), moments
+        (P,): sums over all rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1,
+        Grams, side, side).
     """
+    X, d, _, _, weight, raw, signs = data
+    (order, bounds, rows), (W, of, roles, anchor) = deal, problems
+    (by_group, of_gram, like), (sums, values, counts, moments, gram) = grams, out
     P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
     # features, then slopes
     columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)
@@ -363,24 +339,13 @@ def evaluate(  # type: ignore[no-untyped-def]
         n = _up(runs[-1, 1], TURN)
         here = order[number, :n]
         _fill(X, d, here, (number + 1) * rows, columns)
-        targets_of_tile(here, labels, y, weight, raw, signs, Y, S, R)
-        s, r = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
-        _forward(columns, d + 1, W, len(W), 0, n, z, X, ahead)
+        targets_of_tile(here, data, Y, S, R)
+        weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
+        _forward(columns, d + 1, W, len(W), (0, n), z, X, ahead)
         for p in range(P):
             slopes, c = columns[width + p], curvatures[grams_at[p]]
-            losses_of_tile(
-                law,
-                Y[of[p], :n],
-                s,
-                r,
-                runs,
-                roles[p],
-                z[p, :n],
-                slopes[:n],
-                c[:n],
-                values[:, p],
-                counts[p],
-            )
+            found = slopes[:n], c[:n], values[:, p], counts[p]
+            losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)
             for g in range(groups):
                 a, b = runs[g]
                 slopes[b : _up(b, RUN)] = 0.0

@@ -213,39 +213,34 @@ def _bits(count):  # type: ignore[no-untyped-def]
 
 # ---- the sweep
 @compiled(nogil=True, error_model="numpy")
-def sweep(  # type: ignore[no-untyped-def]
-    law,
-    X,
-    y,
-    weight,
-    C,
-    norms,
-    bias,
-    offset,
-    alpha,
-    v,
-    seen,
-    asleep,
-    limits,
-    first,
-    stop,
-    bucket,
-    key,
-    begin,
-    end,
-    sigma,
-):
+def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped-def]
     """Visit buckets of rows in random order and give each row its best dual variable.
 
-    Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end) of
-    the order that `key` stands for are visited, the rows of one bucket in sequence. v (d + 1,) is
-    this thread's replica of the shared vector: its last entry belongs to a constant feature of
-    value `bias`, margins get `offset` besides. Each change enters v multiplied by `sigma`. Empty
-    `norms` are computed. `seen` (empty: not wanted) receives the margins met. `asleep` (empty: no
-    shrinking) marks rows to pass over, and is set for rows at a bound whose gradient lies beyond
-    `limits` (low, high), after section 3.3 of Hsieh et al. 2008 (LIBLINEAR). Returns the least and
-    the greatest projected gradient met.
+    Parameters
+    ----------
+    rows : (X, y, weight)
+    v : (d + 1,) array
+        This thread's replica of the shared vector: its last entry belongs to a constant feature.
+    scales : (C, bias, offset, sigma)
+        Weight of the losses; value of the constant feature; what margins get besides; factor by
+        which changes enter v.
+    dual : (alpha, norms, seen, asleep)
+        Dual variables; squared norms of rows (empty: computed); where the margins met go (empty:
+        not wanted); marks of rows to pass over (empty: no shrinking), set for rows at a bound whose
+        gradient lies beyond `limits`.
+    limits : (low, high)
+        Of projected gradients, after section 3.3 of Hsieh et al. 2008 (LIBLINEAR).
+    order : (first, stop, bucket, key, begin, end)
+        Rows [first, stop) are cut into buckets of `bucket` rows; those at the places [begin, end)
+        of the order that `key` stands for are visited, the rows of one bucket in sequence.
+
+    Returns
+    -------
+    low, high : float
+        The least and the greatest projected gradient met.
     """
+    (X, y, weight), (C, bias, offset, sigma) = rows, scales
+    (alpha, norms, seen, asleep), (first, stop, bucket, key, begin, end) = dual, order
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
     mask, half = (1 << bits) - 1, (bits + 1) // 2
@@ -331,14 +326,16 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def totals(X, y, weight, C, alpha, v, start, stop, z, own, side, positives):  # type: ignore[no-untyped-def]
-    """One pass: margins X v (no intercept) into z, C s a x added to `own` (d + 1,), its last entry
-    C s a.
+def totals(rows, C, alpha, v, start, stop, out, positives):  # type: ignore[no-untyped-def]
+    """One pass over `rows` (X, y, weight) for `out` (z, own, side): margins X v (no intercept) into
+    z, C s a x added to own (d + 1,), its last entry C s a.
 
     An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of
     the rows with y > 0, or where `positives` is false C s x. Both are what moves the dual variables
     back to where an unpenalised intercept allows them.
     """
+    X, y, weight = rows
+    z, own, side = out
     d = len(v) - 1
     weighted, both, whole, scattered = (
         len(weight) > 0,

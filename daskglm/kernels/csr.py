@@ -122,18 +122,20 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop);
     see `dense`.
     """
+    X, y, weight = rows
+    z, curvature, sums, diagonal, gram = out
     d = len(sums) - 2
-    rows = _tile_rows(d, stop - start)
+    many = _tile_rows(d, stop - start)
     kept, curved = len(z) > 0, len(curvature) > 0
-    slope = np.empty(rows)
-    here, there = np.empty(0 if kept else rows), np.empty(0 if curved else rows)
+    slope = np.empty(many)
+    here, there = np.empty(0 if kept else many), np.empty(0 if curved else many)
     total = 0.0
-    for lo in range(start, stop, rows):
-        hi = min(lo + rows, stop)
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
         n = hi - lo
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]

@@ -118,31 +118,30 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop),
     reading X once.
 
-    Margins go to z, curvatures to `curvature` (both (n,)). `sums` (d + 2,) gets X' slope, the sum
-    of slopes and that of losses; `diagonal` (d + 1,) X.^2' curvature and its sum; `gram`, square of
-    side `gram_side(d)`, the upper triangle of [X 1]' D [X 1] in its leading d + 1 rows. Empty z and
-    `curvature`, `diagonal` or `gram` are not wanted.
+    `rows` is (X, y, weight), `out` (z, curvature, sums, diagonal, gram); see `records`.
     """
+    X, y, weight = rows
+    z, curvature, sums, diagonal, gram = out
     d = X.shape[1]
     wanted = gram.shape[0] > 0
-    rows = gram_rows(X) if wanted else _tile_rows(X)
+    many = gram_rows(X) if wanted else _tile_rows(X)
     kept, curved = len(z) > 0, len(curvature) > 0
-    slope, here, there = np.empty(rows), np.empty(rows), np.empty(rows)
-    wide, out = _padded(w), np.zeros(_vectors(d) * LANES)
-    work = scratch(X, rows if wanted else 0)
+    slope, here, there = np.empty(many), np.empty(many), np.empty(many)
+    wide, gradient = _padded(w), np.zeros(_vectors(d) * LANES)
+    work = scratch(X, many if wanted else 0)
     total, slopes, added = 0.0, 0.0, 0
-    for lo in range(start, stop, rows):
-        hi = min(lo + rows, stop)
+    for lo in range(start, stop, many):
+        hi = min(lo + many, stop)
         n = hi - lo
         # long sums in runs: their rounding error grows with the length of a run
         if added >= SUMMED_ROWS:
-            sums[:d] += out[:d]
+            sums[:d] += gradient[:d]
             sums[d] += slopes
-            out[:] = 0.0
+            gradient[:] = 0.0
             slopes, added = 0.0, 0
         added += n
         s = slope[:n]
@@ -150,31 +149,34 @@ def evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal,
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, wide, b, lo, hi, m, hi)
         total += tile(law, y[lo:hi], m, weight[lo:hi], s, c)
-        _backward(X, s, lo, n, out, hi)
+        _backward(X, s, lo, n, gradient, hi)
         slopes += s.sum()
         if len(diagonal) > 0:
             _squares(X, c, lo, n, diagonal)
             diagonal[d] += c.sum()
         if wanted:
             add_gram(X, c, lo, n, work, gram)
-    sums[:d] += out[:d]
+    sums[:d] += gradient[:d]
     sums[d] += slopes
     sums[d + 1] += total
 
 
-def evaluate_exactly(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram):  # type: ignore[no-untyped-def]
+def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a
     time.
     """
+    X = rows[0]
     if X.dtype == np.float64:
-        evaluate(law, X, y, weight, w, b, start, stop, z, curvature, sums, diagonal, gram)
+        evaluate(law, rows, w, b, start, stop, out)
         return
-    rows = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
-    for lo in range(start, stop, rows):
-        run = slice(lo, min(lo + rows, stop))
+    many = max(EXACT_BYTES // (8 * max(X.shape[1], 1)), 1)
+    for lo in range(start, stop, many):
+        run = slice(lo, min(lo + many, stop))
         part = X[run].astype(np.float64)
-        vectors = [values[run] if len(values) else values for values in (y, weight, z, curvature)]
-        evaluate(law, part, *vectors[:2], w, b, 0, len(part), *vectors[2:], sums, diagonal, gram)
+        y, weight, z, curvature = (
+            values[run] if len(values) else values for values in (*rows[1:], *out[:2])
+        )
+        evaluate(law, (part, y, weight), w, b, 0, len(part), (z, curvature, *out[2:]))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

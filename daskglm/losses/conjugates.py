@@ -108,7 +108,9 @@ def _along_of(derivatives: Any) -> Any:
     derivatives = formula(derivatives)
 
     @njit(nogil=True, error_model="numpy", fastmath=FAST)
-    def along(p1, p2, y, weight, a, pending, previous, c1, c2, slope, hessian):  # type: ignore[no-untyped-def]
+    def along(p1, p2, y, weight, line, steps, slope, hessian):  # type: ignore[no-untyped-def]
+        a, pending, previous = line
+        c1, c2 = steps
         total = 0.0
         g1, g2, h11, h12, h22 = 0.0, 0.0, 0.0, 0.0, 0.0
         outside = 0
@@ -147,7 +149,7 @@ _losses = dispatch(
 _along = dispatch(
     {code: _along_of(dual.derivatives) for code, dual in _DUALS.items()},
     _no_number,
-    "y, weight, a, pending, previous, c1, c2, slope, hessian",
+    "y, weight, line, steps, slope, hessian",
 )
 
 
@@ -178,8 +180,10 @@ def products(z, a, weight):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def along(law, y, weight, a, pending, previous, c1, c2, slope, hessian):  # type: ignore[no-untyped-def]
+def along(law, y, weight, line, steps, slope, hessian):  # type: ignore[no-untyped-def]
     """Sum of loss*(-(a + c1 pending + c2 previous)); adds its derivatives in c1 and c2. Infinite
     outside the domain.
+
+    `line` is (a, pending, previous), `steps` (c1, c2).
     """
-    return _along(law, y, weight, a, pending, previous, c1, c2, slope, hessian)
+    return _along(law, y, weight, line, steps, slope, hessian)

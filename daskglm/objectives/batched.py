@@ -402,10 +402,10 @@ class BatchObjective:
         Notes
         -----
         Margins move by t at most, so on the way curvatures are within exp(+-t self_concordance) of
-        those in H. Then the norm of the gradient, in that of H^-1, falls to at most (exp(t) - 1 - t) / t
-        of what it was (Bach 2010, proposition 1), and the value is that of the quadratic model but
-        for that share of its decrease. What the computed H and its factor are off by leaves a share
-        of the gradient, too.
+        those in H. Then the norm of the gradient, in that of H^-1, falls to at most
+        (exp(t) - 1 - t) / t of what it was (Bach 2010, proposition 1), and the value is that of the
+        quadratic model but for that share of its decrease. What the computed H and its factor are
+        off by leaves a share of the gradient, too.
         """
         assert factor.at is not None
         moved = self.rounding.ball.margins(step, self.n_features)

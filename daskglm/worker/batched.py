@@ -48,6 +48,11 @@ class BatchRows:
     labels: np.ndarray
     rows: int
 
+    @property
+    def deal(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """What kernels take."""
+        return self.order, self.bounds, self.rows
+
 
 def answer_batch(
     problem: Problem,
@@ -194,54 +199,16 @@ class _Narrow:
         self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
     ) -> None:
         """Add the sums over some tiles of a block."""
-        labels, y, weight, raw, signs = _rows(cache, batch, block, self.request)
+        data = _data(cache, batch, block, self.request, self.d)
+        problems = self.W, self.request.of, self.roles, self.anchor
         if self.request.score:
-            many.score(
-                self.law,
-                cache.rows,
-                self.d,
-                labels,
-                y,
-                raw,
-                signs,
-                batch.order,
-                batch.bounds,
-                batch.rows,
-                self.W,
-                self.request.of,
-                self.roles,
-                tiles,
-                to["values"],
-                to["counts"],
-            )
+            out = to["values"], to["counts"]
+            many.score(self.law, data, batch.deal, problems, tiles, *out)
             return
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
-        many.evaluate(
-            self.law,
-            cache.rows,
-            self.d,
-            labels,
-            y,
-            weight,
-            raw,
-            signs,
-            batch.order,
-            batch.bounds,
-            batch.rows,
-            self.W,
-            self.request.of,
-            self.roles,
-            self.anchor,
-            self.request.by_group,
-            self.of_gram,
-            like,
-            tiles,
-            to["gradients"],
-            to["values"],
-            to["counts"],
-            to["moments"],
-            to["grams"],
-        )
+        grams = self.request.by_group, self.of_gram, like
+        sums = to["gradients"], to["values"], to["counts"], to["moments"], to["grams"]
+        many.evaluate(self.law, data, batch.deal, problems, grams, tiles, sums)
 
 
 class _Wide:
@@ -270,28 +237,19 @@ class _Wide:
         self, cache: Any, batch: BatchRows, block: Block, tiles: np.ndarray, to: Totals
     ) -> None:
         """Add the sums over some tiles of a block."""
-        many_csr.evaluate(
-            self.law,
-            cache.rows,
-            self.d,
-            *_rows(cache, batch, block, self.request),
-            batch.order,
-            batch.bounds,
-            batch.rows,
-            self.W,
-            self.request.of,
-            self.roles,
-            tiles,
-            to["gradients"],
-            to["values"],
-            to["counts"],
-        )
+        data = _data(cache, batch, block, self.request, self.d)
+        problems = self.W, self.request.of, self.roles
+        sums = to["gradients"], to["values"], to["counts"]
+        many_csr.evaluate(self.law, data, batch.deal, problems, tiles, sums)
 
 
-def _rows(
-    cache: Any, batch: BatchRows, block: Block, request: EvaluateMany
-) -> tuple[np.ndarray, ...]:
-    """A block's labels, y, weights in training, weights held out and signs, for the kernels."""
+def _data(
+    cache: Any, batch: BatchRows, block: Block, request: EvaluateMany, d: int
+) -> tuple[Any, ...]:
+    """A block's rows, features, labels, y, weights in training and held out, and signs, for the
+    kernels.
+    """
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight
-    return batch.labels, y, cache.weight, raw, _signs(block, request.classes)
+    signs = _signs(block, request.classes)
+    return cache.rows, d, batch.labels, y, cache.weight, raw, signs

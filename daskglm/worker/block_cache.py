@@ -15,6 +15,7 @@ import numpy as np
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows
+from daskglm.kernels.records import RowData
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualCache
 from daskglm.worker.targets import targets_of
@@ -53,6 +54,11 @@ class BlockCache:
     def curvature(self) -> Any:
         """Where curvatures go; made when first needed, since a Gram may come without them."""
         return self.vector(None)
+
+    @property
+    def data(self) -> RowData:
+        """The rows with their targets and weights, as kernels take them."""
+        return self.rows, self.y, self.weight
 
     @property
     def address(self) -> int:

@@ -132,18 +132,7 @@ class OnThreads:
             for i, lo, hi in pieces:
                 m = caches[i]
                 kernels.totals(
-                    m.rows,
-                    m.y,
-                    m.weight,
-                    state.C,
-                    m.dual.alpha,
-                    v,
-                    lo,
-                    hi,
-                    out[i],
-                    own,
-                    part,
-                    side is True,
+                    m.data, state.C, m.dual.alpha, v, lo, hi, (out[i], own, part), side is True
                 )
             return {"own": own, "side": part}
 
@@ -212,19 +201,10 @@ class OnThreads:
                 m, dual = caches[i], caches[i].dual
                 pending = dual.work[lo:hi] - dual.alpha[lo:hi]
                 previous = dual.previous[lo:hi] if len(dual.previous) else np.zeros(hi - lo)
+                line = dual.alpha[lo:hi], pending, previous
+                y, weight = m.y[lo:hi], m.weight[lo:hi]
                 for k, (c1, c2) in enumerate(request.coefficients):
-                    values[k] += duals.along(
-                        law,
-                        m.y[lo:hi],
-                        m.weight[lo:hi],
-                        dual.alpha[lo:hi],
-                        pending,
-                        previous,
-                        c1,
-                        c2,
-                        slopes[k],
-                        hessians[k],
-                    )
+                    values[k] += duals.along(law, y, weight, line, (c1, c2), slopes[k], hessians[k])
             return {"values": values, "slopes": slopes, "hessians": hessians}
 
         return self.each(work)

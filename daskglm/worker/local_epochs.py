@@ -118,30 +118,12 @@ class Run:
         self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int
     ) -> tuple[float, float]:
         state = self.request.state
+        scales = state.C, state.bias, state.offset, sigma
         low, high = np.inf, -np.inf
         for part in slices:
             m = self.caches[part.block]
-            found = kernels.sweep(
-                self.law,
-                m.rows,
-                m.y,
-                m.weight,
-                state.C,
-                m.dual.norms,
-                state.bias,
-                state.offset,
-                m.dual.work,
-                v,
-                m.dual.seen[: 0 if epoch else None],
-                m.dual.asleep,
-                self.limits,
-                part.first,
-                part.stop,
-                self.bucket,
-                part.key,
-                part.begin,
-                part.end,
-                sigma,
-            )
+            dual = m.dual.work, m.dual.norms, m.dual.seen[: 0 if epoch else None], m.dual.asleep
+            order = part.first, part.stop, self.bucket, part.key, part.begin, part.end
+            found = kernels.sweep(self.law, m.data, v, scales, dual, self.limits, order)
             low, high = min(low, found[0]), max(high, found[1])
         return low, high

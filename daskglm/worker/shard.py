@@ -251,9 +251,7 @@ class Shard:
                 if keep and not bare[i]:
                     curvature = m.curvature
                 evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
-                evaluate(
-                    law, m.rows, m.y, m.weight, w, b, lo, hi, z, curvature, sums, diagonal, gram
-                )
+                evaluate(law, m.data, w, b, lo, hi, (z, curvature, sums, diagonal, gram))
             return {"sums": sums, "diagonal": diagonal, "gram": gram}
 
         threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
@@ -341,23 +339,12 @@ class Shard:
         m, k = request.coefficients.shape
 
         def work(pieces: list[Piece]) -> Totals:
-            values, slopes, hessians = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
+            out = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
             for i, lo, hi in pieces:
-                cache = caches[i]
-                Z = tuple(cache.margins[token] for token in tokens)
-                self.backend.margins.along(
-                    law,
-                    cache.y,
-                    cache.weight,
-                    Z,
-                    request.coefficients,
-                    lo,
-                    hi,
-                    values,
-                    slopes,
-                    hessians,
-                )
-            return {"values": values, "slopes": slopes, "hessians": hessians}
+                y, weight = caches[i].y, caches[i].weight
+                Z = tuple(caches[i].margins[token] for token in tokens)
+                self.backend.margins.along(law, y, weight, Z, request.coefficients, lo, hi, out)
+            return dict(zip(("values", "slopes", "hessians"), out, strict=True))
 
         return {**self._each(work), "rows": read}
 

@@ -75,7 +75,13 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
             z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
             diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
             host.evaluate(
-                law, rows, y, given_weight, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+                law,
+                (rows, y, given_weight),
+                w[:d],
+                w[d],
+                0,
+                n,
+                (z, curvature, sums, diagonal, gram),
             )
             host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
             margins, curvatures = (
@@ -91,17 +97,12 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
                 G = backend.zeros(*(side, side) if wanted == "gram" else (0, 0))
                 device.evaluate(
                     law,
-                    device_rows,
-                    *vectors,
+                    (device_rows, *vectors),
                     cupy.asarray(w),
                     1,
                     0,
                     n,
-                    margins,
-                    curvatures,
-                    out,
-                    D,
-                    G,
+                    (margins, curvatures, out, D, G),
                 )
                 close(margins, z, tolerance)
                 close(out, sums, tolerance)
@@ -152,35 +153,23 @@ def test_a_part_of_the_rows(cupy):
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
         host.evaluate(
             LOGISTIC,
-            host_rows,
-            y,
-            weight,
+            (host_rows, y, weight),
             w[:20],
             w[20],
             37,
             121,
-            z,
-            c,
-            sums,
-            np.empty(0),
-            np.empty((0, 0)),
+            (z, c, sums, np.empty(0), np.empty((0, 0))),
         )
         out, nothing = backend.zeros(22), np.empty(0)
         margins, curvatures = cupy.zeros(200), cupy.zeros(200)
         device.evaluate(
             LOGISTIC,
-            rows,
-            cupy.asarray(y),
-            cupy.asarray(weight),
+            (rows, cupy.asarray(y), cupy.asarray(weight)),
             cupy.asarray(w),
             1,
             37,
             121,
-            margins,
-            curvatures,
-            out,
-            nothing,
-            nothing,
+            (margins, curvatures, out, nothing, nothing),
         )
         close(out, sums, 1e-12)
         close(margins, z, 1e-12)
@@ -208,7 +197,7 @@ def test_combinations_of_margins(cupy, law, k):
     for s in (weight, np.empty(0)):
         shapes = ((many,), (many, k + 1), (many, k + 1, k + 1))
         wanted, found = [np.zeros(shape) for shape in shapes], [np.zeros(shape) for shape in shapes]
-        host_margins.along(law, y, s, tuple(Z), coefficients, 0, n, *wanted)
+        host_margins.along(law, y, s, tuple(Z), coefficients, 0, n, tuple(wanted))
         on_device = [cupy.asarray(part) for part in Z]
         backend.margins.along(
             law,
@@ -218,7 +207,7 @@ def test_combinations_of_margins(cupy, law, k):
             coefficients,
             0,
             n,
-            *found,
+            tuple(found),
         )
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9)

@@ -217,7 +217,13 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
         host_dense.evaluate(
-            LAW, X_part, y_part, weight_part, w[:d], w[d], 0, n, z, curvature, sums, diagonal, gram
+            LAW,
+            (X_part, y_part, weight_part),
+            w[:d],
+            w[d],
+            0,
+            n,
+            (z, curvature, sums, diagonal, gram),
         )
         host_dense.hessian_vector(X_part, curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
@@ -228,7 +234,7 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
             backend.zeros(side, side),
         )
         backend.dense.evaluate(
-            LAW, rows, vectors[0], vectors[1], vectors[2], 1, 0, n, Z, D, out, np.empty(0), G
+            LAW, (rows, vectors[0], vectors[1]), vectors[2], 1, 0, n, (Z, D, out, np.empty(0), G)
         )
         close(out, sums, tolerance)
         upper = np.triu(gram)[: d + 1, : d + 1]

@@ -88,7 +88,7 @@ def test_derivatives_along_two_directions(loss):
 
     def f(c1, c2):
         slope, hessian = np.zeros(2), np.zeros((2, 2))
-        return duals.along(law, y, weight, a, d1, d2, c1, c2, slope, hessian), slope, hessian
+        return duals.along(law, y, weight, (a, d1, d2), (c1, c2), slope, hessian), slope, hessian
 
     value, slope, hessian = f(0.3, 0.2)
     assert value == pytest.approx(

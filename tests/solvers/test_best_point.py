@@ -12,7 +12,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
-from daskglm.fitting.driver import solve
+from daskglm.fitting.driver import StoppingRule, solve
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
@@ -37,7 +37,7 @@ def points_at(problem, *ws, reason=Reason.NO_PROGRESS):
 
 def found(problem, *ws, zero=None, **keywords):
     points = points_at(problem, *ws)
-    return solve(problem, points, tol=1e-12, max_iter=100, zero=zero, **keywords)
+    return solve(problem, points, StoppingRule(1e-12, 100), zero=zero, **keywords)
 
 
 GOOD, BAD = 1e-3 * X.T @ y, np.full(4, 50.0)
@@ -64,7 +64,7 @@ def test_values_that_are_none_are_never_the_best(problem):
         yield replace(problem.at(BAD), value=math.nan)
         return Reason.NO_PROGRESS
 
-    solution = solve(problem, diverging(), tol=1e-12, max_iter=100)
+    solution = solve(problem, diverging(), StoppingRule(1e-12, 100))
     assert solution.reason is Reason.NOT_FINITE
     np.testing.assert_array_equal(solution.point.w, GOOD)
 
@@ -80,7 +80,7 @@ def test_estimates_are_never_the_best_but_what_they_turn_out_to_be_counts(proble
         return Reason.STALLED
 
     for value in (0.0, math.inf):
-        solution = solve(problem, dual(value), tol=1e-12, max_iter=100)
+        solution = solve(problem, dual(value), StoppingRule(1e-12, 100))
         np.testing.assert_array_equal(solution.point.w, GOOD)
         assert not solution.reason.converged
 
@@ -94,7 +94,7 @@ def test_of_points_that_rounding_tells_apart_the_one_with_the_smaller_bound(prob
         yield replace(far, value=near.value * (1 - 1e-15))
         return Reason.NO_PROGRESS
 
-    np.testing.assert_array_equal(solve(problem, level(), tol=0.0, max_iter=100).point.w, best)
+    np.testing.assert_array_equal(solve(problem, level(), StoppingRule(0.0, 100)).point.w, best)
 
 
 def test_gradient_descent_with_a_step_too_long():

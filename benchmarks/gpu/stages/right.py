@@ -139,8 +139,8 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
         backend.zeros(0),
     )
     sums, diagonal, product = backend.zeros(d + 2), backend.zeros(d + 1), backend.zeros(d + 1)
-    at = (LOSSES["logistic"].law, rows, labels, weights, cp.asarray(w), 1, 0, n, z, c)
-    kernels.evaluate(*at, sums, diagonal, backend.zeros(0, 0))
+    at = LOSSES["logistic"].law, (rows, labels, weights), cp.asarray(w), 1, 0, n
+    kernels.evaluate(*at, (z, c, sums, diagonal, backend.zeros(0, 0)))
     kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     found = {
         "value": sums.get()[d + 1 :],
@@ -151,6 +151,6 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     if grams:
         side = gram_side(d)
         gram = backend.zeros(side, side)
-        kernels.evaluate(*at, backend.zeros(d + 2), none, gram)
+        kernels.evaluate(*at, (z, c, backend.zeros(d + 2), none, gram))
         found["gram"] = np.triu(gram.get()[: d + 1, : d + 1])
     return found

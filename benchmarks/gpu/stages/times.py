@@ -79,30 +79,17 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
     )
     w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
-    evaluate = functools.partial(
-        kernels.evaluate,
-        LOSSES["logistic"].law,
-        rows,
-        labels,
-        none,
-        w,
-        0,
-        0,
-        n,
-        z,
-        c,
-        cp.zeros(d + 2),
-    )
+    data, sums = (rows, labels, none), cp.zeros(d + 2)
+    evaluate = functools.partial(kernels.evaluate, LOSSES["logistic"].law, data, w, 0, 0, n)
     found = {
         "margins": functools.partial(kernels.margins, rows, w, 0, 0, n, z),
-        "gradient": functools.partial(evaluate, none, none),
-        "with diagonal": functools.partial(evaluate, cp.zeros(d + 1), none),
+        "gradient": functools.partial(evaluate, (z, c, sums, none, none)),
+        "with diagonal": functools.partial(evaluate, (z, c, sums, cp.zeros(d + 1), none)),
         "Hessian-vector": functools.partial(kernels.hessian_vector, rows, c, v, 0, 0, n, out),
     }
     if d <= WIDEST_GRAM:
-        found["with Gram"] = functools.partial(
-            evaluate, none, cp.zeros((gram_side(d), gram_side(d)))
-        )
+        gram = cp.zeros((gram_side(d), gram_side(d)))
+        found["with Gram"] = functools.partial(evaluate, (z, c, sums, none, gram))
     return found
 
 

@@ -14,7 +14,15 @@ import cupy as cp
 import numpy as np
 from cupyx.scipy.sparse import csr_matrix
 
-from daskglm.kernels.cuda.dense import FORWARD, PRODUCT, add_gram, scaled_as, scaled_runs
+from daskglm.kernels.cuda.dense import (
+    FORWARD,
+    PRODUCT,
+    Vectors,
+    add_gram,
+    point_vectors,
+    scaled_as,
+    scaled_runs,
+)
 from daskglm.kernels.cuda.launch import (
     INDICES,
     NULL,
@@ -28,6 +36,7 @@ from daskglm.kernels.cuda.launch import (
     pointer,
     real,
 )
+from daskglm.kernels.records import PointSums, RowData
 from daskglm.losses.base import Law
 
 SEGMENT = 512  # entries of a column that one group of lanes adds up
@@ -107,23 +116,17 @@ def add_csc_copy(rows: Rows) -> None:
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
     part = rows.part(start, stop)
-    _forward(part, FORWARD, w, b, None, None, z[start:stop], None, None)
+    _forward(part, FORWARD, w, b, (None, None, z[start:stop], None))
 
 
 def evaluate(
     law: Law,
-    rows: Rows,
-    y: Any,
-    weight: Any,
+    rows: RowData,
     w: Any,
     b: int,
     start: int,
     stop: int,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
-    gram: Any,
+    out: PointSums,
     *,
     exact: bool = False,
 ) -> None:
@@ -131,11 +134,10 @@ def evaluate(
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
-    part, run, d = rows.part(start, stop), slice(start, stop), rows.d
-    curvature = curvature[run]
+    part, vectors = rows[0].part(start, stop), point_vectors(rows, out, start, stop)
+    d, curvature, (sums, diagonal, gram) = part.d, vectors[3], out[2:]
     slope = part.workspace.get("slopes", part.n)
-    weight = weight[run] if weight.size else None
-    partial, grid = _forward(part, law, w, b, y[run], weight, z[run], slope, curvature)
+    partial, grid = _forward(part, law, w, b, vectors, slope)
     add_up(partial, grid, 3, sums[d:])
     if diagonal.size:
         add_up(partial[2:], grid, 3, diagonal[d:])
@@ -155,9 +157,8 @@ def hessian_vector(
     """
     part, d = rows.part(start, stop), rows.d
     slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(
-        part, PRODUCT, v, b, None, None, None, slope, curvature[start:stop], live
-    )
+    vectors = None, None, None, curvature[start:stop]
+    partial, grid = _forward(part, PRODUCT, v, b, vectors, slope, live)
     add_up(partial, grid, 3, out[d : d + 1], live=live)
     _columns(part, slope, out, live=live)
 
@@ -188,13 +189,11 @@ def _forward(
     mode: Law,
     w: Any,
     b: int,
-    y: Any,
-    weight: Any,
-    z: Any,
-    slope: Any,
-    curvature: Any,
+    vectors: Vectors,
+    slope: Any = None,
     live: Any = None,
 ) -> tuple[Any, int]:
+    y, weight, z, curvature = vectors
     function = _csr("csr_forward", part, numbers(curvature, y))
     grid = function.grid(part.n * part.lanes, THREADS)
     partial = part.workspace.get("partial", 3 * grid)

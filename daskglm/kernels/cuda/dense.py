@@ -27,6 +27,7 @@ from daskglm.kernels.cuda.launch import (
     pointer,
     real,
 )
+from daskglm.kernels.records import PointSums, RowData
 from daskglm.losses.base import Law
 
 NARROW = 63  # features up to which a tile of rows fits in shared memory
@@ -37,6 +38,8 @@ NARROW_THREADS, GRAM_THREADS = 128, 256
 # in place of a loss: see `visit` in common.cu
 PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
+# y, weight, z and curvature of some rows; None: not there
+Vectors = tuple[Any, Any, Any, Any]
 NOTHING = np.empty(0)  # stands for an output that is not wanted
 GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
 
@@ -62,23 +65,24 @@ class Rows:
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
-    _forward(rows.part(start, stop), FORWARD, w, b, None, None, z[start:stop], None, None)
+    _forward(rows.part(start, stop), FORWARD, w, b, (None, None, z[start:stop], None))
+
+
+def point_vectors(rows: RowData, out: PointSums, start: int, stop: int) -> Vectors:
+    """What a point reads and keeps of the rows [start, stop): y, weight, z and curvature."""
+    run = slice(start, stop)
+    weight = rows[2]
+    return rows[1][run], weight[run] if weight.size else weight, out[0][run], out[1][run]
 
 
 def evaluate(
     law: Law,
-    rows: Rows,
-    y: Any,
-    weight: Any,
+    rows: RowData,
     w: Any,
     b: int,
     start: int,
     stop: int,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
-    gram: Any,
+    out: PointSums,
     *,
     exact: bool = False,
 ) -> None:
@@ -86,20 +90,18 @@ def evaluate(
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
-    part, run = rows.part(start, stop), slice(start, stop)
-    y, weight, z, curvature = y[run], weight[run] if weight.size else weight, z[run], curvature[run]
+    part, vectors = rows[0].part(start, stop), point_vectors(rows, out, start, stop)
+    sums, diagonal, gram = out[2:]
     if part.d <= NARROW:
-        _narrow(
-            part, law, w, b, y, weight, z, curvature, sums, diagonal, NOTHING if exact else gram
-        )
+        _narrow(part, law, w, b, vectors, (sums, diagonal, NOTHING if exact else gram))
         if not exact:
             return
     elif part.d <= _held(part, diagonal.size > 0):
-        _wide(part, law, w, b, y, weight, z, curvature, sums, diagonal)
+        _wide(part, law, w, b, vectors, (sums, diagonal))
     else:
-        _two_passes(part, law, w, b, y, weight, z, curvature, sums, diagonal)
+        _two_passes(part, law, w, b, vectors, (sums, diagonal))
     if gram.size:
-        _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.X.dtype)
+        _gram(part, vectors[3], gram, np.dtype(np.float64) if exact else part.X.dtype)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -111,14 +113,14 @@ def hessian_vector(
     """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag
     `live` is zero.
     """
-    part, run = rows.part(start, stop), slice(start, stop)
+    part, vectors = rows.part(start, stop), (None, None, None, curvature[start:stop])
     if part.d <= NARROW:
-        _narrow(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, NOTHING, live)
+        _narrow(part, PRODUCT, v, b, vectors, (out, NOTHING, NOTHING), live)
     elif part.d <= _held(part, diagonal=False):
-        _wide(part, PRODUCT, v, b, None, None, None, curvature[run], out, NOTHING, live)
+        _wide(part, PRODUCT, v, b, vectors, (out, NOTHING), live)
     else:
         u = part.workspace.get("slopes", part.n)
-        _forward(part, PRODUCT, v, b, None, None, None, u, curvature[run], live)
+        _forward(part, PRODUCT, v, b, vectors, u, live)
         _backward(part, u, out, live=live)
 
 
@@ -175,15 +177,11 @@ def _narrow(
     mode: Law,
     w: Any,
     b: int,
-    y: Any,
-    weight: Any,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
-    gram: Any,
+    vectors: Vectors,
+    out: tuple[Any, Any, Any],
     live: Any = None,
 ) -> None:
+    (y, weight, z, curvature), (sums, diagonal, gram) = vectors, out
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
     side = gram.shape[0] if wanted else 0
@@ -263,14 +261,11 @@ def _wide(
     mode: Law,
     w: Any,
     b: int,
-    y: Any,
-    weight: Any,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
+    vectors: Vectors,
+    out: tuple[Any, Any],
     live: Any = None,
 ) -> None:
+    (y, weight, z, curvature), (sums, diagonal) = vectors, out
     d, wanted = part.d, diagonal.size > 0
     each = max(4, 1 << (-(-d // 32) - 1).bit_length())
     function = kernel(
@@ -310,15 +305,12 @@ def _two_passes(
     law: Law,
     w: Any,
     b: int,
-    y: Any,
-    weight: Any,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
+    vectors: Vectors,
+    out: tuple[Any, Any],
 ) -> None:
+    curvature, (sums, diagonal) = vectors[3], out
     slope = part.workspace.get("slopes", part.n)
-    partial, grid = _forward(part, law, w, b, y, weight, z, slope, curvature)
+    partial, grid = _forward(part, law, w, b, vectors, slope)
     add_up(partial[1:], grid, 2, sums[part.d + 1 :])
     _backward(part, slope, sums, curvature if diagonal.size else None, diagonal)
 
@@ -328,13 +320,11 @@ def _forward(
     mode: Law,
     w: Any,
     b: int,
-    y: Any,
-    weight: Any,
-    z: Any,
-    slope: Any,
-    curvature: Any,
+    vectors: Vectors,
+    slope: Any = None,
     live: Any = None,
 ) -> tuple[Any, int]:
+    y, weight, z, curvature = vectors
     function = _dense("dense_forward", part, numbers(curvature, y))
     grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("rows", 2 * grid)

@@ -147,7 +147,7 @@ class OnDevice:
 
     def sweep(self, law: Law, request: DualRound, caches: Sequence[Any]) -> Totals:
         """Local epochs from alpha to work."""
-        plan, outer, state = request.plan, request.outer, request.state
+        plan, outer = request.plan, request.outer
         if plan.shrink:
             raise ValueError(
                 "shrinking=True is not offered on a GPU, where passing over a row saves nothing"
@@ -161,19 +161,9 @@ class OnDevice:
             starts = [m.dual.work.copy() for m in caches]
             replicas = cp.ascontiguousarray(cp.zeros((partitions, len(u))) + u)
             rng = np.random.default_rng([*request.seed, epoch])
+            scales = np.float64(outer * inner), np.float64(damp)
             for m in caches:
-                self._epoch(
-                    law,
-                    m,
-                    state,
-                    plan,
-                    replicas,
-                    teams,
-                    outer * inner,
-                    damp,
-                    rng,
-                    first=epoch == 0,
-                )
+                self._epoch(law, m, request, replicas, teams, scales, rng, first=epoch == 0)
             if partitions == 1:
                 u = replicas[0]
                 continue
@@ -199,18 +189,19 @@ class OnDevice:
         self,
         law: Law,
         cache: Any,
-        state: DualStateRef,
-        plan: SDCAConfig,
+        request: DualRound,
         replicas: Any,
         teams: int,
-        sigma: float,
-        damp: float,
+        scales: tuple[np.float64, np.float64],
         rng: np.random.Generator,
         *,
         first: bool,
     ) -> None:
-        """Visit all rows of a block once, chunk by chunk where they are streamed."""
-        dual = cache.dual
+        """Visit all rows of a block once, chunk by chunk where they are streamed.
+
+        `scales` are sigma and the damping of steps.
+        """
+        state, plan, dual = request.state, request.plan, cache.dual
         for lo, hi, rows in _parts(cache.rows):
             n, sparse = hi - lo, isinstance(rows, csr.Rows)
             arrays = (
@@ -237,8 +228,7 @@ class OnDevice:
                 np.int32(plan.bucket or BUCKET),
                 np.int64(rng.integers(1 << 62)),
                 np.int32(plan.partitioning == "static"),
-                np.float64(sigma),
-                np.float64(damp),
+                *scales,
             )
             index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
             dtype = rows.data.dtype if sparse else rows.X.dtype

@@ -63,9 +63,7 @@ def along(
     coefficients: np.ndarray,
     start: int,
     stop: int,
-    values: np.ndarray,
-    slopes: np.ndarray,
-    hessians: np.ndarray,
+    out: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
     """The loss at margins combined from cached ones, with derivatives; see `kernels.margins`. Waits
     for the sums.
@@ -93,6 +91,7 @@ def along(
     function((grid, many), (THREADS,), args)
     add_up(partial, grid, many * LENGTH, sums)
     found = sums.get().reshape(many, LENGTH)
+    values, slopes, hessians = out
     values += found[:, 0]
     slopes += found[:, 1 : k + 2]
     hessians += found[:, 1 + SIDE :].reshape(many, SIDE, SIDE)[:, : k + 1, : k + 1]

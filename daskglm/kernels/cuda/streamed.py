@@ -20,6 +20,7 @@ import numpy as np
 
 from daskglm.kernels.cuda import csr, dense
 from daskglm.kernels.cuda.launch import Workspace
+from daskglm.kernels.records import PointSums, RowData
 from daskglm.losses.base import Law
 
 
@@ -160,40 +161,22 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 def evaluate(
     law: Law,
-    rows: Rows,
-    y: Any,
-    weight: Any,
+    rows: RowData,
     w: Any,
     b: int,
     start: int,
     stop: int,
-    z: Any,
-    curvature: Any,
-    sums: Any,
-    diagonal: Any,
-    gram: Any,
+    out: PointSums,
     *,
     exact: bool = False,
 ) -> None:
     """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see
     `cuda.dense`.
     """
-    for lo, hi, part in rows.chunks():
-        _kernels(rows).evaluate(
-            law,
-            part,
-            y[lo:hi],
-            weight[lo:hi] if weight.size else weight,
-            w,
-            b,
-            0,
-            hi - lo,
-            z[lo:hi],
-            curvature[lo:hi],
-            sums,
-            diagonal,
-            gram,
-            exact=exact,
+    for lo, hi, part in rows[0].chunks():
+        y, weight, z, curvature = dense.point_vectors(rows, out, lo, hi)
+        _kernels(rows[0]).evaluate(
+            law, (part, y, weight), w, b, 0, hi - lo, (z, curvature, *out[2:]), exact=exact
         )
 
 
