@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals
 
 
-class Engine(Protocol):
-    """All rows of a data set, wherever they are, as one verb.
+@dataclass(frozen=True)
+class Capabilities:
+    """What an engine offers to solvers. It may change from one request to the next.
 
-    `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the
-    engine was made. `device` is "cpu" or "cuda", `xp` the namespace (NumPy or CuPy) of vectors in
-    requests and replies; `solves_trust_regions` tells whether `TrustRegionStep` is answered.
+    Parameters
+    ----------
+    device : {"cpu", "cuda"}
+        Where the rows are.
+    xp : module
+        Namespace (NumPy or CuPy) of the vectors in requests and replies.
+    workers : int
+        How many places answer a request.
+    answers_samples : bool
+        Whether `Sampled` is answered, at whatever cost.
+    cheap_samples : bool
+        Whether `Sampled` costs no more than its part of a pass.
+    shares_memory : bool
+        Whether all rows are in the memory of this process, so that engine and solver may share
+        vectors.
+    solves_trust_regions : bool
+        Whether `TrustRegionStep` is answered.
     """
 
     device: str
     xp: Any
-    solves_trust_regions: bool
+    workers: int = 1
+    answers_samples: bool = False
+    cheap_samples: bool = False
+    shares_memory: bool = False
+    solves_trust_regions: bool = False
+
+
+class Engine(Protocol):
+    """All rows of a data set, wherever they are, as one verb.
+
+    `facts` is what the loading pass learnt; `rounds`, `bytes_reduced` and `repairs` count since the
+    engine was made.
+    """
+
     facts: DataSummary
     rounds: int
     bytes_reduced: int
     repairs: int
 
     @property
-    def samples(self) -> bool:
-        """Whether `Sampled` is answered for its part of the cost of a pass."""
-
-    @property
-    def answers_samples(self) -> bool:
-        """Whether `Sampled` is answered, at whatever cost."""
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether all rows are in the memory of this process, which who asks and who answers may
-        share vectors in.
-        """
-
-    @property
-    def workers(self) -> int:
-        """How many places answer a request."""
+    def capabilities(self) -> Capabilities:
+        """What is offered now."""
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round."""

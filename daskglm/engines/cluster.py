@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 from distributed import Client
 
+from daskglm.core.engine import Capabilities
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import (
     CollectiveLost,
@@ -180,9 +181,6 @@ class Cluster:
         The error of the first partition that could not be loaded.
     """
 
-    # vectors cross the network, and the client may have no device
-    xp: Any = np
-
     def __init__(
         self, client: Client, placement: Placement, where: DeviceConfig = AS_THEY_ARE
     ) -> None:
@@ -211,19 +209,20 @@ class Cluster:
             raise
 
     @property
-    def shares_memory(self) -> bool:
-        """False: workers have memories of their own."""
-        return False
+    def capabilities(self) -> Capabilities:
+        """What is offered now.
 
-    @property
-    def samples(self) -> bool:
-        """True if a sample of the rows costs its share of a pass: rows in the workers' memory."""
-        return self.placement.resident and self.device == "cpu"
-
-    @property
-    def answers_samples(self) -> bool:
-        """True if requests may ask for a sample of the rows."""
-        return self.samples
+        Vectors are NumPy's: they cross the network, and the client may have no device.
+        """
+        samples = self.placement.resident and self.device == "cpu"
+        return Capabilities(
+            self.device,
+            np,
+            workers=len(self._shards),
+            answers_samples=samples,
+            cheap_samples=samples,
+            solves_trust_regions=self.solves_trust_regions,
+        )
 
     @classmethod
     def from_memory(
@@ -243,11 +242,6 @@ class Cluster:
             # not left to the garbage collector: the traceback of an error may hold this frame
             for future in sent.values():
                 future.release()
-
-    @property
-    def workers(self) -> int:
-        """Number of workers that hold blocks."""
-        return len(self._shards)
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.engine import Capabilities
 from daskglm.core.requests import Problem, Request, Totals
 from daskglm.data.blocks import Block
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
@@ -67,38 +68,28 @@ class Local:
 
     def _answers(self, shard: Shard | StreamedShard, xp: Any) -> None:
         self.shard: Shard | StreamedShard = shard
-        self.device, self.xp, self.solves_trust_regions = (
+        self.facts = shard.facts
+        in_memory = isinstance(shard, Shard)
+        # a device has samples, too, at the cost of taking the rows out
+        cheap = in_memory and shard.device == "cpu"
+        self.capabilities = Capabilities(
             shard.device,
             xp,
-            shard.solves_trust_regions,
+            answers_samples=cheap or shard.solves_trust_regions,
+            cheap_samples=cheap,
+            shares_memory=in_memory,
+            solves_trust_regions=shard.solves_trust_regions,
         )
-        self.facts = self.shard.facts
-        self.workers = 1
         self.rounds = 0
         self.bytes_reduced = 0
         self.repairs = 0
-
-    @property
-    def samples(self) -> bool:
-        """True if a sample of the rows costs its share of a pass: all rows in host memory."""
-        return isinstance(self.shard, Shard) and self.device == "cpu"
-
-    @property
-    def answers_samples(self) -> bool:
-        """True if requests may ask for a sample: rows all in host memory, or all on the device."""
-        return self.samples or self.solves_trust_regions
-
-    @property
-    def shares_memory(self) -> bool:
-        """True if the engine and the solver may share vectors: not if rows are read by parts."""
-        return isinstance(self.shard, Shard)
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""
         self.rounds += 1
         return (
             self.shard.answer(problem, request)
-            if self.xp is not np
+            if self.capabilities.xp is not np
             else self.shard.answer_host(problem, request)
         )
 

@@ -263,7 +263,7 @@ class ProblemGrid:
         suits = (
             self.settings.solver in ("auto", "newton")
             and self.settings.stop == "gap"
-            and self.engine.device == "cpu"
+            and self.engine.capabilities.device == "cpu"
             and self.loss.differentiable
             and bool(np.isfinite(batch.C).all())
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
@@ -360,7 +360,7 @@ def open_grid(
         check_width(each, data)
     folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
     with loaded(data, settings, client) as on:
-        if on.engine.device != "cpu" and folds is not None:
+        if on.engine.capabilities.device != "cpu" and folds is not None:
             raise ValueError(
                 "cross-validation in one pass wants rows in host memory: give device='cpu'"
             )

@@ -280,7 +280,7 @@ def solve_one(
         (name, why),
         seconds_loading=loading,
         resumed=begin.before,
-        waiting=waited / max(objective.engine.workers * solution.cost.seconds, 1e-9),
+        waiting=waited / max(objective.engine.capabilities.workers * solution.cost.seconds, 1e-9),
     )
 
 
@@ -310,8 +310,8 @@ def report_of(
         **asdict(solution.cost),
         "n_rows": engine.facts.n_rows,
         "n_features": objective.n_features,
-        "workers": engine.workers,
-        "device": engine.device,
+        "workers": engine.capabilities.workers,
+        "device": engine.capabilities.device,
         "repairs": engine.repairs,
         "history": solution.history,
     }

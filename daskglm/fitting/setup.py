@@ -49,7 +49,7 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         ) as engine,
     ):
         check_facts(engine.facts, loss)
-        if engine.device != "cpu" and not loss.runs_on_gpu:
+        if engine.capabilities.device != "cpu" and not loss.runs_on_gpu:
             raise ValueError(
                 f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "
                 "on a GPU; use device='cpu'"

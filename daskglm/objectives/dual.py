@@ -138,7 +138,9 @@ class Dual:
 
     def _is_own(self) -> bool:
         """Whether v is what the rows' side has, too, which then need not add it up for itself."""
-        return self.objective.engine.shares_memory and self.change is None and self.sure
+        return (
+            self.objective.engine.capabilities.shares_memory and self.change is None and self.sure
+        )
 
     def _ask(self, request: Any) -> Totals:
         """Pass on a request about the state. Where blocks had to begin anew, none has a step behind

@@ -192,18 +192,18 @@ class Objective:
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.penalty = penalty or Ridge(self.n_features, 0.0 if math.isinf(C) else 1.0)
-        if not self.penalty.is_uniform and engine.device != "cpu":
+        if not self.penalty.is_uniform and engine.capabilities.device != "cpu":
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
         self.span = span
         self.passes = self.waited = 0.0
-        self.xp = engine.xp
+        self.xp = engine.capabilities.xp
         self.rounding = Rounding(
             engine.facts,
             loss,
             fit_intercept=fit_intercept,
-            on_device=engine.device != "cpu",
+            on_device=engine.capabilities.device != "cpu",
             run=None if engine.facts.sparse else SUMMED_ROWS,
             penalty=self.penalty,
         )

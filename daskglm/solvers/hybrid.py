@@ -57,7 +57,7 @@ def sdca_then_newton(
     smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
     # proximal targets differ by less than float32 tells apart
-    if not smooth and objective.engine.device != "cpu":
+    if not smooth and objective.engine.capabilities.device != "cpu":
         allowed = False
     patience = 1.0 if tol < costs.TIGHT_TOL or not smooth or polish else costs.LOOSE_TOL_FACTOR
     gaps: list[float] = []

@@ -157,7 +157,7 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
     """
     sizes = sample_sizes(objective.engine.facts, objective.size, tol)
-    if not objective.engine.samples or not sizes:
+    if not objective.engine.capabilities.cheap_samples or not sizes:
         return None
     w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
     gram = None

@@ -103,10 +103,10 @@ def sdca(
         return {"state": {**dual.state(), "sigma": sigma.state()}}
 
     yield replace(point, resume=now, save_rows=dual.save)
-    workers = objective.engine.workers
+    workers = objective.engine.capabilities.workers
     while True:
-        if objective.engine.workers != workers:
-            workers = objective.engine.workers
+        if objective.engine.capabilities.workers != workers:
+            workers = objective.engine.capabilities.workers
             sigma.among(*dual.shape())
         totals = dual.round(sigma.outer, sigma.inner)
         if dual.has_lost():

@@ -123,10 +123,12 @@ class Preconditioner:
         self.spent, self.due = spent, due
         engine, facts, d = objective.engine, objective.engine.facts, objective.size
         large = facts.nonzeros >= costs.SAMPLED_VALUES
-        self.tries = engine.samples and large
+        self.tries = engine.capabilities.cheap_samples and large
         self.wide = HESSIAN_ROWS * d / max(facts.n_rows, 1)
         few = self.wide <= LARGEST_SHARE and d <= costs.LARGEST_HESSIAN
-        self.factors = engine.answers_samples and large and objective.is_penalised and few
+        self.factors = (
+            engine.capabilities.answers_samples and large and objective.is_penalised and few
+        )
         self.cost = self.wide * facts.per_row / costs.HESSIAN_VALUES * (1.0 + d / MATRIX_FEATURES)
         self.full = None if center is None else self._hessian(objective.xp.asarray(center))
         if w is not None and self.tries:

@@ -43,7 +43,7 @@ def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
     """`steihaug_cg` for the model of the objective around a point, beside the rows where their
     devices can do that.
     """
-    if point.objective.engine.solves_trust_regions:
+    if point.objective.engine.capabilities.solves_trust_regions:
         # the engine has said why, and no longer offers it
         with contextlib.suppress(CollectiveLost):
             found = point.objective.trust_region_step(

@@ -60,6 +60,7 @@ class Workload:
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
         """That of an objective, as far as nobody has to be asked. Cost: nothing."""
         engine, loss = objective.engine, objective.loss
+        can = engine.capabilities
         return cls(
             summary=engine.facts,
             size=objective.size,
@@ -68,9 +69,9 @@ class Workload:
             penalised=objective.is_penalised,
             has_dual=loss.has_dual,
             curvature_ratio=curvature_ratio(objective),
-            samples=engine.samples,
-            remote=not engine.shares_memory and engine.samples,
-            workers=engine.workers,
+            samples=can.cheap_samples,
+            remote=not can.shares_memory and can.cheap_samples,
+            workers=can.workers,
             tol=max(tol, costs.LEAST_TOL),
         )
 
@@ -157,4 +158,6 @@ def curvature_ratio(objective: Objective) -> float:
         return math.inf
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)
-    return objective.loss.smoothness * objective.scale * mean * objective.engine.workers
+    return (
+        objective.loss.smoothness * objective.scale * mean * objective.engine.capabilities.workers
+    )

@@ -86,7 +86,7 @@ def test_bytes_and_rounds_are_those_of_the_requests(client):
         engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.zeros(9), 1))
         assert engine.rounds == 1
         assert engine.bytes_reduced == 2 * 9 * 8  # the gradients of two workers
-        assert engine.workers == 2
+        assert engine.capabilities.workers == 2
     finally:
         engine.close()
 

@@ -519,7 +519,7 @@ def test_splitters_of_rows_sent_to_a_cluster(client):
         np.testing.assert_allclose(
             solutions.W.reshape(3, 3, -1), here.coefs_paths_[1.0], rtol=0.05, atol=1e-4
         )
-        assert grid.engine.workers == 2
+        assert grid.engine.capabilities.workers == 2
 
 
 def test_a_lost_worker_costs_its_rows_only(client):

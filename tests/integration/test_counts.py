@@ -7,6 +7,7 @@ one should lower it here too.
 import math
 import time
 import tracemalloc
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -174,7 +175,9 @@ def test_dual_ascent_on_one_hot_rows_keeps_to_nine_vectors():
 class Distant(Local):
     """Answers as slowly as if every request went to workers far away."""
 
-    shares_memory = False
+    def __init__(self, blocks):
+        super().__init__(blocks)
+        self.capabilities = replace(self.capabilities, shares_memory=False)
 
     def total(self, problem, request):
         """Answer after a while."""

@@ -120,7 +120,9 @@ def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threa
     engine = Local([block], where=DeviceConfig("cuda"))
     loss = LOSSES["logistic"]
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=10.0, fit_intercept=False)
-    dual = Dual(problem, engine.xp.zeros(20), SDCAConfig(threads=16, partitions=2), seed=3)
+    dual = Dual(
+        problem, engine.capabilities.xp.zeros(20), SDCAConfig(threads=16, partitions=2), seed=3
+    )
     last = -np.inf
     for _ in range(8):
         dual.round(1.0, 2.0)
@@ -359,11 +361,11 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
     loss = LOSSES["logistic"]
     engine = Local([to_block(X, y, place=Place(), classify=True)], where=DeviceConfig("cuda"))
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=True)
-    point = problem.at(engine.xp.zeros(31), diagonal=True)
-    solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)
+    point = problem.at(engine.capabilities.xp.zeros(31), diagonal=True)
+    solve_in_region(point, Diagonal(engine.capabilities.xp.ones(31)), 10.0)
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
-    step = solve_in_region(point, Diagonal(engine.xp.ones(31)), 10.0)
+    step = solve_in_region(point, Diagonal(engine.capabilities.xp.ones(31)), 10.0)
     assert (
         pool.used_bytes() - before <= 2 * 1024
     )  # step and residual, in the pool's pieces of 512 bytes

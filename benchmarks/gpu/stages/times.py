@@ -9,6 +9,7 @@ import functools
 import math
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cupy as cp
@@ -142,9 +143,9 @@ def _step(
         [to_block(on_device(X), y, place=Place(), classify=True)], where=DeviceConfig("cuda")
     )
     if by_host:
-        engine.solves_trust_regions = False
+        engine.capabilities = replace(engine.capabilities, solves_trust_regions=False)
     problem = Objective(engine, Problem(loss.ref, 1.0), loss, C=1.0, fit_intercept=False)
-    point = problem.at(engine.xp.zeros(problem.size), diagonal=True, curved=True)
+    point = problem.at(engine.capabilities.xp.zeros(problem.size), diagonal=True, curved=True)
     M = Diagonal(0.5 + 0.5 * point.diagonal)
     radius = share * math.sqrt(float(point.gradient @ M.times(point.gradient)))
     solve = functools.partial(solve_in_region, point, M, radius)
