@@ -23,9 +23,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.datasets.random_draws import Draw, draw
+from benchmarks.suites.drawn_fits import LEAST_SECONDS
 from benchmarks.suites.runner import ROOT, THREAD_VARIABLES, commit, locked
 
-LEAST_SECONDS = 0.01  # shorter fits count as this long
 LATEST_ANSWER = 1.5  # times the limit of a fit after which a silent process is ended
 START_SECONDS = 120.0  # for importing, compiling, drawing the rows and warming up
 WORST = 10  # draws that the report shows
@@ -183,7 +183,9 @@ class Outcome:
 
 
 def outcome(record: dict[str, Any]) -> Outcome:
-    """Medians over repeats; a solver that missed the tolerance took the whole limit."""
+    """Medians over repeats. `auto` takes the whole limit where it misses the tolerance; others that
+    miss it, or were stopped because `auto` was far ahead, have no time.
+    """
     times: dict[str, list[float]] = {}
     reached: dict[str, bool] = {}
     for fit in record["fits"]:
@@ -191,8 +193,10 @@ def outcome(record: dict[str, Any]) -> Outcome:
         reached[name] = reached.get(name, True) and converged
         times.setdefault(name, []).append(max(fit["seconds"], LEAST_SECONDS))
     limit = max(record["seconds"], LEAST_SECONDS)
-    seconds = {name: median(each) if reached[name] else limit for name, each in times.items()}
-    named = {name: time for name, time in seconds.items() if name != "auto" and reached[name]}
+    seconds = {name: median(each) for name, each in times.items() if reached[name]}
+    if "auto" in times:
+        seconds.setdefault("auto", limit)
+    named = {name: time for name, time in seconds.items() if name != "auto"}
     if not named or "auto" not in seconds:
         return Outcome(math.nan, "none", seconds)
     best = min(named, key=named.__getitem__)
