@@ -24,8 +24,8 @@ HOPELESS = 2.0
 def main(request: str) -> None:
     """Fit a draw by all solvers that are asked for, repeats outermost.
 
-    A solver that takes `HOPELESS` times as long as `auto` is stopped there and not repeated: only
-    the fastest one is looked for.
+    A solver that takes `HOPELESS` times as long as `auto` is stopped there: only the fastest one is
+    looked for. What misses the tolerance once is not repeated.
     """
     asked = json.loads(request)
     drawn = draw(asked["seed"], asked["number"], asked["most_bytes"])
@@ -41,10 +41,10 @@ def main(request: str) -> None:
         for solver in asked["solvers"]:
             record = stopped.get(solver) or fit(X, y, drawn, solver, asked["tol"], limit)
             print(json.dumps(record), flush=True)
-            if solver == "auto" and record["converged"]:
-                limit = min(limit, HOPELESS * max(record["seconds"], LEAST_SECONDS))
-            elif solver != "auto" and not record["converged"]:
+            if not record["converged"]:
                 stopped[solver] = record
+            elif solver == "auto":
+                limit = min(limit, HOPELESS * max(record["seconds"], LEAST_SECONDS))
 
 
 def fit(

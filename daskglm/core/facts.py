@@ -40,7 +40,7 @@ class DataSummary:
         return self.nonzeros / max(self.n_rows, 1)
 
     def merge(self, other: DataSummary) -> DataSummary:
-        """Facts of both sets of rows together."""
+        """Summary of both sets of rows together."""
         classes = {label: (rows, weight) for label, rows, weight in self.classes}
         for label, rows, weight in other.classes:
             had = classes.get(label, (0, 0.0))

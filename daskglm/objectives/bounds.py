@@ -100,7 +100,7 @@ class Rounding:
 
     Parameters
     ----------
-    facts : Facts
+    facts : DataSummary
     loss : Loss
     fit_intercept : bool
     on_device : bool

@@ -18,6 +18,7 @@ import numpy as np
 
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.engine import Engine
+from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
     Evaluate,
     EvaluateAlong,
@@ -253,9 +254,7 @@ class Objective:
         )
         hessian = None
         if gram:
-            upper = self.xp.triu(totals["gram"])
-            hessian = self.scale * (upper + self.xp.triu(upper, 1).T)
-            hessian += self.xp.diag(self.penalty.diagonal(self.size, self.xp))
+            hessian = self._hessian(totals["gram"])
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
         penalty, pull = self.penalty.value_and_gradient(w)
@@ -272,6 +271,17 @@ class Objective:
             curvatures,
             exact,
         )
+
+    def _hessian(self, gram: Any) -> Any:
+        """The Hessian of the objective, from the upper triangle of that of the losses."""
+        ridge = self.penalty.diagonal(self.size, self.xp)
+        if self.xp is not np:
+            upper = self.xp.triu(gram)
+            return self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(ridge)
+        hessian: np.ndarray = self.scale * gram
+        mirror_upper(hessian)
+        hessian.flat[:: self.size + 1] += ridge
+        return hessian
 
     def _point_there(
         self, w: Any, token: int, totals: Totals, hessian: Any, beside: Point | None, *, exact: bool

@@ -22,7 +22,7 @@ from daskglm.solvers.linear_systems import (
     pair_of,
 )
 from daskglm.solvers.spec import SolverSpec
-from daskglm.solvers.workload import Workload
+from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 
 # Rows for each feature in the first sample, growth from one sample to the next, and largest share
 # of all rows. Chosen.
@@ -145,7 +145,7 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    hessian = 1.0 + objective.engine.facts.per_row / costs.HESSIAN_VALUES
+    hessian = 1.0 + hessian_passes(objective.engine.facts)
     return steps < hessian
 
 
@@ -218,7 +218,7 @@ def cost(workload: Workload) -> float:
         return steps
     if workload.samples and sample_sizes(summary, workload.size, workload.tol):
         hessians = costs.SAMPLED_HESSIANS * workload.gram
-        factors = costs.SAMPLED_FACTORS * workload.factorisation
+        factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
         rounds = workload.rounds(costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds
     return steps * (1.0 + workload.gram + workload.factorisation + workload.rounds())

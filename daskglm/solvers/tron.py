@@ -16,7 +16,7 @@ from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal, Metric
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.trust_region import RegionStep, solve_in_region, steihaug_cg
-from daskglm.solvers.workload import Workload
+from daskglm.solvers.workload import Workload, hessian_passes
 
 # Ratios of real to predicted decrease: below the first a step is rejected, below the others the
 # radius shrinks much or little; and factors of the radius. Those of LIBLINEAR 2.30 (eta0 to eta2,
@@ -129,7 +129,7 @@ class Preconditioner:
         self.factors = (
             engine.capabilities.answers_samples and large and objective.is_penalised and few
         )
-        self.cost = self.wide * facts.per_row / costs.HESSIAN_VALUES * (1.0 + d / MATRIX_FEATURES)
+        self.cost = hessian_passes(facts, self.wide) * (1.0 + d / MATRIX_FEATURES)
         self.full = None if center is None else self._hessian(objective.xp.asarray(center))
         if w is not None and self.tries:
             self._choose(w, FIRST_SYSTEMS)

@@ -21,7 +21,7 @@ class Workload:
 
     Parameters
     ----------
-    summary : Facts
+    summary : DataSummary
         Of the rows.
     size : int
         Coefficients, with the intercept.
@@ -92,8 +92,8 @@ class Workload:
 
     @property
     def gram(self) -> float:
-        """Passes that forming a Hessian adds to a pass: long rows have more products of pairs."""
-        return self.summary.per_row / costs.HESSIAN_VALUES
+        """Passes that forming a Hessian adds to a pass."""
+        return hessian_passes(self.summary)
 
     @property
     def factorisation(self) -> float:
@@ -148,6 +148,27 @@ class Workload:
         value = costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
         work = self.summary.nonzeros * value / self.threads
         return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
+
+
+def hessian_passes(summary: DataSummary, share: float = 1.0) -> float:
+    """Passes over all rows that forming the Hessian of a share of them adds to reading that share.
+
+    Long rows have more products of pairs. Sparse rows may have few values beside a large Hessian.
+    """
+    if not summary.sparse:
+        return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
+    return share * summary.per_row / costs.SPARSE_HESSIAN_VALUES + entry_passes(summary)
+
+
+def entry_passes(summary: DataSummary) -> float:
+    """Passes that a Hessian's entries take, however few rows it is formed of.
+
+    Those of dense rows take little time beside the products, which are more than the entries.
+    """
+    if not summary.sparse:
+        return 0.0
+    entries = float(summary.n_features or 0) ** 2
+    return costs.HESSIAN_ENTRY_VALUES * entries / max(summary.nonzeros, 1)
 
 
 def curvature_ratio(objective: Objective) -> float:

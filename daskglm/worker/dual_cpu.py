@@ -33,7 +33,7 @@ class OnThreads:
 
     Parameters
     ----------
-    facts : sequence of Facts
+    facts : sequence of DataSummary
         Of each block.
     n_features, threads : int
     each : callable

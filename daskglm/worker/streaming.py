@@ -55,8 +55,8 @@ class StreamedShard:
     where : Where
         Whether rows go to a GPU.
     known, caches : dict, optional
-        Facts of partitions that were read before, and what is remembered of them, by name: shared
-        with other streams.
+        Summaries of partitions that were read before, and what is remembered of them, by name:
+        shared with other streams.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class OnDevice:
 
     Parameters
     ----------
-    facts : sequence of Facts
+    facts : sequence of DataSummary
         Of each block.
     n_features : int
     """
