@@ -39,7 +39,8 @@ def main(request: str) -> None:
     stopped: dict[str, dict[str, Any]] = {}
     for _ in range(asked["repeats"]):
         for solver in asked["solvers"]:
-            record = stopped.get(solver) or fit(X, y, drawn, solver, asked["tol"], limit)
+            longest = asked["seconds"] if solver == "auto" else limit
+            record = stopped.get(solver) or fit(X, y, drawn, solver, asked["tol"], longest)
             print(json.dumps(record), flush=True)
             if not record["converged"]:
                 stopped[solver] = record

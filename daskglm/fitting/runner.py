@@ -42,10 +42,15 @@ from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, get_solver, solver_names
 from daskglm.solvers.constant import constant
+from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
 
 LEAST_GAP = 1e-15  # relative gaps below which are beyond float64
 HESSIAN_BYTES = 8 << 30  # largest Hessian that a solver may be asked to form
+# Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
+# 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
+# 0.26 and 0.28, on 2 cores, 2026-11-23).
+ONE_THREAD_FEATURES = 500
 
 
 @dataclass(frozen=True)
@@ -255,6 +260,8 @@ def solve_one(
     else:
         options = {**(settings.solver_options or {}), **_settings(spec, settings)}
         points = spec.run(objective, w, **options, **begin.state)
+        if settings.stop == "gap" and not spec.solves_dual:
+            points = with_dual_bound(objective, points)
     if writer is not None:
         writer.begin(name, number, begin.before)
     with (
@@ -361,10 +368,11 @@ def _quiet_blas(
     """One BLAS thread while our own threads work in this process.
 
     OpenBLAS takes all cores for the dot product of two long vectors and lets them spin for some 30
-    ms afterwards, which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Newton's
-    factorisation may have them.
+    ms afterwards, which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Large
+    Hessians are factorised by all threads.
     """
-    if (spec is not None and spec.forms_hessian) or not isinstance(engine, Local):
+    large = (engine.facts.n_features or 0) > ONE_THREAD_FEATURES
+    if (spec is not None and spec.forms_hessian and large) or not isinstance(engine, Local):
         return contextlib.nullcontext()
     return _blas().limit(limits=1, user_api="blas")
 

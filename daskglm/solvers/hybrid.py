@@ -13,8 +13,10 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.primal import SAME_VALUE, Objective, Point
+from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
+from daskglm.solvers.dual_bound import bounded
+from daskglm.solvers.forecast import iterations_left, relative_error
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import newton
@@ -23,9 +25,6 @@ from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
-
-# Points in turn that are level in floating point, after which the dual variables bound them.
-LEVEL_POINTS = 3
 
 
 def sdca_then_newton(
@@ -81,7 +80,9 @@ def sdca_then_newton(
             continue
         gaps.append(float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny))
         above = 0 if point.value <= dual.at_zero else above + 1
-        left, lost = _epochs_left(gaps, tol), above >= costs.LOST_ROUNDS
+        # no rate is known of the first ones
+        left = iterations_left(gaps, tol) if len(gaps) > costs.RATE_WINDOW else 0.0
+        lost = above >= costs.LOST_ROUNDS
         if allowed and (lost or left > patience * _second_epochs(objective, smooth=smooth)):
             passes = min(
                 max(costs.SECOND_PER_EPOCH * left, costs.LEAST_SECOND),
@@ -108,14 +109,18 @@ def lbfgs_then_second_order(
 
     The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
     after `costs.LBFGS_PASSES`, and Newton's method once as many passes are spent as it would have
-    cost from the start: at worst about twice its cost. The other keywords are those of a solve to
-    resume: `radius` that of TRON, `by_newton` that Newton's method was at work.
+    cost from the start: at worst about twice its cost, or three times where L-BFGS seemed to be
+    near its end. The other keywords are those of a solve to resume: `radius` that of TRON,
+    `by_newton` that Newton's method was at work.
     """
     certain = newton_cost(Workload.of(objective, tol)) if automatic else math.inf
     start, last = objective.passes, None
     if radius is None and not by_newton:
-        most = min(costs.LBFGS_PASSES, certain) if automatic else math.inf
-        reason, last = yield from _up_to(most, objective, lbfgs(objective, w, **state))
+        points = lbfgs(objective, w, **state)
+        if not automatic:
+            return (yield from points)
+        most, after = min(costs.LBFGS_PASSES, certain), min(costs.TRON_PASSES, certain)
+        reason, last = yield from _to_its_end(most, after, objective, points, tol)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
@@ -130,6 +135,34 @@ def lbfgs_then_second_order(
     steps = newton(objective, w, tol=tol)
     reason, _ = yield from _up_to(math.inf, objective, steps, **changes)
     return reason or Reason.NO_PROGRESS
+
+
+def _to_its_end(
+    passes: float,
+    after: float,
+    objective: Objective,
+    points: Generator[Point, None, Reason],
+    tol: float,
+) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
+    """As `_up_to`, but on while the end is nearer than that of a method of `after` passes."""
+    start, last = objective.passes, None
+    errors: list[float] = []
+    first = 0.0
+    while True:
+        spent = objective.passes - start
+        if spent >= passes:
+            left = iterations_left(errors, tol) * spent / max(len(errors), 1)
+            near = left <= costs.WORTH_ENDING * after and spent < costs.MOST_EXTENDED * passes
+            if not near:
+                points.close()
+                return None, last
+        try:
+            last = next(points)
+        except StopIteration as end:
+            return end.value, last
+        first = first or last.gradient_norm
+        errors.append(relative_error(objective, last, first))
+        yield last
 
 
 def _up_to(
@@ -169,54 +202,7 @@ def _second(
         steps.close()
         steps = solver(objective, dual.kept)
         first = next(steps)
-    return (yield from _up_to(passes, objective, _proved(dual, first, steps), **changes))[0]
-
-
-def _proved(
-    dual: Dual, point: Point, rest: Generator[Point, None, Reason]
-) -> Generator[Point, None, Reason]:
-    """A solver's points from its first; where values are level, one with the bound of the dual
-    variables there.
-
-    Rounding keeps gradients from falling further where columns have large means or scales. The dual
-    variables balance themselves exactly, so that of an intercept's gradient nothing is left in
-    their bound.
-    """
-    level = 0
-    while True:
-        yield point
-        if level == LEVEL_POINTS:
-            yield _bound_by_dual(dual, point)
-        value = point.value
-        try:
-            point = next(rest)
-        except StopIteration as end:
-            if level < LEVEL_POINTS and math.isfinite(value):
-                yield _bound_by_dual(dual, point)
-            reason: Reason = end.value
-            return reason
-        level = 0 if point.value < value - SAME_VALUE * abs(value) else level + 1
-
-
-def _bound_by_dual(dual: Dual, point: Point) -> Point:
-    dual.adopt(dual.objective, point.w)
-    return dual.certified_point(point.w)
-
-
-def _epochs_left(gaps: list[float], tol: float) -> float:
-    """Epochs until the gap is at most tol, going on at the rate of the last five; none before there
-    are five.
-    """
-    if len(gaps) < 6 or gaps[-1] <= tol:
-        return 0.0
-    rate = (gaps[-1] / gaps[-6]) ** 0.2
-    return (
-        math.inf
-        if rate >= 1.0
-        else math.log(gaps[-1] / tol) / -math.log(rate)
-        if tol > 0
-        else math.inf
-    )
+    return (yield from _up_to(passes, objective, bounded(lambda: dual, first, steps), **changes))[0]
 
 
 def _second_epochs(objective: Objective, *, smooth: bool) -> float:

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
+from daskglm.solvers.forecast import iterations_left, relative_error
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.spec import get_solver, solver_names
 from daskglm.solvers.workload import Workload
@@ -50,6 +49,9 @@ def choose(
         most = min(most, costs.DISTANT_PASSES * (1.0 + workload.rounds()))
     if certain >= most:
         why = "too much for dual ascent, and too many features for a Hessian"
+        by_tron = costs.TRON_PER_LBFGS * workload.tron_product
+        if by_tron < workload.lbfgs_iteration:
+            return "tron", f"{_shape(workload)}: {why}; vectors cost more than rows"
         return TRIED, f"{_shape(workload)}: {why}"
 
     spent = objective.passes
@@ -77,37 +79,17 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
         lbfgs(part, objective.xp.zeros(objective.size)), costs.TRIAL_ITERATIONS + 1
     ):
         first = first or point.gradient_norm
-        error = _error(part, point, first)
+        error = relative_error(part, point, first)
         errors.append(min(error, errors[-1]) if errors else error)
+        foreseen = len(errors) + iterations_left(errors, workload.tol)
         if errors[-1] <= workload.tol:
-            return len(errors)
-        foreseen = extrapolate(errors, workload.tol)
+            return foreseen
         worth = len(errors) * share >= costs.TRIAL_STAKE * enough
         if worth and foreseen <= costs.SURE_SHARE * enough:
             return foreseen
     if len(errors) <= costs.TRIAL_ITERATIONS:  # no lower value was to be found
         return len(errors)
-    return extrapolate(errors, workload.tol)
-
-
-def extrapolate(errors: list[float], tol: float) -> float:
-    """Iterations to `tol` if errors go on falling at the rate of the last ones; infinite where they
-    do not fall, or are too few.
-    """
-    window = costs.TRIAL_WINDOW
-    if len(errors) <= window or not 0.0 < errors[-1] < errors[-1 - window]:
-        return math.inf
-    rate = math.log(errors[-1 - window] / errors[-1]) / window
-    return len(errors) + math.log(errors[-1] / tol) / rate
-
-
-def _error(part: Objective, point: Point, first: float) -> float:
-    """Bound on a point's relative error that is due to features, since the driver looks for the
-    best intercept by itself; without a penalty the gradient's norm over the first one.
-    """
-    if part.penalty:
-        return part.feature_bound(point) / max(abs(point.value), np.finfo(float).tiny)
-    return point.gradient_norm / max(first, np.finfo(float).tiny)
+    return len(errors) + iterations_left(errors, workload.tol)
 
 
 def _costs(workload: Workload) -> dict[str, float]:

@@ -219,13 +219,12 @@ def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: flo
 def cost(workload: Workload) -> float:
     """Passes that TRON is expected to take.
 
-    Infinite where a trial of L-BFGS can be had: TRON took 0.5 to 3.4 times its passes on 17 drawn
-    problems, 1.2 in the geometric mean, and takes over from it where many are left.
+    Where a trial of L-BFGS can be had they follow from that one's, once it is made.
     """
-    if workload.trial_share:
-        return math.inf
-    product = 1.0 + workload.vectors(costs.TRON_VECTORS) + workload.rounds()
-    return costs.TRON_PASSES * product
+    if not workload.trial_share:
+        return costs.TRON_PASSES * workload.tron_product
+    iterations = workload.trials.get("lbfgs", math.inf)
+    return costs.TRON_PER_LBFGS * iterations * workload.tron_product
 
 
 SPEC = SolverSpec("tron", tron, max_iter=1000, cost=cost)

@@ -103,8 +103,13 @@ class Workload:
     @property
     def is_small(self) -> bool:
         """Whether a Hessian and its factorisation take no time to speak of."""
-        flops = self.summary.per_row * self.summary.nonzeros + self.n_features**3 / 3
-        return flops <= costs.SMALL_FLOPS
+        passes = self.gram + self.factorisation
+        return passes * self.summary.nonzeros * self.value_seconds <= costs.SMALL_SECONDS
+
+    @property
+    def value_seconds(self) -> float:
+        """Seconds of a thread for one stored value in a pass."""
+        return costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
 
     @property
     def digits(self) -> float:
@@ -121,6 +126,11 @@ class Workload:
     def lbfgs_iteration(self) -> float:
         """Passes that an iteration of L-BFGS costs."""
         return 1.0 + self.vectors(costs.LBFGS_VECTORS) + self.rounds()
+
+    @property
+    def tron_product(self) -> float:
+        """Passes that a product of conjugate gradients costs in TRON."""
+        return 1.0 + self.vectors(costs.TRON_VECTORS) + self.rounds()
 
     @property
     def trial_share(self) -> float:
@@ -145,8 +155,7 @@ class Workload:
             return 0.0
         message = costs.MESSAGE_SECONDS + costs.BYTE_SECONDS * 2 * 8 * self.size
         seconds = costs.ROUND_SECONDS + message * self.workers
-        value = costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
-        work = self.summary.nonzeros * value / self.threads
+        work = self.summary.nonzeros * self.value_seconds / self.threads
         return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
 
 

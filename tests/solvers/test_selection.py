@@ -19,7 +19,7 @@ from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs, get_solver, solver_names
-from daskglm.solvers.selection import choose, extrapolate, trial
+from daskglm.solvers.selection import choose, trial
 from daskglm.solvers.workload import Workload
 
 SOLVERS = Path(costs.__file__).parent
@@ -104,18 +104,6 @@ def test_lbfgs_costs_what_a_trial_foresees_up_to_the_methods_that_take_over():
 
 
 # ---- the trial
-@pytest.mark.parametrize(
-    ("errors", "tol", "least", "most"),
-    [
-        ([10.0**-k for k in range(7)], 1e-9, 10, 10),
-        ([1.0] * 10, 1e-6, math.inf, math.inf),
-        ([1.0, 0.1], 1e-6, math.inf, math.inf),
-    ],
-)
-def test_rates_go_on(errors, tol, least, most):
-    assert least <= extrapolate(errors, tol) <= most
-
-
 @pytest.mark.parametrize(("decay", "C"), [(0.3, 0.1), (0.7, 1.0)])
 def test_a_trial_foresees_the_iterations_of_lbfgs(decay, C):
     X, y = decaying(8000, 60, decay)
@@ -132,7 +120,7 @@ def test_equal_fits_choose_equally():
 
 def test_lbfgs_hands_over_to_newton_once_that_would_have_cost_as_much(monkeypatch):
     X, y = decaying(1500, 60, 1.5)
-    monkeypatch.setattr(costs, "SMALL_FLOPS", 0.0)
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
     monkeypatch.setattr(costs, "LBFGS_PASSES", 4.0)
     asked = problem(X, y, "squared_hinge", C=1e3)
     certain = get_solver("newton").cost(Workload.of(asked))
@@ -148,9 +136,20 @@ def test_lbfgs_hands_over_to_newton_once_that_would_have_cost_as_much(monkeypatc
     assert certain <= began <= 2.0 * certain + 60.0
 
 
+def test_lbfgs_goes_on_where_its_end_is_nearer_than_that_of_the_next_method(monkeypatch):
+    X, y = decaying(3000, 40, 0.1)
+    alone = daskglm.fit(X, y, solver="lbfgs", fit_intercept=False).report_.passes
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "LBFGS_PASSES", alone - 2.0)
+    monkeypatch.setattr("daskglm.fitting.runner.choose", lambda *_: ("lbfgs", "for the test"))
+    assert daskglm.fit(X, y, fit_intercept=False).report_.solver == "lbfgs"
+    monkeypatch.setattr(costs, "WORTH_ENDING", 0.0)
+    assert daskglm.fit(X, y, fit_intercept=False).report_.solver != "lbfgs"
+
+
 def test_a_solve_handed_over_resumes_with_newton(tmp_path, monkeypatch):
     X, y = decaying(1500, 60, 1.5)
-    monkeypatch.setattr(costs, "SMALL_FLOPS", 0.0)
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
     monkeypatch.setattr(costs, "LBFGS_PASSES", 4.0)
     monkeypatch.setattr("daskglm.fitting.runner.choose", lambda *_: ("lbfgs", "for the test"))
     fit = {"loss": "squared_hinge", "C": 1e3, "fit_intercept": False, "tol": 1e-9}
