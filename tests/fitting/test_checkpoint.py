@@ -252,17 +252,11 @@ def test_second_stage_of_sdca_goes_on_in_it(tmp_path):
 
 @pytest.mark.parametrize("stage", ["lbfgs", "tron"])
 def test_auto_goes_on_in_either_stage(stage, tmp_path):
-    rng = np.random.default_rng(5)
-    levels = [
-        np.minimum((m * rng.random(20_000) ** 3).astype(int), m - 1) for m in (2_000, 500, 30)
-    ]
-    S = sp.hstack([sp.csr_matrix((np.ones(20_000), (np.arange(20_000), k))) for k in levels], "csr")
-    t = np.where(
-        rng.random(20_000)
-        < 1 / (1 + np.exp(-sum(rng.standard_normal(k.max() + 1)[k] for k in levels))),
-        1,
-        0,
-    )
+    rng, n = np.random.default_rng(5), 90_000
+    levels = [np.minimum((m * rng.random(n) ** 3).astype(int), m - 1) for m in (2_000, 500, 30)]
+    S = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), k))) for k in levels], "csr")
+    z = sum(rng.standard_normal(k.max() + 1)[k] for k in levels)
+    t = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1, 0)
     options = {"C": 100.0, "tol": 1e-8}
     whole = daskglm.fit(S, t, **options).report_
     assert whole.solver == "lbfgs+tron"
