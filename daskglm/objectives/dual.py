@@ -62,7 +62,7 @@ class Dual:
         With a penalty of strength one.
     w : (d,) or (d + 1,) array
         Where to start: zero, or the dual variables are the negative slopes at w.
-    plan : Plan
+    plan : SDCAConfig
     seed : int
         Of the random orders; the same seed, plan and placement give the same bits.
     saved : tuple of (dict, str), optional

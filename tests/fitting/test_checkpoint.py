@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
-from daskglm.data import row_files as chunks
 from daskglm.fitting.checkpoint import every, load
 from tests.conftest import make_problem
 
@@ -281,13 +280,3 @@ def test_sparse_rows_and_a_hinge_with_proximal_points(tmp_path):
     rest = daskglm.fit(sp.csr_matrix(S), t, resume=tmp_path / "c", **options)
     assert rest.report_.converged
     assert rest.report_.history[0]["relative_gap"] <= 2 * history[at]["relative_gap"] + 1e-6
-
-
-def test_chunks_of_rows_in_memory_may_be_cut_anew(tmp_path):
-    values = np.arange(10.0)
-    chunks.write(str(tmp_path / "c"), [(-1, 0, 4), (-1, 4, 6)], values)
-    np.testing.assert_array_equal(
-        chunks.read(str(tmp_path / "c"), [(-1, 0, 3), (-1, 3, 5), (-1, 8, 2)]), values
-    )
-    with pytest.raises(FileNotFoundError, match="rows 8 to 12"):
-        chunks.read(str(tmp_path / "c"), [(-1, 8, 5)])

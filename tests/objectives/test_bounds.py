@@ -16,7 +16,7 @@ from daskglm.engines.local import Local
 from daskglm.kernels import gram
 from daskglm.losses.table import LOSSES
 from daskglm.objectives import bounds
-from daskglm.objectives.bounds import HessianFactor
+from daskglm.objectives.bounds import HessianFactor, excess
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
 
@@ -416,3 +416,38 @@ def test_the_bounds_know_how_long_a_devices_kernels_sum(cupy):
     assert bounds.DEVICE_NARROW == dense.NARROW
     assert bounds.DEVICE_TILE >= dense.GRAM_THREADS
     assert dense.GRAM_BYTES / np.dtype(np.float32).itemsize <= bounds.DEVICE_SUMMED
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_bound_by_the_hessian_holds_and_is_tight_near_the_optimum(C, intercept):
+    X, y = make_problem(n=500, d=6)
+    engine = Local([to_block(X, y, place=Place(), classify=True)], 1)
+    loss = LOSSES["logistic"]
+    whole = Objective(engine, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=intercept, span=1.0)
+    best = daskglm.fit(X, y, C=C, fit_intercept=intercept, solver="newton", tol=1e-15)
+    at = np.append(best.coef_.ravel(), best.intercept_)[: whole.size]
+    least = whole.at(at).value
+    rng = np.random.default_rng(1)
+    finite = []
+    for size in np.logspace(-6, 2, 200):
+        point = whole.at(at + size * rng.standard_normal(whole.size) / np.sqrt(C), gram=True)
+        assert point.excess >= (point.value - least) * (1 - 1e-6) - 1e-12 * least
+        if np.isfinite(point.excess) and point.value > least * (1 + 1e-10):
+            finite.append(point.excess / (point.value - least))
+    assert len(finite) > 20
+    assert np.median(finite) < 1.1
+
+
+def test_the_bound_is_exact_for_least_squares_and_absent_where_curvature_jumps():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 4))
+    H, g = A.T @ A, rng.standard_normal(4)
+    factor = HessianFactor.of(H, 0.0)
+    assert excess(factor.decrement(g), 0.0) == pytest.approx(
+        0.5 * g @ np.linalg.solve(H, g), rel=1e-9
+    )
+    assert excess(factor.decrement(1e6 * g), 1.0) == np.inf
+    assert excess(HessianFactor.of(np.zeros((4, 4)), 0.0).decrement(g), 0.0) == np.inf
+    assert excess(HessianFactor.of(H * np.nan, 0.0).decrement(g), 0.0) == np.inf
+    assert not np.isfinite(LOSSES["squared_hinge"].self_concordance)

@@ -13,7 +13,7 @@ from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.dual import Dual
 from daskglm.solvers import get_solver
 from daskglm.solvers.dual_bound import LEVEL_POINTS, bounded, with_dual_bound
-from tests.solvers.test_solvers import make_objective
+from tests.solvers.problems import make_objective
 
 
 def hard_to_certify():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daskglm.solvers.forecast import iterations_left, relative_error
-from tests.solvers.test_solvers import make_objective
+from tests.solvers.problems import make_objective
 
 
 @pytest.mark.parametrize(

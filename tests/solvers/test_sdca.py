@@ -4,92 +4,13 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.requests import DualTotals, Problem, SDCAConfig
-from daskglm.data.partitions import partitions
-from daskglm.engines.local import Local
-from daskglm.losses.table import LOSSES
-from daskglm.objectives.dual import Dual
-from daskglm.objectives.primal import Objective, tokens
 from daskglm.solvers import costs
 from tests.conftest import make_problem
 
-NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared"]
-
-
 # ---- properties of every mode
-def dual_of(X, y, loss, plan, *, C=1.0, seed=0, weight=None):
-    kind = LOSSES[loss]
-    engine = Local(partitions(X, y, weight, classify=kind.classifies).load(), threads=2)
-    problem = Problem(kind.ref, 1.0 if kind.classifies else None)
-    objective = Objective(engine, problem, kind, C=C, fit_intercept=False)
-    return Dual(objective, np.zeros(X.shape[1]), plan, seed)
-
-
-def read_again(dual):
-    """X' C alpha as the rows have it."""
-    return dual.objective.ask(DualTotals(dual._state(), dual.v, next(tokens)))["own"]
-
-
-MODES = [
-    SDCAConfig(partitions=1),
-    SDCAConfig(partitions=2),
-    SDCAConfig(partitions=5, bucket=8),
-    SDCAConfig(partitioning="static", partitions=3),
-    SDCAConfig(nodes=2, partitions=4),
-    SDCAConfig(partitions=2, epochs=3),
-    SDCAConfig(partitions=1, bucket=4),
-]
-
-
-@pytest.mark.parametrize("plan", MODES, ids=str)
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", NAMES)
-def test_shared_vector_primal_and_dual(loss, sparse, plan):
-    """After every round v = X' C alpha to rounding, primal >= dual, and one partition never lets the dual fall."""
-    X, y = make_problem(300, 6, loss=loss, sparse=sparse, seed=3)
-    dual = dual_of(X, y, loss, plan)
-    groups, parts = dual.shape()
-    last = -np.inf
-    for _ in range(6):
-        totals = dual.round(float(groups), float(parts))
-        dual.commit(1.0)
-        assert np.isfinite(totals["gap"])
-        v = dual.v.copy()
-        np.testing.assert_allclose(v, read_again(dual), rtol=1e-10, atol=1e-10 * np.abs(v).max())
-        found = dual.certificate()
-        scale = abs(found.primal) + abs(found.dual)
-        assert found.primal >= found.dual - 1e-12 * scale
-        assert found.dual >= last - 1e-12 * scale  # safe sigma': in every one of these modes
-        last = found.dual
-
-
-@given(
-    st.integers(2, 40),
-    st.integers(1, 6),
-    st.sampled_from(NAMES),
-    st.integers(0, 10**6),
-    st.floats(1e-3, 1e3),
-)
-@settings(max_examples=40, deadline=None)
-def test_dual_never_falls_in_sequential_mode(n, d, loss, seed, C):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * rng.exponential(size=d) * 10.0 ** rng.integers(-2, 3)
-    y = rng.standard_normal(n) if loss == "squared" else np.where(np.arange(n) % 2, 1.0, -1.0)
-    dual = dual_of(X, y, loss, SDCAConfig(partitions=1), C=C, seed=seed)
-    last = -np.inf
-    for _ in range(5):
-        dual.round(1.0, 1.0)
-        dual.commit(1.0)
-        found = dual.certificate()
-        scale = abs(found.primal) + abs(found.dual)
-        assert found.primal >= found.dual - 1e-11 * scale
-        assert found.dual >= last - 1e-11 * scale
-        last = found.dual
 
 
 @pytest.mark.parametrize(
@@ -306,23 +227,6 @@ def test_hand_over_to_newton(monkeypatch):
         X, y, solver="sdca", C=0.1, tol=1e-7, random_state=0, solver_options=options
     )
     assert stayed.report_.solver == "sdca"
-
-
-def test_hand_over_of_the_hinge_to_proximal_points():
-    X, y = make_problem(3000, 6, seed=2)
-    params = {"loss": "hinge", "solver": "sdca", "C": 1.0, "random_state": 0}
-    for intercept in (False, True):
-        model = daskglm.fit(X, y, tol=1e-8, fit_intercept=intercept, **params)
-        assert model.report_.solver == "sdca+newton"
-        assert model.report_.converged
-        assert model.report_.relative_gap <= 1e-8
-        options = {"polish": False}
-        crawl = daskglm.fit(
-            X, y, tol=1e-4, fit_intercept=intercept, solver_options=options, max_iter=5000, **params
-        )
-        assert crawl.report_.solver == "sdca"
-        excess = crawl.report_.objective - model.report_.objective
-        assert -1e-8 * model.report_.objective <= excess <= 1e-4 * crawl.report_.objective
 
 
 def test_search_needs_fewer_rounds_where_partitions_meet():

@@ -16,7 +16,6 @@ from sklearn.datasets import dump_svmlight_file
 
 import daskglm
 from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
-from daskglm.data.loading import check_room
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.worker.streaming import StreamedShard, _runs
@@ -288,21 +287,3 @@ def test_data_beyond_the_memory_of_workers_are_streamed(small_workers):
     )
     assert model.report_.converged
     np.testing.assert_allclose(model.coef_[0], np.linspace(-1, 1, 50), atol=0.02)
-
-
-def test_room_in_this_process(monkeypatch):
-    check_room(100, 0, "")
-    check_room(100, 111, "")
-    with pytest.raises(MemoryError):
-        check_room(101, 110, "")
-    monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 40_000)
-    with pytest.raises(MemoryError, match="this machine has"):
-        daskglm.fit(da.from_array(X, chunks=(100, 6)), y)
-    parts = (
-        [dask.delayed(X[k::10]) for k in range(10)],
-        [dask.delayed(y[k::10]) for k in range(10)],
-    )
-    with pytest.raises(MemoryError, match="estimated from 3 of 10 partitions"):
-        daskglm.fit(*parts)
-    monkeypatch.setattr("daskglm.data.loading.memory_of_machine", lambda: 60_000)
-    assert daskglm.fit(*parts).report_.converged

@@ -1,0 +1,55 @@
+"""The least point of a convex function of one number."""
+
+import math
+
+import numpy as np
+import pytest
+
+from daskglm.losses.dispatch import tile
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import LOSSES
+from daskglm.objectives.convex import Seen, least_point
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [*(loss for loss in LOSSES.values() if loss.classifies), smoothed_hinge(1e-4)],
+    ids=lambda loss: f"{loss.name} {loss.p1}",
+)
+@pytest.mark.parametrize("shift", [0.0, -1e3, 1e6, 1e12])
+def test_the_least_point_is_found_however_far_it_is(loss, shift):
+    rng = np.random.default_rng(3)
+    z, target = rng.standard_normal(60) - shift, np.where(np.arange(60) % 3, 1.0, -1.0)
+    asked = []
+
+    def ask(points):
+        asked.append(len(points))
+        seen = []
+        for b in points:
+            slope, curvature = np.empty(60), np.empty(60)
+            value = tile(loss.law, target, z + b, np.empty(0), slope, curvature)
+            seen.append(Seen(b, value, slope.sum(), curvature.sum()))
+        return seen
+
+    found = least_point(ask, 0.0, smooth=loss.differentiable)
+    best = min(ask([found + step])[0].value for step in np.linspace(-1, 1, 201))
+    assert ask([found])[0].value <= best * (1 + 1e-9 + 1e-16 * abs(shift))
+    assert len(asked) < 150 + 202
+
+
+def test_the_least_point_of_a_function_without_one_ends():
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, 0.0, -1e-300, 0.0) for b in points], 0.0, smooth=True)
+    )
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, 0.0, -1e-9, 1e-9) for b in points], 0.0, smooth=True)
+    )
+    assert math.isfinite(
+        least_point(lambda points: [Seen(b, b, 1.0, 0.0) for b in points], 0.0, smooth=False)
+    )
+    assert (
+        least_point(
+            lambda points: [Seen(b, math.nan, math.nan, 0.0) for b in points], 3.0, smooth=True
+        )
+        == 3.0
+    )

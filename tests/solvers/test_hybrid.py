@@ -1,0 +1,60 @@
+"""One solver hands over to another."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import daskglm
+from daskglm.solvers import costs, get_solver
+from daskglm.solvers.workload import Workload
+from tests.solvers.problems import decaying, problem
+
+
+def test_lbfgs_hands_over_to_newton_once_that_would_have_cost_as_much(monkeypatch):
+    X, y = decaying(1500, 60, 1.5)
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "LBFGS_PASSES", 4.0)
+    asked = problem(X, y, "squared_hinge", C=1e3)
+    certain = get_solver("newton").cost(Workload.of(asked))
+    points = get_solver("lbfgs").run(asked, np.zeros(asked.size), automatic=True)
+    seen = []
+    for point in itertools.islice(points, 60):
+        seen.append((point.by, asked.passes))
+        if point.by == "newton" and point.resume():
+            assert point.resume() == {"by_newton": True}
+    stages = [by for by, _ in itertools.groupby(by for by, _ in seen)]
+    assert stages == ["", "tron", "newton"]
+    began = next(spent for by, spent in seen if by == "newton")
+    assert certain <= began <= 2.0 * certain + 60.0
+
+
+def test_lbfgs_goes_on_where_its_end_is_nearer_than_that_of_the_next_method(monkeypatch):
+    X, y = decaying(3000, 40, 0.1)
+    alone = daskglm.fit(X, y, solver="lbfgs", fit_intercept=False).report_.passes
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "LBFGS_PASSES", alone - 2.0)
+    monkeypatch.setattr("daskglm.fitting.runner.choose", lambda *_: ("lbfgs", "for the test"))
+    assert daskglm.fit(X, y, fit_intercept=False).report_.solver == "lbfgs"
+    monkeypatch.setattr(costs, "WORTH_ENDING", 0.0)
+    assert daskglm.fit(X, y, fit_intercept=False).report_.solver != "lbfgs"
+
+
+def test_a_solve_handed_over_resumes_with_newton(tmp_path, monkeypatch):
+    X, y = decaying(1500, 60, 1.5)
+    monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "LBFGS_PASSES", 4.0)
+    monkeypatch.setattr("daskglm.fitting.runner.choose", lambda *_: ("lbfgs", "for the test"))
+    fit = {"loss": "squared_hinge", "C": 1e3, "fit_intercept": False, "tol": 1e-9}
+    whole = daskglm.fit(X, y, **fit)
+    assert whole.report_.solver == "lbfgs+tron+newton"
+    first = next(
+        k for k, record in enumerate(whole.report_.history) if record["solver"] == "newton"
+    )
+    with pytest.warns(ConvergenceWarning):
+        daskglm.fit(X, y, max_iter=first + 1, checkpoint=tmp_path, checkpoint_every=1, **fit)
+    resumed = daskglm.fit(X, y, resume=tmp_path, **fit)
+    assert resumed.report_.converged
+    assert resumed.report_.solver == "newton"
+    np.testing.assert_allclose(resumed.coef_, whole.coef_, rtol=1e-4, atol=1e-8)

@@ -1,0 +1,31 @@
+"""Trust-region Newton: passes and preconditioners."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import daskglm
+from tests.solvers.problems import drive
+
+
+def test_tron_makes_one_pass_per_product_and_trial():
+    obj = drive("tron", 4)
+    assert obj.passes == len(obj.engine.requests)
+    assert set(obj.engine.requests) == {"Evaluate", "HessianVector"}
+
+
+@pytest.mark.parametrize("C", [0.01, 10.0])
+def test_tron_takes_the_hessian_of_a_sample_where_that_saves_products(C, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    mixing = rng.standard_normal((60, 60)) * np.logspace(
+        0, -1, 60
+    )  # columns that go together: no diagonal helps
+    X = (rng.standard_normal((40_000, 60)) @ mixing.T).astype(np.float32)
+    y = np.where(X @ rng.standard_normal(60) + rng.logistic(size=len(X)) > 0, 1.0, -1.0)
+    options = {"C": C, "solver": "tron", "tol": 1e-8}
+    found = daskglm.fit(X, y, **options).report_
+    monkeypatch.setattr(sys.modules["daskglm.solvers.tron"], "LARGEST_SHARE", 0.0)
+    diagonal = daskglm.fit(X, y, **options).report_
+    assert found.passes < (0.5 if C == 0.01 else 0.15) * diagonal.passes
+    assert found.objective == pytest.approx(diagonal.objective, rel=1e-7)

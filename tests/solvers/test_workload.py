@@ -1,0 +1,60 @@
+"""Costs of solvers follow from numbers of the workload."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from daskglm.core.facts import DataSummary
+from daskglm.solvers import costs, get_solver, solver_names
+from daskglm.solvers.workload import Workload
+
+
+def workload(n=100_000, d=100, per_row=None, **changes):
+    per_row = d if per_row is None else per_row
+    summary = DataSummary(n, d, nonzeros=n * per_row, sparse=per_row < d)
+    known = {"curvature_ratio": 1.0, **changes}
+    return Workload(summary, d, **known)
+
+
+def passes(name, *args, **kwargs):
+    return get_solver(name).cost(workload(*args, **kwargs))
+
+
+def test_costs_depend_on_the_workload_alone():
+    for name, d in itertools.product(solver_names(), (10, 500, 5000)):
+        spec = get_solver(name)
+        if spec.cost is not None:
+            assert spec.cost(workload(d=d)) == spec.cost(workload(d=d)) > 0.0
+
+
+def test_newton_costs_more_for_longer_rows_and_nothing_finite_beyond_the_largest_hessian():
+    assert passes("newton", d=50) < passes("newton", d=500) < passes("newton", d=2000)
+    assert passes("newton", d=costs.LARGEST_HESSIAN + 1) == math.inf
+    assert passes("newton", n=300, d=20) == costs.NEWTON_STEPS, "small Hessians are free"
+    assert passes("newton", n=2000, d=500, quadratic=True) < passes("newton", n=2000, d=500)
+
+
+def test_dual_ascent_costs_more_for_heavy_rows_short_rows_and_tight_tolerances():
+    easy = passes("sdca", d=10_000, per_row=100, curvature_ratio=0.1)
+    assert easy < passes("sdca", d=10_000, per_row=100, curvature_ratio=2.0)
+    assert easy < passes("sdca", d=10_000, per_row=5, curvature_ratio=0.1)
+    assert easy < passes("sdca", d=10_000, per_row=100, curvature_ratio=0.1, tol=1e-9)
+    assert passes("sdca", curvature_ratio=costs.EASY_RATIO * 1.01) == math.inf
+
+
+def test_rounds_cost_passes_only_where_requests_leave_the_process():
+    near, far = workload(), workload(remote=True)
+    assert near.rounds(5) == 0.0 < far.rounds(1) < replace(far, workers=8).rounds(1)
+    assert far.rounds(1) < replace(far, threads=64).rounds(1), "passes are shorter there"
+    for name in ("newton", "tron", "lbfgs", "sdca"):
+        assert passes(name, d=3000, per_row=30) <= passes(name, d=3000, per_row=30, remote=True)
+
+
+def test_lbfgs_costs_what_a_trial_foresees_up_to_the_methods_that_take_over():
+    tried = workload(d=500, trials={"lbfgs": 12.0})
+    assert get_solver("lbfgs").cost(tried) == pytest.approx(12.0, rel=0.2)
+    hopeless = replace(tried, trials={"lbfgs": math.inf})
+    assert get_solver("lbfgs").cost(hopeless) > get_solver("newton").cost(hopeless)
+    assert get_solver("lbfgs").cost(hopeless) < math.inf

@@ -1,0 +1,24 @@
+"""Blocks are joined where they are tiny."""
+
+import numpy as np
+
+from daskglm.data.blocks import Place, to_block
+from daskglm.worker.shard import Shard
+from tests.conftest import make_problem
+from tests.worker.shards import assert_same, shard, transcript
+
+
+def test_tiny_neighbours_are_joined_only_with_their_like():
+    tiny = shard(range(20, 3000, 20))
+    assert len(tiny.blocks) == 3
+    assert_same(transcript(tiny), transcript(shard([])), rtol=1e-10)
+    X, y = make_problem(60, 4)
+    one_class = [
+        to_block(X[a : a + 10], np.ones(10), place=Place(), classify=True) for a in range(0, 20, 10)
+    ]
+    two = [
+        to_block(X[a : a + 10], np.arange(10) % 2, place=Place(), classify=True)
+        for a in range(20, 60, 10)
+    ]
+    mixed = Shard([*one_class, *two], 1)
+    assert [len(block.y) for block in mixed.blocks] == [20, 40]

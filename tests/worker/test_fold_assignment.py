@@ -1,0 +1,52 @@
+"""Rows are assigned to folds as scikit-learn does it, or by seed."""
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+
+import daskglm
+from daskglm.worker.fold_assignment import stratified
+from tests.conftest import make_problem
+from tests.fitting.grids import CS, lazy
+
+
+def test_stratified_folds_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        y, k = rng.integers(0, rng.integers(1, 6), rng.integers(10, 200)), int(rng.integers(2, 8))
+        names, codes = np.unique(y, return_inverse=True)
+        rare = np.bincount(codes).min() < k
+        theirs, splitter = np.empty(len(y), int), StratifiedKFold(k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                for fold, (_, test) in enumerate(splitter.split(y, y)):
+                    theirs[test] = fold
+            except ValueError:
+                refused += 1
+                with pytest.raises(ValueError, match=f"cv={k}"):
+                    stratified(codes, len(names), k)
+                continue
+        with (
+            pytest.warns(UserWarning, match="least populated") if rare else contextlib.nullcontext()
+        ):
+            np.testing.assert_array_equal(stratified(codes, len(names), k), theirs)
+    assert refused
+
+
+def test_dask_rows_are_dealt_to_folds_by_seed():
+    X, y = make_problem(seed=7)
+    first, second, other = (
+        daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=seed).fit(*lazy(X, y))
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first.scores_[1.0], second.scores_[1.0])
+    assert (first.scores_[1.0] != other.scores_[1.0]).any()
+    whole = daskglm.fit(X, y, C=float(first.C_[0]), tol=1e-10)
+    np.testing.assert_allclose(first.coef_, whole.coef_, rtol=1e-2, atol=1e-4)
+    held = [part.n_rows for part in first.report_.parts]
+    assert set(held) == {len(y)}
