@@ -31,7 +31,7 @@ status=0
 if [ "${TESTS_SECONDS:-300}" -gt 0 ]; then
   echo "== tests marked gpu"
   timeout -s INT "${TESTS_SECONDS:-300}" "$python" -m pytest -q -m gpu -p no:cacheprovider -W default --tb=short \
-    tests/kernels/test_device_kernels.py tests/integration/test_device.py 2>&1 | tee -a "$out/tests.log" || status=1
+    tests/kernels/cuda tests/integration/test_device.py 2>&1 | tee -a "$out/tests.log" || status=1
 fi
 if sanitizer=$(command -v compute-sanitizer); then
   for tool in synccheck memcheck racecheck; do  # the cheapest first

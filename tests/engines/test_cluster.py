@@ -1,13 +1,9 @@
 """A real cluster of two worker processes: faults, leaks, placement, concurrency. No mock of Dask."""
 
-import asyncio
-import functools
-import gc
 import os
 import pickle
 import signal
 import threading
-import time
 
 import dask
 import dask.array as da
@@ -15,55 +11,27 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster, get_client, wait
+from distributed import Client, LocalCluster
 
 import daskglm
 from daskglm.core.requests import Evaluate, LossRef, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.block_placement import BlockPlacement
-from daskglm.engines.cluster import Cluster, DataLost
+from daskglm.engines.cluster import Cluster
 from daskglm.engines.worker_session import _sessions
-from tests.conftest import make_problem
-
-X, y = make_problem(2000, 8)
-
-
-@functools.cache
-def local():
-    return daskglm.fit(X, y, tol=1e-12)
-
-
-def rows(chunk=300):
-    return da.from_array(X, chunks=(chunk, 8)), da.from_array(y, chunks=chunk)
-
-
-def small_cluster(workers=3):
-    return LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
-    )
-
-
-def tasks(client):
-    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-
-
-def settle(client, wanted=0):
-    """Wait until the scheduler has forgotten all tasks but `wanted`."""
-    for _ in range(100):
-        gc.collect()
-        if tasks(client) <= wanted:
-            break
-        time.sleep(0.05)
-    return tasks(client)
+from tests.engines.fits import (
+    X,
+    assert_same_fit,
+    at_round,
+    rows,
+    settle,
+    small_cluster,
+    y,
+)
 
 
 def sessions_left(dask_worker):
     return len(_sessions.get(dask_worker, {}))
-
-
-def assert_same_fit(model, rtol=1e-9):
-    np.testing.assert_allclose(model.coef_, local().coef_, rtol=rtol)
-    np.testing.assert_allclose(model.intercept_, local().intercept_, rtol=rtol)
 
 
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
@@ -89,36 +57,6 @@ def test_bytes_and_rounds_are_those_of_the_requests(client):
         assert engine.capabilities.workers == 2
     finally:
         engine.close()
-
-
-def test_data_in_memory_go_to_a_client_that_is_named(client):
-    assert daskglm.fit(X, y).report_.bytes_reduced == 0
-    model = daskglm.fit(X, y, client=client, tol=1e-12)
-    assert_same_fit(model)
-    assert model.report_.workers == 2
-    with pytest.raises(ValueError, match=r"NaN: row 1,999, column 7"):
-        daskglm.fit(
-            np.where(np.arange(16000).reshape(2000, 8) == 15999, np.nan, X), y, client=client
-        )
-
-
-def test_persisted_data_stay_where_they_are(client):
-    lazy = [value.persist() for value in rows()]
-    wait(lazy)
-    before, labels = (
-        client.who_has(lazy[0]),
-        {key[1]: at for key, at in client.who_has(lazy[1]).items()},
-    )
-    engine = Cluster(
-        client, BlockPlacement(client, partitions(*lazy, classify=True).lazy, pin=False)
-    )
-    holders = {a for a, keys in engine._keys.items() if keys}
-    assert holders == {a for at in before.values() for a in at}
-    after = client.who_has(lazy[0])
-    # where rows and their labels lie apart Dask moves one of them, either
-    together = [key for key, at in before.items() if len(at) == 1 and labels[key[1]] == at]
-    assert all(set(before[key]) <= set(after[key]) for key in together)
-    engine.close()
 
 
 def test_twenty_fits_leave_nothing_behind(client):
@@ -180,10 +118,6 @@ def test_frames_of_unknown_lengths(client):
 
 
 # ---- faults
-def at_round(number, action):
-    """A callback that acts once, after so many iterations."""
-    count = iter(range(10_000))
-    return lambda record: action() if next(count) == number else None
 
 
 @pytest.mark.parametrize(
@@ -231,35 +165,6 @@ def test_all_workers_killed_amid_a_fit_come_back_through_their_nannies():
         assert_same_fit(daskglm.fit(*rows(), solver="lbfgs", tol=1e-12, callback=kill), 1e-5)
 
 
-def test_rows_that_cannot_be_loaded_again_are_an_error():
-    with small_cluster(2) as cluster, Client(cluster) as client:
-        victim = sorted(client.run(os.getpid).values())[0]
-        with pytest.raises(DataLost, match="lost"):
-            daskglm.fit(
-                X,
-                y,
-                client=client,
-                solver="lbfgs",
-                tol=1e-12,
-                callback=at_round(2, lambda: os.kill(victim, 9)),
-            )
-
-
-def test_a_worker_killed_while_loading():
-    with small_cluster(2) as cluster, Client(cluster) as client:
-        victim = sorted(client.run(os.getpid).values())[0]
-
-        def slow(block):
-            time.sleep(0.3)
-            return block
-
-        lazy = rows()[0].map_blocks(slow, dtype=float, meta=np.empty((0, 0)))
-        killer = threading.Timer(0.8, os.kill, (victim, signal.SIGKILL))
-        killer.start()
-        assert_same_fit(daskglm.fit(lazy, rows()[1], tol=1e-12))
-        killer.join()
-
-
 # ---- ways to call
 def test_two_fits_at_once(client):
     found = {}
@@ -280,31 +185,6 @@ def test_two_fits_at_once(client):
         assert_same_fit(model, 1e-5)
 
 
-def test_a_fit_inside_a_task(client):
-    def task():
-        assert get_client() is not None
-        return daskglm.fit(*rows(), tol=1e-12)
-
-    for model in client.gather([client.submit(task, pure=False) for _ in range(3)]):
-        assert_same_fit(model)
-        assert model.report_.workers == 2
-
-
-def test_an_asynchronous_client(_cluster):
-    async def main():
-        async with Client(_cluster.scheduler_address, asynchronous=True) as client:
-            one = await daskglm.fit(*rows(), tol=1e-12, client=client)
-            two = await daskglm.LogisticRegression(tol=1e-12).fit(*rows())
-            both = await asyncio.gather(
-                *(daskglm.fit(*rows(), tol=1e-12, client=client) for _ in range(2))
-            )
-            return [one, two, *both]
-
-    for model in asyncio.run(main()):
-        assert_same_fit(model)
-        assert model.report_.workers == 2
-
-
 def test_an_in_process_cluster_of_threads():
     with LocalCluster(
         n_workers=2, threads_per_worker=2, processes=False, dashboard_address=None
@@ -318,12 +198,6 @@ def test_an_in_process_cluster_of_threads():
 def test_a_pickled_estimator_from_a_cluster_works_without_one(client):
     model = pickle.loads(pickle.dumps(daskglm.fit(*rows(), client=client)))
     assert model.score(X, y) > 0.7
-
-
-def test_dask_data_without_a_client_run_in_process():
-    model = daskglm.fit(*rows(), tol=1e-12)
-    assert_same_fit(model)
-    assert model.report_.bytes_reduced == 0
 
 
 def test_lazy_predictions_on_the_cluster(client):

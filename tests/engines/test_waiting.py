@@ -19,8 +19,8 @@ from daskglm.engines.versions import check_replies
 from daskglm.engines.waiting import worker_states
 from daskglm.worker.device_placement import AS_THEY_ARE
 from tests.conftest import make_problem
+from tests.engines.test_worker_session import becomes, held, tasks
 from tests.integration.test_faults import Processes
-from tests.integration.test_left_behind import becomes, held, tasks
 
 X, y = make_problem(2000, 8)
 BEST = daskglm.fit(X, y, tol=1e-12)

@@ -54,18 +54,6 @@ def test_ridge_is_scikit_learns_with_alpha_one_over_c():
     assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-10)
 
 
-def test_one_vs_rest_probabilities_are_scikit_learns():
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
-    X, y = load_iris(return_X_y=True)
-    ours = daskglm.LogisticRegression(tol=1e-10).fit(X, y)
-    theirs = OneVsRestClassifier(LogisticRegression(tol=1e-10, max_iter=10_000)).fit(X, y)
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
-    assert len(ours.report_.parts) == 3
-    np.testing.assert_allclose(ours.predict_log_proba(X), np.log(ours.predict_proba(X)))
-
-
 def test_pipeline_grid_search_and_clone():
     X, y = load_breast_cancer(return_X_y=True)
     model = make_pipeline(StandardScaler(), daskglm.LogisticRegression())

@@ -22,34 +22,6 @@ X, y = make_problem(400, 5)
 MODEL = daskglm.fit(X, y)
 
 
-def test_report_has_what_users_ask_for_and_prints_as_a_table():
-    report = MODEL.report_
-    assert report.converged
-    assert report.solver == "newton"
-    assert report.relative_gap <= 1e-6
-    assert report.n_iter == len(report.history) - 1
-    assert report.passes >= report.n_iter
-    assert report.rounds >= report.passes
-    assert report.seconds > 0
-    frame = pd.DataFrame(report.history)
-    assert {
-        "objective",
-        "gradient_norm",
-        "step",
-        "passes",
-        "rounds",
-        "bytes",
-        "seconds",
-        "relative_gap",
-    } <= {*frame}
-    assert (np.diff(frame["objective"]) <= 0).all()
-    assert (np.diff(frame["passes"]) > 0).all()
-    text = repr(report)
-    assert len(text.splitlines()) <= 12
-    for word in ("newton", "converged", "relative gap", "passes", "rounds", "400 rows"):
-        assert word in text
-
-
 def test_running_out_of_iterations_warns_with_the_precision_reached():
     with pytest.warns(ConvergenceWarning, match=r"max_iter iterations.*relative gap \d"):
         model = daskglm.fit(X, y, solver="lbfgs", max_iter=2)
@@ -72,15 +44,6 @@ def test_callback_sees_every_iteration_and_may_stop_or_raise():
 
     with pytest.raises(RuntimeError, match="enough"):
         daskglm.fit(X, y, callback=fail)
-
-
-def test_progress_is_silent_unless_asked(capsys):
-    daskglm.fit(X, y)
-    assert capsys.readouterr() == ("", "")
-    daskglm.fit(X, y, progress=True)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "newton" in err
 
 
 def test_auto_picks_by_expected_passes_and_says_why():
@@ -115,52 +78,6 @@ def test_auto_picks_by_expected_passes_and_says_why():
 
 
 # ---- predictions in kind
-KINDS = {
-    "numpy": (X, np.ndarray, np.ndarray),
-    "float32": (X.astype(np.float32), np.ndarray, np.ndarray),
-    "csr": (sp.csr_matrix(X), np.ndarray, np.ndarray),
-    "pandas": (pd.DataFrame(X), np.ndarray, np.ndarray),
-    "dask array": (da.from_array(X, chunks=(90, 3)), da.Array, da.Array),
-    "dask array of csr": (
-        da.from_array(X, chunks=(90, 5)).map_blocks(sp.csr_matrix),
-        da.Array,
-        da.Array,
-    ),
-    "dask frame": (
-        dd.from_pandas(pd.DataFrame(X, index=np.arange(400) * 2), npartitions=3),
-        dd.Series,
-        dd.DataFrame,
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("classes", [2, 3])
-def test_predictions_come_in_the_kind_of_x(kind, classes):
-    rows, vector, matrix = KINDS[kind]
-    labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])]
-    model = daskglm.LogisticRegression().fit(X, labels)
-    decision, labels_back, proba = (
-        model.decision_function(rows),
-        model.predict(rows),
-        model.predict_proba(rows),
-    )
-    assert isinstance(labels_back, vector)
-    assert isinstance(proba, matrix)
-    rtol = 1e-5 if kind == "float32" else 1e-9
-    np.testing.assert_allclose(
-        np.asarray(decision), model.decision_function(X), rtol=rtol, atol=1e-5
-    )
-    np.testing.assert_array_equal(np.asarray(labels_back), model.predict(X))
-    np.testing.assert_allclose(np.asarray(proba), model.predict_proba(X), rtol=rtol, atol=1e-6)
-    if vector is da.Array:
-        assert labels_back.chunks == ((90, 90, 90, 90, 40),)
-        assert proba.chunks == ((90, 90, 90, 90, 40), (classes,))
-        assert proba._meta.shape == (0, 0) or proba._meta.ndim == 2
-        assert labels_back.dtype == model.classes_.dtype
-    if vector is dd.Series:
-        assert (labels_back.compute().index == np.arange(400) * 2).all()
-        assert list(proba.columns) == list(model.classes_)
 
 
 def test_scores_of_lazy_data_are_numbers():
@@ -182,24 +99,6 @@ def test_scores_of_lazy_data_are_numbers():
     assert ridge.score(rows, da.from_array(target, chunks=90)) == pytest.approx(
         ridge.score(X, target)
     )
-
-
-def test_lazy_predictions_refuse_what_they_cannot_mean():
-    with pytest.raises(ValueError, match="X has 4 features, but LogisticRegression is expecting 5"):
-        MODEL.predict(da.from_array(X[:, :4], chunks=(90, 4)))
-    named = daskglm.fit(pd.DataFrame(X, columns=list("abcde")), y)
-    with pytest.raises(ValueError, match="feature names"):
-        named.predict(dd.from_pandas(pd.DataFrame(X, columns=list("edcba")), npartitions=2))
-    bad = X.copy()
-    bad[7, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        MODEL.predict(da.from_array(bad, chunks=(90, 5))).compute()
-
-
-def test_predictions_keep_unknown_chunks_and_empty_partitions():
-    rows = da.from_array(X, chunks=((0, 150, 0, 250), 5))
-    rows._chunks = ((np.nan,) * 4, (5,))
-    np.testing.assert_array_equal(MODEL.predict(rows).compute(), MODEL.predict(X))
 
 
 def test_pickled_models_predict_without_a_cluster():

@@ -158,20 +158,6 @@ def test_on_a_cluster_as_in_process(client, data, monkeypatch):
         )
 
 
-def test_splitters_of_rows_sent_to_a_cluster(client):
-    X, y = make_problem(seed=8)
-    here = daskglm.LogisticRegressionCV(Cs=CS, cv=KFold(3, shuffle=True, random_state=1)).fit(X, y)
-    settings = here._settings()
-    with grids.open_grid(
-        X, y, settings, client=client, cv=KFold(3, shuffle=True, random_state=1)
-    ) as grid:
-        solutions = grid.solve(grid.batch(np.array(CS)))
-        np.testing.assert_allclose(
-            solutions.W.reshape(3, 3, -1), here.coefs_paths_[1.0], rtol=0.05, atol=1e-4
-        )
-        assert grid.engine.capabilities.workers == 2
-
-
 def test_a_lost_worker_costs_its_rows_only(client):
     X, y = make_problem(2000, seed=9)
     model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, random_state=0)

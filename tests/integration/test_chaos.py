@@ -13,8 +13,8 @@ from distributed import Client
 
 import daskglm
 from tests.conftest import make_problem
+from tests.engines.test_worker_session import becomes, held, tasks
 from tests.integration.test_faults import Processes
-from tests.integration.test_left_behind import becomes, held, tasks
 
 X, y = make_problem(2000, 8)
 KILLS, WORKERS = 50, 3

@@ -9,72 +9,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.core.device import gpu, to_host
-from daskglm.core.requests import Problem
-from daskglm.data.blocks import Place, to_block
+from daskglm.core.device import gpu
 from daskglm.engines import local as engine
-from daskglm.engines.local import Local
-from daskglm.losses.table import LOSSES
-from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
-from daskglm.solvers.linear_systems import DenseMetric, Diagonal
-from daskglm.solvers.trust_region import solve_in_region, steihaug_cg
-from daskglm.worker.device_placement import DeviceConfig
 from tests.conftest import make_problem, objective
+from tests.kernels.cuda.points import prepared
 
 tron = importlib.import_module("daskglm.solvers.tron")  # the name is also that of the solver
-
-
-def prepared(X, y, device, C=1.0):
-    """An objective over rows, and its point at zero."""
-    loss = LOSSES["logistic"]
-    where = DeviceConfig("cuda") if device == "cuda" else DeviceConfig()
-    local = Local([to_block(X, y, place=Place(), classify=True)], where=where)
-    asked = Objective(local, Problem(loss.ref, 1.0), loss, C=C, fit_intercept=True)
-    return asked, asked.at(local.xp.zeros(asked.size), diagonal=True, curved=True, gram=True)
-
-
-@pytest.mark.parametrize("capture_after", [0, 1000], ids=["graph", "launches"])
-@pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("radius", [1e9, 0.1])
-def test_balls_on_a_device_are_those_of_the_host(
-    cupy, monkeypatch, radius, full, few, capture_after
-):
-    from daskglm.kernels.cuda import ball
-
-    monkeypatch.setattr(engine, "HOST_FEATURES", few)
-    monkeypatch.setattr(ball, "CAPTURE_AFTER", capture_after)
-    X, y = make_problem(500, 30)
-    X[:, :5] *= 30.0  # so that a diagonal metric needs several products
-    here, host = prepared(X, y, "cpu")
-    there, device = prepared(X, y, "cuda")
-    metric = DenseMetric(host.gram * 1.3) if full else Diagonal(0.5 + 0.5 * host.diagonal)
-    wanted = steihaug_cg(host.hessian_vector, host.gradient, metric, radius)
-    for _ in range(3):  # the second one finds the workspace of the first
-        other = DenseMetric(device.gram * 1.3) if full else Diagonal(0.5 + 0.5 * device.diagonal)
-        found = solve_in_region(device, other, radius)
-        assert found.on_border == wanted.on_border == (radius < 1.0)
-        np.testing.assert_allclose(to_host(found.step), wanted.step, rtol=1e-7, atol=1e-10)
-        np.testing.assert_allclose(to_host(found.residual), wanted.residual, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(found[3:], wanted[3:], rtol=1e-7, atol=1e-10)
-    assert (there.engine.shard.ball.graph is None) == (capture_after > 0)
-    assert here.passes < there.passes <= here.passes + 2 * (here.passes - 1) + 1e-9
-
-
-def test_lengths_and_slopes_of_a_ball_are_what_they_say():
-    X, y = make_problem(300, 12)
-    _, point = prepared(X, y, "cpu")
-    for metric in (DenseMetric(point.gram), Diagonal(point.diagonal)):
-        for radius in (1e9, 0.5, 1e-3):
-            ball = steihaug_cg(point.hessian_vector, point.gradient, metric, radius)
-            assert ball.length == pytest.approx(
-                np.sqrt(ball.step @ metric.times(ball.step)), rel=1e-10
-            )
-            assert ball.slope == pytest.approx(point.gradient @ ball.step, rel=1e-12)
-            assert ball.left == pytest.approx(ball.step @ ball.residual, rel=1e-9, abs=1e-12)
-            residual = -point.gradient - point.hessian_vector(ball.step)
-            np.testing.assert_allclose(ball.residual, residual, rtol=1e-8, atol=1e-10)
 
 
 # ---- the preconditioner
@@ -131,81 +72,6 @@ def test_a_checkpoint_goes_on_with_the_preconditioner_of_a_device(cupy, monkeypa
 
 
 # ---- waiting
-@pytest.fixture
-def waits(cupy, monkeypatch):
-    """Counts how often the host waits for the device: copies to it, and events."""
-    if not hasattr(cupy.ndarray, "allocate"):
-        pytest.skip("waits are counted on the stand-in")
-    count, within = [0], []
-
-    def counted(owner, name):
-        before = getattr(owner, name)
-
-        def wrapper(self, *args, **kwargs):
-            count[0] += kwargs.get("blocking", True) and not within
-            within.append(name)
-            try:
-                return before(self, *args, **kwargs)
-            finally:
-                within.pop()
-
-        monkeypatch.setattr(owner, name, wrapper)
-
-    for name in ("get", "item", "tolist"):
-        counted(cupy.ndarray, name)
-    for owner in (cupy.cuda.Event, cupy.cuda.Stream):
-        counted(owner, "synchronize")
-    return count
-
-
-@pytest.mark.parametrize(("solver", "most"), [("tron", 4.0), ("lbfgs", 4.0)])
-def test_the_host_waits_a_few_times_an_iteration(waits, monkeypatch, solver, most):
-    """Before: 11 and 28 times; with vectors in host memory as many as a cluster's."""
-    monkeypatch.setattr(engine, "HOST_FEATURES", 0)
-    X, y = make_problem(800, 40)
-    seen = []
-    daskglm.fit(
-        X, y, solver=solver, tol=1e-9, device="cuda", callback=lambda record: seen.append(waits[0])
-    )
-    each = np.diff(seen[1:])
-    assert len(each) >= 3
-    assert np.median(each) <= most
-
-
-def test_a_point_is_one_wait(waits, cupy):
-    X, y = make_problem(300, 300)
-    asked, point = prepared(X, y, "cuda")
-    assert isinstance(point.w, cupy.ndarray)
-    step = asked.xp.ones(asked.size)
-    before = waits[0]
-    other = asked.at(step, diagonal=True, beside=point)
-    assert waits[0] - before <= 1
-    assert other.distance(point) == pytest.approx(np.sqrt(asked.size))
-    assert other.gradient_norm == pytest.approx(np.linalg.norm(other.gradient.get()))
-    here, _ = prepared(X, y, "cpu")
-    host = here.at(np.ones(here.size), diagonal=True)
-    np.testing.assert_allclose(other.gradient.get(), host.gradient, rtol=1e-10)
-    np.testing.assert_allclose(other.diagonal.get(), host.diagonal, rtol=1e-7)
-    assert other.value == pytest.approx(host.value, rel=1e-12)
-    for mine, theirs in zip(other.norms, host.vectors, strict=True):
-        assert tuple(mine) == pytest.approx((np.linalg.norm(theirs[:-1]), theirs[-1]), rel=1e-10)
-
-
-def test_replies_come_in_one_copy(waits, cupy):
-    backend = gpu()
-    totals = {
-        "a": cupy.ones((2, 3)),
-        "b": cupy.zeros(0),
-        "c": cupy.asarray(7.0),
-        "d": 5,
-        "e": cupy.arange(4.0),
-    }
-    before = waits[0]
-    found = backend.to_host(totals)
-    assert waits[0] - before <= 2  # what is empty is not waited for on a device
-    np.testing.assert_array_equal(found["a"], np.ones((2, 3)))
-    np.testing.assert_array_equal(found["e"], np.arange(4.0))
-    assert (found["c"], found["d"], found["b"].shape) == (7.0, 5, (0,))
 
 
 def test_a_factorisation_that_fails_is_no_step(cupy):

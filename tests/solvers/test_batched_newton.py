@@ -71,8 +71,3 @@ def test_errors_of_coefficients_are_bounded():
         assert error <= model.report_.coefficient_error < math.inf
         told = objective(X, y, model.coef_, model.intercept_, C, "logistic")
         assert model.report_.objective == pytest.approx(told)
-
-
-def test_a_progress_bar_is_drawn(capfd):
-    daskglm.fit(X, y, C=CS, tol=1e-10, warm_start=FAR, progress=True)
-    assert "problems together" in capfd.readouterr().err

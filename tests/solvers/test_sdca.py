@@ -292,20 +292,6 @@ def test_equal_values_are_stored_as_a_pattern():
     assert blocks.report_.objective == pytest.approx(a.report_.objective, rel=1e-5)
 
 
-def test_many_small_blocks_and_empty_ones():
-    X, y = make_problem(1000, 5, seed=3)
-    cuts = [0, 0, 3, 300, 301, 650, 650, 1000]
-    lazy = da.concatenate(
-        [
-            da.from_array(X[a:b], chunks=(b - a or 1, 5))
-            for a, b in zip(cuts, cuts[1:], strict=False)
-        ]
-    )
-    whole = daskglm.fit(X, y, solver="sdca", tol=1e-7, random_state=0)
-    parts = daskglm.fit(lazy, y, solver="sdca", tol=1e-7, random_state=0)
-    assert parts.report_.objective == pytest.approx(whole.report_.objective, rel=2e-7)
-
-
 @pytest.mark.parametrize("X", [np.zeros((40, 3)), np.full((40, 3), 1e12), np.eye(40, 3) * 1e-150])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_degenerate_rows(X):

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import daskglm
+from benchmarks.datasets.problems import higgs_like
 from daskglm.losses.table import LOSSES
 from daskglm.solvers import solver_names
 from tests.conftest import make_problem, objective
+from tests.losses.formulas import reference
 
 SOLVER_NAMES = list(solver_names())
 
@@ -89,3 +92,26 @@ def test_huge_and_tiny_values(scale, dtype):
     model = daskglm.fit(X, y, C=scale**-2, solver="newton", tol=1e-6)
     direct = objective(X, y, model.coef_, model.intercept_, scale**-2, "logistic")
     assert model.report_.objective == pytest.approx(direct, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("solver", "sparse"),
+    [("newton", False), ("tron", False), ("tron", True), ("lbfgs", False), ("lbfgs", True)],
+)
+def test_float32_rows_reach_the_optimum_of_the_stored_data_to_a_billionth(solver, sparse):
+    """The optimum is found here by Newton's method in NumPy, in float64 on the float32 numbers as they are stored."""
+    X, y = higgs_like(20_000)
+    exact = X.astype(np.float64)
+    w = np.zeros(X.shape[1])
+    for _ in range(12):
+        _, slope, curvature = reference("logistic", y, exact @ w)
+        hessian = exact.T @ (curvature[:, None] * exact) + np.eye(len(w))
+        w -= np.linalg.solve(hessian, exact.T @ slope + w)
+    best = objective(exact, y, w, 0.0, 1.0, "logistic")
+    model = daskglm.fit(
+        sp.csr_matrix(X) if sparse else X, y, solver=solver, tol=1e-10, fit_intercept=False
+    )
+    assert model.report_.converged
+    reached = objective(exact, y, model.coef_, 0.0, 1.0, "logistic")
+    assert (reached - best) / best <= 1e-9
+    assert model.report_.objective == pytest.approx(reached, rel=1e-12)

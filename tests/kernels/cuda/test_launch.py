@@ -7,7 +7,7 @@ from daskglm.core.device import gpu
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES
-from tests.kernels.test_device_kernels import both, close, problem
+from tests.kernels.cuda.cases import both, close, problem
 
 LAW = LOSSES["logistic"].law
 SOURCE = """

@@ -1,0 +1,90 @@
+"""One partition becomes a block: rows as floats, codes of labels, weights, and a summary."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daskglm.data.blocks import kind, merge, to_block, with_order, with_values
+from daskglm.data.values import Place
+from daskglm.kernels import Pattern
+
+X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 0.0, 0.0], [0.0, 0.0, 5.0]])
+Y = np.array(["b", "a", "b", "a"])
+
+
+def block(rows=X, y=Y, weight=None, partition=0, classify=True):
+    return to_block(rows, y, weight, place=Place(partition), classify=classify)
+
+
+def test_labels_become_codes_of_sorted_labels():
+    found = block()
+    assert found.labels == ("a", "b")
+    np.testing.assert_array_equal(found.y, [1, 0, 1, 0])
+    assert found.facts.classes == (("a", 2, 2.0), ("b", 2, 2.0))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix, pd.DataFrame])
+def test_the_summary_is_that_of_the_rows(storage):
+    facts = block(storage(X), weight=[1.0, 2.0, 3.0, 0.0]).facts
+    assert (facts.n_rows, facts.n_features, facts.weight) == (4, 3, 6.0)
+    assert facts.largest_row_norm == 5.0
+    assert facts.squared_norms == 55.0
+    assert facts.nonzeros == (5 if facts.sparse else 12)
+    assert facts.longest_row == (2 if facts.sparse else 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(np.float32, np.float32), (np.float64, np.float64), (np.int8, np.float32), (bool, np.float32)],
+)
+def test_floats_are_kept_and_other_numbers_become_floats(given, kept):
+    assert block(X.astype(given)).X.dtype == kept
+
+
+def test_float32_rows_whose_squares_would_overflow_are_kept_as_float64():
+    assert block(X.astype(np.float32) * np.float32(1e18)).X.dtype == np.float64
+
+
+def test_equal_values_are_stored_once():
+    rows = sp.csr_matrix((X > 0) * 0.5)
+    found = block(rows)
+    assert isinstance(found.X, Pattern)
+    assert (with_values(found.X) != rows).nnz == 0
+
+
+def test_blocks_of_one_kind_are_merged():
+    both = merge([block(), block(partition=1, weight=np.ones(4))])
+    assert both.facts.n_rows == 8
+    assert len(both.spans) == 2
+    np.testing.assert_array_equal(both.X, np.concatenate([X, X]))
+    assert kind(block()) == kind(block(partition=3)) != kind(block(sp.csr_matrix(X)))
+
+
+def test_a_checksum_tells_another_order():
+    one, two = with_order(block()), with_order(block(X[::-1], Y[::-1]))
+    assert one.facts.order == with_order(block()).facts.order != two.facts.order
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rows": np.where(X == 3.0, np.nan, X)}, "X contains NaN.*row 1.*column 1"),
+        ({"rows": sp.csr_matrix(np.where(X == 3.0, np.inf, X))}, "infinity.*row 1.*column 1"),
+        ({"rows": X * 1e200}, "squares overflow float64"),
+        ({"rows": X[0]}, "X has 1 dimension"),
+        ({"y": Y[:3]}, "X has 4 rows but y has 3"),
+        ({"weight": [1.0, -2.0, 1.0, 1.0]}, "row 1.*sample_weight is negative"),
+        ({"weight": [1.0, np.nan, 1.0, 1.0]}, "sample_weight contains NaN.*row 1"),
+        ({"y": [0.5, np.inf, 1.0, 2.0], "classify": False}, "y contains infinity"),
+        ({"y": np.zeros((4, 2))}, "y should be a 1d array"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(changes, said):
+    with pytest.raises(ValueError, match=said):
+        block(**changes)
+
+
+def test_no_rows():
+    found = block(X[:0], Y[:0])
+    assert (found.facts.n_rows, found.facts.n_features, found.facts.classes) == (0, 3, ())

@@ -1,0 +1,39 @@
+"""The format of files follows from what is asked for, or from their names."""
+
+import os
+
+import pytest
+
+from daskglm.estimators.datafiles import format_of
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a.svm", "svmlight"),
+        ("rows.libsvm.gz", "svmlight"),
+        ("a9a.bz2", "svmlight"),
+        ("rows.TXT", "svmlight"),
+        ("rows.csv", "csv"),
+        ("rows.csv.gz", None),
+        ("rows.parquet", "parquet"),
+        ("rows.pq", "parquet"),
+        ("rows.xlsx", None),
+    ],
+)
+def test_formats_by_name(name, found):
+    assert format_of(name, "auto") == found
+
+
+def test_what_is_asked_for_counts():
+    assert format_of("rows.csv", "svmlight") == "svmlight"
+
+
+def test_a_folder_has_parquet_files(tmp_path):
+    assert format_of(str(tmp_path), "auto") == "parquet"
+
+
+def test_a_pipe_cannot_be_read_twice(tmp_path):
+    os.mkfifo(tmp_path / "rows.csv")
+    with pytest.raises(ValueError, match="is a pipe or a device"):
+        format_of(str(tmp_path / "rows.csv"), "auto")

@@ -1,0 +1,54 @@
+"""Random problems for kernels, with what NumPy needs to check them."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from daskglm.core.requests import Problem
+from daskglm.data.blocks import Place, to_block
+from daskglm.engines.local import Local
+from daskglm.losses.table import LOSSES
+from tests.conftest import make_problem
+
+KINKED = ("squared_hinge", "smoothed_hinge", "hinge")
+
+
+problems = st.fixed_dictionaries(
+    {
+        "loss": st.sampled_from(list(LOSSES)),
+        "sparse": st.booleans(),
+        "dtype": st.sampled_from([np.float32, np.float64]),
+        "weighted": st.booleans(),
+        "intercept": st.booleans(),
+        "n": st.integers(1, 400),
+        "d": st.integers(1, 40),
+        "seed": st.integers(0, 2**31),
+    }
+)
+
+
+def build(case, threads=2):
+    X, y = make_problem(
+        case["n"],
+        case["d"],
+        loss=case["loss"],
+        seed=case["seed"],
+        sparse=case["sparse"],
+        dtype=case["dtype"],
+    )
+    rng = np.random.default_rng(case["seed"])
+    weight = rng.random(case["n"]) * (rng.random(case["n"]) > 0.2) if case["weighted"] else None
+    loss = LOSSES[case["loss"]]
+    block = to_block(X, y, weight, place=Place(), classify=loss.classifies)
+    dense = (X.toarray() if case["sparse"] else X).astype(np.float64)
+    dense = np.c_[dense, np.ones(case["n"])] if case["intercept"] else dense
+    w = rng.standard_normal(dense.shape[1])
+    s = np.ones(case["n"]) if weight is None else weight
+    return (
+        Local([block], threads),
+        Problem(loss.ref, 1.0 if loss.classifies else None),
+        dense,
+        y,
+        s,
+        w,
+        rng,
+    )

@@ -1,0 +1,59 @@
+"""Rows for kernels of both sides, and how close their results must be."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.core.device import gpu
+from daskglm.kernels import csr as host_csr
+from daskglm.kernels import dense as host_dense
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import LOSSES
+
+LAWS = (*(loss.law for loss in LOSSES.values()), smoothed_hinge(0.01).law)
+
+
+# narrow tiles with one and many rows of the block missing, registers of a warp at each size, two
+# passes
+SHAPES = [(300, 1), (600, 28), (257, 63), (1, 63), (100, 64), (60, 300), (20, 1100), (10, 2100)]
+
+
+TOLERANCE = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-11}
+
+
+def problem(n, d, dtype, storage, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    if storage != "dense":
+        X *= rng.random((n, d)) < 0.2
+        X[n // 2] = 0  # an empty row
+    if storage == "pattern":
+        X[X != 0] = 0.5
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    return (
+        X,
+        y,
+        rng.random(n) + 0.1,
+        rng.standard_normal(d + 1) / np.sqrt(d),
+        rng.standard_normal(d + 1),
+    )
+
+
+def both(X, storage, twin_of_columns):
+    """Kernel modules and rows of host and device."""
+    backend = gpu()
+    if storage == "dense":
+        return host_dense, X, backend.dense, backend.for_rows(backend.xp.asarray(X))[1]
+    S = sp.csr_matrix(X)
+    data = S.data[:1] if storage == "pattern" else S.data
+    indices, indptr = S.indices.astype(np.int32), S.indptr.astype(np.int32)
+    arrays = [backend.xp.asarray(part) for part in (data, indices, indptr)]
+    rows = backend.csr.Rows(*arrays, X.shape, pattern=storage == "pattern")
+    if twin_of_columns:
+        backend.csr.add_csc_copy(rows)
+    return host_csr, (data, indices, indptr), backend.csr, rows
+
+
+def close(given, wanted, tolerance):
+    np.testing.assert_allclose(
+        given.get(), wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max(initial=1e-30)
+    )

@@ -1,0 +1,25 @@
+"""Sparse rows: types of indices, and arrays that cannot be written."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.core.requests import Evaluate, LossRef, Problem
+from daskglm.data.blocks import Place, to_block
+from daskglm.engines.local import Local
+from tests.conftest import make_problem
+from tests.losses.formulas import reference
+
+
+def test_wide_index_types_and_read_only_arrays():
+    X, y = make_problem(50, 6, sparse=True)
+    wide = sp.csr_matrix(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
+    )
+    frozen, _ = make_problem(50, 6)
+    frozen.setflags(write=False)
+    for rows in (wide, frozen):
+        engine = Local([to_block(rows, y, place=Place(), classify=True)])
+        got = engine.total(Problem(LossRef("logistic"), 1.0), Evaluate(np.ones(6), 1))
+        value, slope, _ = reference("logistic", y, rows @ np.ones(6))
+        np.testing.assert_allclose(got["value"], value.sum())
+        np.testing.assert_allclose(got["gradient"], rows.T @ slope, atol=1e-12)

@@ -1,0 +1,32 @@
+"""Losses at combinations of cached margins."""
+
+import numpy as np
+from hypothesis import given, settings
+
+from daskglm.core.requests import Evaluate, EvaluateAlong
+from tests.kernels.cases import KINKED, build, problems
+from tests.losses.formulas import reference
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems)
+def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
+    engine, problem, X, y, s, w, rng = build(case)
+    other = rng.standard_normal(len(w))
+    engine.total(problem, Evaluate(w, 1))
+    engine.total(problem, Evaluate(other, 2))
+    coefficients = np.array([[0.3, 0.7, 0.0], [-1.0, 2.0, 0.0], [1.0, 0.0, 0.25]])
+    got = engine.total(problem, EvaluateAlong(((1, w), (2, other)), coefficients))
+    assert got["rows"] == 0
+    basis = np.stack([X @ w, X @ other, np.ones(len(y))], axis=1)
+    for m, c in enumerate(coefficients):
+        value, slope, curvature = reference(case["loss"], y, basis @ c)
+        np.testing.assert_allclose(got["values"][m], s @ value, rtol=1e-10, atol=1e-12)
+        size = np.abs(basis).T @ (s * np.abs(slope)) + 1e-9
+        assert (np.abs(got["slopes"][m] - basis.T @ (s * slope)) <= 1e-9 * size).all()
+        if case["loss"] not in KINKED:
+            hessian = basis.T @ ((s * curvature)[:, None] * basis)
+            np.testing.assert_allclose(
+                got["hessians"][m], hessian, rtol=1e-8, atol=1e-9 * np.abs(hessian).max()
+            )
+    engine.close()
