@@ -16,9 +16,10 @@ DENSE_HESSIAN_VALUES, SPARSE_HESSIAN_VALUES = 30.0, 3.0
 # Stored values of sparse rows that take as long as one entry of a Hessian does to be cleared, added
 # up over threads, mirrored and returned: 8 to 11 ns, where a value takes 1 (2026-11-23).
 HESSIAN_ENTRY_VALUES = 10.0
-# Floating-point operations of a factorisation in the time of a pass over one stored value. Fitted
-# to whole fits of Newton's method on wide dense rows (2026-11-22).
-SOLVE_FLOPS = 240.0
+# Seconds of a thread, times the cube of the features, for all that Newton's method does with one
+# Hessian besides forming it: factors, an inverse for bounds, a step. 0.08 s of 9 iterations with
+# 427 features (2026-11-23).
+SOLVE_SECONDS = 4e-11
 # Features up to which a Hessian is formed without being asked for: 32 MB a thread. Chosen.
 LARGEST_HESSIAN = 2000
 # Features up to which a Hessian is cheap beside reading rows from disk, or on a device. Chosen.
@@ -33,6 +34,9 @@ VECTOR_VALUES = 0.5
 # Vectors of coefficients that one iteration reads or writes: counted in the code, 7 for each of the
 # two loops over 10 pairs of L-BFGS, and about 25 for a product of conjugate gradients (2026-11-22).
 LBFGS_VECTORS, TRON_VECTORS = 150.0, 25.0
+# The same of an epoch of dual ascent: 80 ns for each of 270,000 features, 25 for 211,000, on two
+# threads (2026-11-23).
+EPOCH_VECTORS = 50.0
 # Passes of an epoch of dual ascent over long rows, and stored values of which every row takes the
 # time besides. Epochs took 1.4 to 5 passes on six data sets, most where rows are short
 # (2026-11-22).
@@ -49,12 +53,18 @@ LEAST_PASS_SECONDS = 1e-5
 ROUND_SECONDS, MESSAGE_SECONDS, BYTE_SECONDS = 0.5e-3, 1.1e-3, 2.5e-9
 
 # ---- how many iterations solvers take
-# Iterations of Newton's method without samples, each with a Hessian: 4 or 5 to 1e-6 on dense rows
-# of 200 to 400 features (2026-11-22). A quadratic takes one and proves it by another evaluation.
-NEWTON_STEPS, QUADRATIC_STEPS = 4.5, 2.0
-# Newton's method that begins on samples of the rows: passes, Hessians of all rows, factorisations
-# and rounds. Whole fits of 100,000 rows with 200 and 400 features (2026-11-22).
-SAMPLED_PASSES, SAMPLED_HESSIANS, SAMPLED_FACTORS, SAMPLED_ROUNDS = 4.0, 1.5, 7.0, 15.0
+# Decades of the curvature ratio above which problems were no harder on the whole, for Newton's
+# method and TRON, on 220 drawn problems (2026-11-23).
+MOST_DECADES = 3.0
+# Iterations of Newton's method without samples, each with a Hessian, and how many more for each
+# decade of 1 + the curvature ratio: 1 to 3 below a ratio of 1, 3 to 6 at 10, 5 to 9 at 1,000, on
+# those problems. A quadratic takes one and proves it by another evaluation.
+NEWTON_STEPS, STEPS_PER_DECADE, QUADRATIC_STEPS = 3.5, 1.2, 2.0
+# Newton's method that begins on samples of the rows: passes, Hessians of all rows, how many more
+# for each decade of the ratio, factorisations and rounds. Whole fits of 100,000 rows with 200 and
+# 400 features (2026-11-22), and the drawn problems.
+SAMPLED_PASSES, SAMPLED_HESSIANS, HESSIANS_PER_DECADE = 4.0, 1.5, 0.5
+SAMPLED_FACTORS, SAMPLED_ROUNDS = 7.0, 15.0
 # Epochs of dual ascent to a relative gap of 1e-6, and how many more for a curvature ratio of 1.
 # Grew from 6 to 25 over RCV1, epsilon, Criteo, rcv1_binary, amazon_reviews, news20 (2026-11-22).
 SDCA_EPOCHS, EPOCHS_PER_RATIO = 8.5, 5.0
@@ -64,8 +74,10 @@ EASY_RATIO = 3.0
 LEAST_TOL = 1e-15
 # Rounds of messages for an epoch.
 EPOCH_ROUNDS = 2.0
-# Passes of TRON to 1e-6. Chosen from counts of 13 to 280 on a dozen sets (2026-11-21).
-TRON_PASSES = 80.0
+# Passes of TRON to 1e-6: these for easy rows, times (1 + curvature ratio) to this power. Medians of
+# 220 drawn problems were 7 to 13 below a ratio of 0.1, 18 at 1, 31 at 10, 46 at 100, 30 to 120
+# above (2026-11-23).
+TRON_PASSES, TRON_POWER = 15.0, 0.25
 # Passes of TRON over those of L-BFGS that are to be expected. On 17 drawn problems 0.5 to 3.4, 1.2
 # in the geometric mean (2026-11-22); more is chosen, since L-BFGS is the one that can be tried.
 TRON_PER_LBFGS = 1.6
@@ -123,5 +135,6 @@ LOST_ROUNDS = 5
 SECOND_PER_EPOCH, LEAST_SECOND, MOST_SECOND, MOST_HINGE = 5.0, 200.0, 500.0, 5000.0
 # Proximal points of a hinge take so many times the Newton steps of a smooth loss. Chosen.
 PROXIMAL_FACTOR = 5.0
-# Epochs in whose time TRON finishes what dual ascent began. Chosen.
-TRON_FINISH_EPOCHS = 25.0
+# Hessians that Newton's method forms to finish what dual ascent began, and epochs in whose time
+# TRON does. Chosen.
+FINISH_STEPS, TRON_FINISH_EPOCHS = 4.5, 25.0

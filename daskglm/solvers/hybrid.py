@@ -113,13 +113,14 @@ def lbfgs_then_second_order(
     near its end. The other keywords are those of a solve to resume: `radius` that of TRON,
     `by_newton` that Newton's method was at work.
     """
-    certain = newton_cost(Workload.of(objective, tol)) if automatic else math.inf
+    workload = Workload.of(objective, tol)
+    certain = newton_cost(workload) if automatic else math.inf
     start, last = objective.passes, None
     if radius is None and not by_newton:
         points = lbfgs(objective, w, **state)
         if not automatic:
             return (yield from points)
-        most, after = min(costs.LBFGS_PASSES, certain), min(costs.TRON_PASSES, certain)
+        most, after = min(costs.LBFGS_PASSES, certain), min(workload.tron_passes, certain)
         reason, last = yield from _to_its_end(most, after, objective, points, tol)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
@@ -210,7 +211,7 @@ def _second_epochs(objective: Objective, *, smooth: bool) -> float:
     epochs = costs.TRON_FINISH_EPOCHS
     if objective.n_features <= costs.LARGEST_HESSIAN:
         gram = Workload.of(objective).gram
-        epochs = costs.NEWTON_STEPS * (1.0 + gram / costs.EPOCH_PASSES)
+        epochs = costs.FINISH_STEPS * (1.0 + gram / costs.EPOCH_PASSES)
     return epochs if smooth else costs.PROXIMAL_FACTOR * epochs
 
 
@@ -218,7 +219,8 @@ def lbfgs_cost(workload: Workload) -> float:
     """Passes that L-BFGS is expected to take: at most those after which another method takes over,
     and that one's.
     """
-    second = min(costs.TRON_PASSES * (1.0 + workload.rounds()), newton_cost(workload))
+    by_tron = workload.tron_passes * workload.tron_product
+    second = min(by_tron, newton_cost(workload))
     most = costs.LBFGS_PASSES * workload.lbfgs_iteration + second
     return min(workload.trials.get("lbfgs", math.inf) * workload.lbfgs_iteration, most)
 

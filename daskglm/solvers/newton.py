@@ -213,11 +213,12 @@ def cost(workload: Workload) -> float:
     summary, d = workload.summary, workload.n_features
     if d > costs.LARGEST_HESSIAN:
         return math.inf
-    steps = costs.QUADRATIC_STEPS if workload.quadratic else costs.NEWTON_STEPS
+    steps = workload.newton_steps
     if workload.is_small or (not workload.samples and d <= costs.FEW_FEATURES):
         return steps
     if workload.samples and sample_sizes(summary, workload.size, workload.tol):
-        hessians = costs.SAMPLED_HESSIANS * workload.gram
+        more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
+        hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))
         rounds = workload.rounds(costs.SAMPLED_ROUNDS)
         return costs.SAMPLED_PASSES + hessians + factors + rounds

@@ -222,7 +222,7 @@ def cost(workload: Workload) -> float:
     Where a trial of L-BFGS can be had they follow from that one's, once it is made.
     """
     if not workload.trial_share:
-        return costs.TRON_PASSES * workload.tron_product
+        return workload.tron_passes * workload.tron_product
     iterations = workload.trials.get("lbfgs", math.inf)
     return costs.TRON_PER_LBFGS * iterations * workload.tron_product
 

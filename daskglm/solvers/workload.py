@@ -97,8 +97,26 @@ class Workload:
 
     @property
     def factorisation(self) -> float:
-        """Passes that factorising a Hessian costs."""
-        return self.n_features**3 / (costs.SOLVE_FLOPS * max(self.summary.nonzeros, 1))
+        """Passes that all work with one Hessian costs, besides forming it."""
+        seconds = costs.SOLVE_SECONDS * self.n_features**3
+        return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
+
+    @property
+    def decades(self) -> float:
+        """Decimal logarithm of 1 + the curvature ratio, at most `costs.MOST_DECADES`."""
+        return min(math.log10(1.0 + self.curvature_ratio), costs.MOST_DECADES)
+
+    @property
+    def newton_steps(self) -> float:
+        """Hessians that Newton's method forms on all rows."""
+        if self.quadratic:
+            return costs.QUADRATIC_STEPS
+        return costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * self.decades
+
+    @property
+    def tron_passes(self) -> float:
+        """Products with the Hessian and points of TRON."""
+        return costs.TRON_PASSES * 10.0 ** (costs.TRON_POWER * self.decades)
 
     @property
     def is_small(self) -> bool:
@@ -120,7 +138,8 @@ class Workload:
     def epoch(self) -> float:
         """Passes that an epoch of dual ascent costs: every row has work of its own."""
         own = costs.EPOCH_ROW_VALUES / max(self.summary.per_row, 1.0)
-        return costs.EPOCH_PASSES + own + self.rounds(costs.EPOCH_ROUNDS)
+        vectors = self.vectors(costs.EPOCH_VECTORS)
+        return costs.EPOCH_PASSES + own + vectors + self.rounds(costs.EPOCH_ROUNDS)
 
     @property
     def lbfgs_iteration(self) -> float:

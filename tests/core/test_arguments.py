@@ -45,7 +45,7 @@ BAD = [
     (arguments.check_class_weight, ({1: -2.0},), "the weight of 1 is -2.0"),
     (arguments.check_random_state, (-1,), "random_state=-1 must be an integer from 0"),
     (arguments.check_random_state, (2**32,), "random_state=4294967296"),
-    (arguments.check_path, ("  ", "resume"), "resume='  ' is empty"),
+    (arguments.check_path, (" ", "resume"), "resume=' ' is empty"),
 ]
 
 

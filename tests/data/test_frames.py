@@ -39,8 +39,8 @@ def test_missing_values_of_nullable_columns_become_nan():
 
 
 def test_missing_values_of_objects_are_named():
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": np.array(["3", None], object)})
-    with pytest.raises(ValueError, match="None is a missing value.*row 1, column 'b'"):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": np.array(["3", None], dtype=object)})
+    with pytest.raises(ValueError, match=r"is a missing value\): row 1, column 'b'"):
         frame_rows(frame, Place())
 
 

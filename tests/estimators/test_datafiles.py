@@ -15,7 +15,7 @@ from daskglm.estimators.datafiles import format_of
         ("a9a.bz2", "svmlight"),
         ("rows.TXT", "svmlight"),
         ("rows.csv", "csv"),
-        ("rows.csv.gz", None),
+        ("rows.csv.gz", "csv"),
         ("rows.parquet", "parquet"),
         ("rows.pq", "parquet"),
         ("rows.xlsx", None),

@@ -34,6 +34,7 @@ def test_splitters_of_rows_sent_to_a_cluster(client):
         assert grid.engine.capabilities.workers == 2
 
 
+@pytest.mark.filterwarnings("ignore:The default value for l1_ratios:FutureWarning")
 @pytest.mark.parametrize("cv", [GroupKFold(4), LeaveOneGroupOut(), StratifiedGroupKFold(3)])
 def test_groups_stay_together(cv):
     X, y = make_problem(n=200, seed=3)

@@ -188,10 +188,8 @@ class Distant(Local):
 @pytest.mark.parametrize(("engine", "solver"), [(Local, "newton"), (Distant, "lbfgs")])
 def test_auto_counts_the_rounds_where_they_take_time(engine, solver):
     rng = np.random.default_rng(5)
-    X = rng.standard_normal((40_000, 100), dtype=np.float32)
-    y = np.where(
-        rng.random(len(X)) < 1 / (1 + np.exp(-X @ rng.standard_normal(100) / 10)), 1.0, -1.0
-    )
+    X = rng.standard_normal((60_000, 60), dtype=np.float32)
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ rng.standard_normal(60) / 8)), 1.0, -1.0)
     rows = engine(partitions(X, y, None, classify=True).load())
     objective = Objective(
         rows, Problem(LOSSES["logistic"].ref, 1.0), LOSSES["logistic"], C=1.0, fit_intercept=False

@@ -32,7 +32,8 @@ def test_costs_depend_on_the_workload_alone():
 def test_newton_costs_more_for_longer_rows_and_nothing_finite_beyond_the_largest_hessian():
     assert passes("newton", d=50) < passes("newton", d=500) < passes("newton", d=2000)
     assert passes("newton", d=costs.LARGEST_HESSIAN + 1) == math.inf
-    assert passes("newton", n=300, d=20) == costs.NEWTON_STEPS, "small Hessians are free"
+    small = workload(n=300, d=20)
+    assert passes("newton", n=300, d=20) == small.newton_steps, "small Hessians are free"
     assert passes("newton", n=2000, d=500, quadratic=True) < passes("newton", n=2000, d=500)
 
 
@@ -58,3 +59,23 @@ def test_lbfgs_costs_what_a_trial_foresees_up_to_the_methods_that_take_over():
     hopeless = replace(tried, trials={"lbfgs": math.inf})
     assert get_solver("lbfgs").cost(hopeless) > get_solver("newton").cost(hopeless)
     assert get_solver("lbfgs").cost(hopeless) < math.inf
+
+
+def test_newton_and_tron_take_more_for_harder_problems_up_to_a_limit():
+    ratios = (0.0, 0.1, 10.0, 1e3, 1e9, math.inf)
+    for name in ("newton", "tron"):
+        taken = [
+            passes(name, d=400, n=3000, curvature_ratio=ratio, samples=False) for ratio in ratios
+        ]
+        assert taken == sorted(taken)
+        assert taken[0] < taken[2]
+        assert taken[-1] == taken[-2] < math.inf
+
+
+def test_sparse_hessians_cost_more_than_dense_ones():
+    dense = workload(d=400)
+    sparse = workload(d=400, n=dense.summary.n_rows * 10, per_row=40)
+    assert sparse.summary.nonzeros == dense.summary.nonzeros
+    assert sparse.gram > dense.gram
+    fewer = workload(d=400, n=1000, per_row=40)
+    assert fewer.gram > sparse.gram, "a large Hessian of few values costs more than a pass"

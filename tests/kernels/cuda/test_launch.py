@@ -263,21 +263,9 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
     evaluate = device.evaluate_exactly if exact else device.evaluate
     for _ in range(2):  # the second finds the workspace used
         gram.fill(0)
-        evaluate(
-            LAW,
-            rows,
-            cupy.asarray(y),
-            cupy.asarray(weight),
-            cupy.asarray(w),
-            1,
-            0,
-            n,
-            z,
-            curvature,
-            backend.zeros(d + 2),
-            np.empty(0),
-            gram,
-        )
+        data = (rows, cupy.asarray(y), cupy.asarray(weight))
+        out = (z, curvature, backend.zeros(d + 2), np.empty(0), gram)
+        evaluate(LAW, data, cupy.asarray(w), 1, 0, n, out)
     whole = np.column_stack([X, np.ones(n)])
     found, wanted = gram.get(), whole.T @ (curvature.get()[:, None] * whole)
     np.testing.assert_allclose(
