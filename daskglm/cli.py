@@ -24,14 +24,12 @@ from daskglm.estimators.feature_names import SOLVER_NAMES
 from daskglm.estimators.functional import ESTIMATORS
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
+from daskglm.launch.machine import MAX_PER_PROCESSOR
 from daskglm.losses.table import LOSSES
 from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
 NOT_CONVERGED = 3
-
-# Most local workers per processor: more only wait for each other, and each takes about 150 MB.
-MAX_WORKERS_PER_PROCESSOR = 16
 
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
@@ -301,10 +299,10 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
         if not good:
             raise click.BadParameter(f"{options[name]} is out of range.", param_hint=f"--{name}")
-    most = MAX_WORKERS_PER_PROCESSOR * (os.cpu_count() or 1)
+    most = MAX_PER_PROCESSOR * (os.cpu_count() or 1)
     if (options["workers"] or 0) > most:
         raise click.BadParameter(
-            f"{options['workers']} are more than {most}, {MAX_WORKERS_PER_PROCESSOR} a processor.",
+            f"{options['workers']} are more than {most}, {MAX_PER_PROCESSOR} a processor.",
             param_hint="--workers",
         )
 

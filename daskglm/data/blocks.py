@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
+from daskglm.core.summation import AT_ONCE
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers
 from daskglm.data.row_files import Span
@@ -24,7 +25,6 @@ from daskglm.data.sparse_rows import canonical, is_sparse
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
 from daskglm.kernels import Pattern, for_rows
 
-COUNTED_AT_ONCE = 1 << 16
 # float32 rows with larger norms are kept as float64: their squares near float32's range
 LARGEST_FLOAT32 = 1e15
 
@@ -125,8 +125,8 @@ def _without_values(rows: Any) -> Any:
     """Sparse rows with equal values as a `Pattern`, others as they are."""
     if not sp.issparse(rows) or rows.nnz < 2:
         return rows
-    for at in range(0, rows.nnz, COUNTED_AT_ONCE):  # most rows are told by the first of them
-        if not (rows.data[at : at + COUNTED_AT_ONCE] == rows.data[0]).all():
+    for at in range(0, rows.nnz, AT_ONCE):  # most rows are told by the first of them
+        if not (rows.data[at : at + AT_ONCE] == rows.data[0]).all():
             return rows
     return Pattern(rows.data[:1].copy(), rows.indices, rows.indptr, rows.shape)
 
@@ -295,8 +295,8 @@ def _counts(
     labels: tuple[Any, ...], codes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[tuple[Any, int, float], ...]:
     rows, weight = np.zeros(len(labels), np.int64), np.zeros(len(labels))
-    for at in range(0, len(codes), COUNTED_AT_ONCE):  # bincount makes eight bytes of each code
-        part = slice(at, at + COUNTED_AT_ONCE)
+    for at in range(0, len(codes), AT_ONCE):  # bincount makes eight bytes of each code
+        part = slice(at, at + AT_ONCE)
         rows += np.bincount(codes[part], minlength=len(labels))
         if weights is not None:
             weight += np.bincount(codes[part], weights[part], minlength=len(labels))

@@ -15,6 +15,8 @@ from daskglm.data.blocks import Block
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.system.memory import memory_of_machine
 
+# Share of the free memory for rows that are read at every pass.
+STREAMED_SHARE = 0.6
 BESIDE = 1.1  # what a fit takes over what its rows take
 SAMPLE, LEAST = 20, 3  # a twentieth of the partitions, and no less than three, tell the size of all
 

@@ -12,14 +12,11 @@ from daskglm.core.arguments import shown
 from daskglm.core.device import gpu
 from daskglm.core.engine import Engine
 from daskglm.data.alignment import shuffles
-from daskglm.data.loading import load_here
+from daskglm.data.loading import STREAMED_SHARE, load_here
 from daskglm.data.partitions import Partitions
 from daskglm.engines.local import Local
 from daskglm.system.memory import memory_left
 from daskglm.worker.device_placement import DeviceConfig
-
-# Share of this process's free memory for rows that are read at every pass.
-SHARE = 0.6
 
 T = TypeVar("T")
 
@@ -95,7 +92,7 @@ def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | 
                 "out_of_core reads data at every pass, but X is persisted: in memory already"
             )
     if client is None:
-        return Local.reading(data.lazy, int(SHARE * memory_left()), where, threads)
+        return Local.reading(data.lazy, int(STREAMED_SHARE * memory_left()), where, threads)
     from daskglm.engines.cluster import Cluster, on_loop
     from daskglm.engines.stream_placement import StreamPlacement
     from daskglm.engines.versions import check_cluster

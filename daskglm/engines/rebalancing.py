@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 # Seconds between two looks for workers that have joined.
-LOOK_SECONDS = 5.0
+JOINED_SECONDS = 5.0
 
 # Bytes per second at which the cost of moving blocks is estimated.
 MOVED_BYTES = 1e8
@@ -42,7 +42,7 @@ class RebalancePolicy:
         self.lost += self.idle * seconds
         cost = self.idle * nbytes / MOVED_BYTES + seconds
         self.is_due = self.idle > 0.0 and self.lost >= cost
-        return self.is_due or time.monotonic() > self.looked + LOOK_SECONDS
+        return self.is_due or time.monotonic() > self.looked + JOINED_SECONDS
 
     def set_busy_threads(self, busy: int, threads: int) -> None:
         """Take note of how many of all threads belong to workers that have blocks."""

@@ -11,7 +11,7 @@ from daskglm.data.partitions import Partitions
 from daskglm.engines.waiting import Wait, worker_states
 
 # Seconds between two looks while all workers are paused: Dask sends nothing to paused ones.
-LOOK_SECONDS = 0.5
+PAUSED_SECONDS = 0.5
 
 
 async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
@@ -40,7 +40,7 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
     ):
         if not await wait.look(0):
             raise RuntimeError("the cluster has no workers to send the rows to")
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(PAUSED_SECONDS)
 
     async def send_one(number: int, part: Any, address: str) -> None:
         (sent[number],) = await client.scatter([part], workers=[address], hash=False)

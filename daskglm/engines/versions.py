@@ -13,11 +13,10 @@ from typing import Any
 
 from distributed import Client
 
+from daskglm.engines.waiting import SHOWN
+
 # Argument of `pkgutil.resolve_name`, which every Python can unpickle, with or without daskglm.
 VERSION = "daskglm:__version__"
-
-# Most workers that a message names.
-SHOWN = 8
 
 # Seconds that workers may take to import daskglm: mostly 2, on a busy machine more than 10.
 IMPORT_SECONDS = 60.0

@@ -26,17 +26,15 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals, add
 from daskglm.data.blocks import Block
+from daskglm.data.loading import STREAMED_SHARE
 from daskglm.engines.presence import active_sessions
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from daskglm.worker.streaming import StreamedShard
 
-# Share of a worker's free memory for rows that are read at every pass.
-STREAM_SHARE = 0.6
-
 # Seconds between two questions to the scheduler; each takes 0.4 ms of its time (measured).
-LOOK_SECONDS = 10.0
+ENDED_SECONDS = 10.0
 
 # Answers in a row without a session after which it is closed.
 MISSES = 2
@@ -165,7 +163,7 @@ async def open_stream(
     async with state.lock:
         limit = dask_worker.memory_manager.memory_limit or psutil.virtual_memory().total
         used = psutil.Process().memory_info().rss
-        room = int(STREAM_SHARE * max(limit - used, 0))
+        room = int(STREAMED_SHARE * max(limit - used, 0))
 
         def make() -> StreamedShard:
             threads = dask_worker.state.nthreads
@@ -190,7 +188,7 @@ def _session(session: str, dask_worker: Any) -> Session:
     While there are sessions, the worker asks the scheduler for the active ones.
     """
     if WATCH not in dask_worker.periodic_callbacks:
-        watch = PeriodicCallback(partial(close_ended, dask_worker), 1000 * LOOK_SECONDS)
+        watch = PeriodicCallback(partial(close_ended, dask_worker), 1000 * ENDED_SECONDS)
         # the worker stops its periodic callbacks when it closes
         dask_worker.periodic_callbacks[WATCH] = watch
         watch.start()

@@ -17,11 +17,11 @@ from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.solvers.line_search import ROUNDING
 
 # iterations without progress in value or gradient after which floating point is held to be
 # exhausted
 STALL = 10
-ROUNDING = 16 * np.finfo(float).eps
 
 Callback = Callable[[Iteration], bool | None]
 AnyPoint = Any  # a Point, or the BatchPoint of many problems, which offers the same

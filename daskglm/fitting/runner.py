@@ -40,12 +40,11 @@ from daskglm.fitting.unpenalised import settled
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import Objective
-from daskglm.solvers import SolverSpec, get_solver, solver_names
+from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
 from daskglm.solvers.constant import constant
 from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
 
-LEAST_GAP = 1e-15  # relative gaps below which are beyond float64
 HESSIAN_BYTES = 8 << 30  # largest Hessian that a solver may be asked to form
 # Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
 # 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
@@ -344,7 +343,7 @@ def _tol(settings: FitConfig) -> float:
     """The relative suboptimality wanted; coefficients are known to the root of it."""
     if settings.stop == "gap":
         return float(settings.tol)
-    return max(float(settings.tol) ** 2, LEAST_GAP)
+    return max(float(settings.tol) ** 2, costs.LEAST_TOL)
 
 
 def _settings(spec: SolverSpec, settings: FitConfig) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import numpy as np
 from daskglm.kernels.batched_dense import losses_of_tile, targets_of_tile
 from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
-LINE_VALUES = 8  # float64 values in a cache line of 64 bytes
+LINE_VALUES = LINE_BYTES // 8  # float64
 FAST = {"contract", "reassoc", "nsz"}
 
 

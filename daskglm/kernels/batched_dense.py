@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from daskglm.kernels.simd import LANES, LINE_BYTES, VECTOR_BYTES, fetch, numbers
+from daskglm.kernels.simd import LANES, VECTOR_BYTES, fetch, numbers
 from daskglm.kernels.simd_columns import (
     LEFT,
     PIECE_BYTES,
@@ -27,6 +27,7 @@ from daskglm.kernels.simd_columns import (
 )
 from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 # rows to whose multiples runs are filled up: whole vectors of float32 and float64
 RUN = VECTOR_BYTES // 4

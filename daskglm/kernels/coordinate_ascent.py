@@ -16,12 +16,13 @@ from numba.extending import overload
 from daskglm.kernels.simd import fetch
 from daskglm.losses.conjugates import conjugate_slope, into_domain, step
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
 # places of a sparse row whose entries of the shared vector are fetched before its turn
 SHARED_AHEAD = 256
 SHARED_CACHED = 1 << 17  # entries up to which the shared vector is in a core's own cache anyhow
-LINE_VALUES = 16  # float32 values in a cache line of 64 bytes
+LINE_VALUES = LINE_BYTES // 4  # float32
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 

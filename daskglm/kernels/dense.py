@@ -14,9 +14,10 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
-from daskglm.kernels.simd import LANES, LINE_BYTES, add_rows, dots, fetch, numbers, whole
+from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
 from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 TILE_BYTES = 64 * 1024
 MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+# Weights that are all one, and outputs that are not wanted.
+NOTHING = np.empty(0)
+
 # (X, y, weight): the rows as the kernels of their storage take them, targets (n,), and weights (n,)
 # or an empty array, which means ones
 RowData = tuple[Any, Any, Any]

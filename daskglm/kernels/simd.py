@@ -27,7 +27,6 @@ _FEATURES = (
 WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")  # of the processor that numba compiles for
 LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
 VECTOR_BYTES = 8 * LANES
-LINE_BYTES = 64
 
 INT = ir.IntType(32)
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)

@@ -18,7 +18,6 @@ from numba.extending import intrinsic
 
 from daskglm.kernels.simd import (
     LANES,
-    LINE_BYTES,
     VECTOR_BYTES,
     WIDE_REGISTERS,
     address,
@@ -32,6 +31,7 @@ from daskglm.kernels.simd import (
     sums_of_lanes,
 )
 from daskglm.system.compiled import compiled
+from daskglm.system.topology import LINE_BYTES
 
 # columns of `column_products`, which makes as many sums
 LEFT, RIGHT = 4 if WIDE_REGISTERS else 2, 4

@@ -29,7 +29,7 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.summation import SUMMED_ROWS
+from daskglm.core.summation import AT_ONCE, SUMMED_ROWS
 from daskglm.losses.base import Loss
 from daskglm.objectives.bounds import (
     EXACT,
@@ -46,7 +46,6 @@ from daskglm.penalties.ridge import Ridge
 SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
 # widths tried around an intercept, in steps of Newton's method for it alone
 BRACKETS = 4.0 ** np.arange(4)
-AT_ONCE = 1 << 16  # entries of long vectors
 tokens = itertools.count()
 
 

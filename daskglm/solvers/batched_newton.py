@@ -15,13 +15,13 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.batched import BatchEvaluation, BatchObjective, BatchPoint, ProblemBatch
 from daskglm.solvers.batched_start import (
-    HESSIAN_BYTES,
-    ROUNDING,
+    BATCH_BYTES,
     SHORTEN,
     Start,
     start_at_common_points,
     start_where_they_are,
 )
+from daskglm.solvers.line_search import ROUNDING
 
 # a step must shrink the squared Newton decrement to this share, or the problem gets a Hessian of
 # its own
@@ -149,7 +149,7 @@ class _Iterates:
         """
         self.iteration += 1
         active = np.flatnonzero(self.active)
-        most = max(1, int(HESSIAN_BYTES // (8 * self.objective.size**2)))
+        most = max(1, int(BATCH_BYTES // (8 * self.objective.size**2)))
         share = np.cumsum(self.fresh[active]) // most
         for k in range(int(share.max(initial=0)) + 1):
             self._try(active[share == k])

@@ -16,6 +16,7 @@ import numpy as np
 
 from daskglm.objectives.batched import BatchObjective, ProblemBatch
 from daskglm.objectives.bounds import HessianFactor
+from daskglm.solvers.line_search import ROUNDING
 
 # a sample has one row of so many, the second being the larger one
 SAMPLES = (64, 8)
@@ -28,8 +29,7 @@ ALL_ROWS_TOL = 1e-6  # the same where the rows are so few that all of them are u
 NEAR = 0.05
 # factor of a step that did not lower the objective
 SHORTEN = 0.25
-ROUNDING = 16 * np.finfo(float).eps
-HESSIAN_BYTES = 1 << 29  # memory of all Hessians of one request, at most
+BATCH_BYTES = 1 << 29  # memory of all Hessians of one request, at most
 
 
 class Start(NamedTuple):
@@ -61,8 +61,8 @@ class Start(NamedTuple):
 
 
 def runs_of(which: np.ndarray, objective: BatchObjective, each: int = 1) -> Iterator[np.ndarray]:
-    """Cut problems into runs whose Hessians, `each` for a problem, fit into HESSIAN_BYTES."""
-    most = max(1, int(HESSIAN_BYTES // (8 * objective.size**2 * each)))
+    """Cut problems into runs whose Hessians, `each` for a problem, fit into BATCH_BYTES."""
+    most = max(1, int(BATCH_BYTES // (8 * objective.size**2 * each)))
     return (which[k : k + most] for k in range(0, len(which), most))
 
 

@@ -21,6 +21,7 @@ from daskglm.data.blocks import Block
 from daskglm.kernels import batched_csr as many_csr
 from daskglm.kernels import batched_dense as many
 from daskglm.kernels import cpu as host
+from daskglm.kernels.records import NOTHING
 from daskglm.kernels.simd_columns import LEFT, RIGHT
 from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
@@ -30,7 +31,6 @@ TILE_BYTES = 1 << 18  # features of a tile, in float64
 MOST_ROWS = 1024
 SPARSE_ROWS = 128
 DENSE_WIDTH = 512  # features up to which tiles of sparse rows are made dense
-NOTHING = np.empty(0)
 Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 

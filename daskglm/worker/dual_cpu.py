@@ -16,7 +16,9 @@ import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
+from daskglm.core.summation import AT_ONCE
 from daskglm.kernels import coordinate_ascent as kernels
+from daskglm.kernels.records import NOTHING
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
 from daskglm.losses.dispatch import tile
@@ -24,8 +26,6 @@ from daskglm.worker.local_epochs import Run
 from daskglm.worker.schedule import Group, bucket_rows, groups_of
 
 Pieces = list[tuple[int, int, int]]
-NOTHING = np.empty(0)
-AT_ONCE = 1 << 16  # rows
 
 
 class OnThreads:

@@ -33,6 +33,7 @@ from daskglm.core.requests import (
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows, gram_side
 from daskglm.kernels import cpu as host
+from daskglm.kernels.records import NOTHING
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
@@ -44,7 +45,6 @@ from daskglm.worker.held_out import score_held_out
 from daskglm.worker.subsampling import draw
 
 INLINE_WORK = 200_000  # stored values below which handing work to threads costs more than it saves
-NOTHING = np.empty(0)  # an output that is not wanted, a weight that is one
 GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
 
 Piece = tuple[int, int, int]  # block, first row, one past the last

@@ -36,7 +36,7 @@ from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
 
-SHARE = 3  # a run at work, the next, and what reading it takes
+RUNS_AT_ONCE = 3  # a run at work, the next, and what reading it takes
 
 
 class StreamedShard:
@@ -83,12 +83,13 @@ class StreamedShard:
         new = [i for i, name in enumerate(names) if name not in known]
         for i, (block,) in zip(new, self._read([[recipes[i]] for i in new]), strict=True):
             known[names[i]] = block.facts
-            if block.facts.nbytes > room // SHARE:
+            if block.facts.nbytes > room // RUNS_AT_ONCE:
+                most = room // RUNS_AT_ONCE
+                times = RUNS_AT_ONCE * block.facts.nbytes // max(room, 1) + 1
                 raise MemoryError(
                     f"partition {block.spans[0][0]} alone takes {block.facts.nbytes:,} bytes, and "
-                    "out of core no more "
-                    f"than {room // SHARE:,} may be read at once here: repartition into at least "
-                    f"{SHARE * block.facts.nbytes // max(room, 1) + 1} times as many"
+                    f"out of core no more than {most:,} may be read at once here: repartition into "
+                    f"at least {times} times as many"
                 )
             del block
         sizes = [known[name] for name in names]
@@ -96,7 +97,7 @@ class StreamedShard:
         for part in sizes:
             self.facts = self.facts.merge(part)
         self.sizes = [(part.n_rows, part.n_features) for part in sizes]
-        self.runs = _runs([part.nbytes for part in sizes], room // SHARE)
+        self.runs = _runs([part.nbytes for part in sizes], room // RUNS_AT_ONCE)
         self.recipes, self.names, self.where = list(recipes), list(names), where
         self.shards: list[Shard | None] = [None] * len(self.runs)
         self.device = "cuda" if where.device == "cuda" else "cpu"

@@ -10,9 +10,8 @@ import numpy as np
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of
+from daskglm.kernels.records import NOTHING
 from daskglm.worker.fold_assignment import trained_on
-
-NOTHING = np.empty(0)  # weights that are all one
 
 
 class Targets(NamedTuple):

@@ -28,7 +28,7 @@ def test_it_looks_for_workers_now_and_then(monkeypatch):
     policy = RebalancePolicy()
     policy.set_busy_threads(1, 1)
     assert not policy.after_round(0.1, 100)
-    now[0] = rebalancing.LOOK_SECONDS + 0.1
+    now[0] = rebalancing.JOINED_SECONDS + 0.1
     assert policy.after_round(0.1, 100)
     policy.set_busy_threads(1, 1)
     assert not policy.after_round(0.1, 100)

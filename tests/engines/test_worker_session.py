@@ -59,7 +59,7 @@ def quick(client):
     """A client of workers that ask every 0.2 s which fits go on."""
 
     def every(seconds, dask_worker):
-        sessions.LOOK_SECONDS = seconds
+        sessions.ENDED_SECONDS = seconds
         # the next fit on the worker makes another, whose interval is this
         watch = dask_worker.periodic_callbacks.pop(sessions.WATCH, None)
         if watch is not None:

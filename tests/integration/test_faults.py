@@ -129,7 +129,7 @@ def test_a_worker_stopped_for_good_is_given_up_by_the_scheduler():
 @pytest.mark.parametrize("kept", [True, False], ids=["in-memory", "out-of-core"])
 @pytest.mark.parametrize("solver", ["gd", "sdca"])
 def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch, kept, solver):
-    monkeypatch.setattr("daskglm.engines.rebalancing.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("daskglm.engines.rebalancing.JOINED_SECONDS", 0.1)
     with cluster_of(1) as (cluster, client):
 
         def grow():
@@ -157,7 +157,7 @@ def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch,
 
 @pytest.mark.slow
 def test_a_worker_that_comes_is_left_alone_where_there_is_no_block_to_spare(monkeypatch):
-    monkeypatch.setattr("daskglm.engines.rebalancing.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("daskglm.engines.rebalancing.JOINED_SECONDS", 0.05)
     with cluster_of(1) as (cluster, client):
 
         def grow():

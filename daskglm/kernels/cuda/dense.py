@@ -27,7 +27,7 @@ from daskglm.kernels.cuda.launch import (
     pointer,
     real,
 )
-from daskglm.kernels.records import PointSums, RowData
+from daskglm.kernels.records import NOTHING, PointSums, RowData
 from daskglm.losses.base import Law
 
 NARROW = 63  # features up to which a tile of rows fits in shared memory
@@ -40,7 +40,6 @@ PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
 # y, weight, z and curvature of some rows; None: not there
 Vectors = tuple[Any, Any, Any, Any]
-NOTHING = np.empty(0)  # stands for an output that is not wanted
 GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
 
 
