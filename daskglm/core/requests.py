@@ -1,6 +1,6 @@
 """What the solver side may ask of the data side, and how partial answers add up.
 
-Requests are frozen, picklable and complete: a token names what a block may still remember, the
+Requests are frozen, picklable and complete: a token names what a block may have cached, the
 vectors beside it rebuild it where it was forgotten. Replies are dictionaries of sums; `rows` counts
 the rows of X that were read.
 """
@@ -53,7 +53,7 @@ def roles_of(folds: Folds | None) -> np.ndarray:
 
 
 class LossRef(NamedTuple):
-    """Names a loss for whoever has to apply it; see `losses.table`.
+    """Name of a loss and its parameters, as requests carry them; see `losses.table`.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ def client_for(data: Partitions, client: Any) -> Iterator[Any]:
     Within a task the thread leaves the worker's pool meanwhile, else there might be no thread to
     load blocks.
     """
-    # without the module nobody can have made a client
+    # without the module there cannot be a client
     if "distributed" not in sys.modules:
         yield None
         return
@@ -143,7 +143,7 @@ def check_client(client: Any) -> None:
     """Raise TypeError if `client` is neither a client nor None, ValueError if it is closed."""
     if client is None:
         return
-    # whoever has a client has imported the module
+    # a client exists only where the module was imported
     distributed = sys.modules.get("distributed")
     if distributed is None or not isinstance(client, distributed.Client):
         hint = (

@@ -284,9 +284,9 @@ async def keep_only(session: str, shard: int, dask_worker: Any = None) -> None:
         for number in [number for number in state.shards if number < shard]:
             state.shards.pop(number).retire()
         names = {name for opened in state.shards.values() for name in opened.block_names}
-        for remembered in (state.caches, state.placed):
-            for name in [name for name in remembered if name not in names]:
-                del remembered[name]
+        for cached in (state.caches, state.placed):
+            for name in [name for name in cached if name not in names]:
+                del cached[name]
 
 
 async def close(session: str, dask_worker: Any = None) -> None:

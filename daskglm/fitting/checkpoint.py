@@ -149,7 +149,7 @@ def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> 
 
 @dataclass(frozen=True)
 class Saved:
-    """A state as it was read: where from, and what the solver of which problem goes on with."""
+    """A state as it was read: its source, its problem, and what the solver resumes from."""
 
     path: str
     solver: str

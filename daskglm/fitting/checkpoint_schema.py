@@ -22,7 +22,7 @@ BATCH = "batched_newton"  # the solver of many problems together
 ROWS = re.compile(r"rows-[0-9a-f]{32}")  # folders of dual variables
 KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
 SUMS = 3  # numbers that tell data from others, see `checkpoint.Identity`
-MOST_PAIRS, MOST_VALUES = 100, 100  # that L-BFGS and gradient descent could remember; they do 10
+MOST_PAIRS, MOST_VALUES = 100, 100  # that L-BFGS and gradient descent could keep; they keep 10
 
 Check = Callable[[Any, str], Any]
 

@@ -291,7 +291,7 @@ class Dual:
         """Move on by c1 times the last round's change and c2 times the previous step. Cost:
         nothing.
 
-        `keep` has the rows remember this step, for a search along it after the next round.
+        `keep` makes blocks cache this step, for a search along it after the next round.
         """
         self.keep = keep
         c2 = 0.0 if self.previous is None else c2

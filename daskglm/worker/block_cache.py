@@ -1,7 +1,7 @@
-"""What one block remembers between requests.
+"""What one block caches between requests.
 
-Whatever is remembered may be forgotten at any time: requests carry what rebuilds it, at the price
-of one more pass over those rows.
+Any entry may be evicted at any time: requests carry what rebuilds it, at the price of one more pass
+over those rows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
 
 class BlockCache:
-    """What one block remembers for one problem: targets, row weights, margins by token, curvature
-    of one token.
+    """Cache of one block for one problem: targets, row weights, margins by token, curvature of one
+    token.
     """
 
     def __init__(self, block: Block, problem: Problem) -> None:
@@ -68,8 +68,9 @@ class BlockCache:
         return int((self.rows if isinstance(self.rows, np.ndarray) else self.rows[1]).ctypes.data)
 
     def serves(self, problem: Problem) -> bool:
-        """Take up a problem with the same labels and weights, moving targets to its centre; False
-        for another.
+        """Switch to `problem` if its targets and weights are unchanged; return False otherwise.
+
+        Targets move to the centre of a proximal problem.
         """
         if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
@@ -81,9 +82,7 @@ class BlockCache:
         return True
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
-        """Make room for the margins of a token, at the cost of the oldest not `needed` where the
-        cache is full.
-        """
+        """Make room for the margins of a token; a full cache evicts the oldest not `needed`."""
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
             full = len(self.margins) >= self.kept and spare is not None

@@ -61,7 +61,7 @@ class OnThreads:
                 group.close()
 
     def wake(self, caches: Sequence[Any]) -> None:
-        """No row rests any more."""
+        """Make all rows active that shrinking had left out."""
         self.limits = (-np.inf, np.inf)
         for m in caches:
             m.dual.asleep[:] = 0

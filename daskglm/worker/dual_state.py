@@ -1,9 +1,8 @@
-"""Dual coordinate ascent beside the data: the numbered states of dual variables, and how they
-follow each other.
+"""Numbered states of the dual variables on a worker, and the steps from one to the next.
 
-`DualWorker` answers the dual requests for a `Shard`. What touches rows is left to a side:
+`DualWorker` answers the dual requests for a `Shard`. A backend reads the rows:
 `dual_cpu.OnThreads` for rows in host memory, `kernels.cuda.dual.OnDevice` for those on a GPU. Dual
-variables belong to blocks and may be forgotten: requests rebuild them.
+variables are cached in blocks and may be lost: requests rebuild them.
 """
 
 from __future__ import annotations
@@ -74,18 +73,18 @@ class DualBackend(Protocol):
         """See `DualValue`."""
 
     def wake(self, caches: Sequence[Any]) -> None:
-        """No row rests any more."""
+        """Make all rows active that shrinking had left out."""
 
     def close(self) -> None:
         """End the threads."""
 
 
 class DualCache:
-    """What one block remembers of the ascent: its dual variables at a numbered state, and those the
-    next may take.
+    """Cache of one block for dual ascent: its dual variables at a numbered state, and candidates
+    for the next.
 
-    Beside them squared norms of rows (empty: they follow from the pattern) and the margins met on
-    the way.
+    It also has the squared norms of rows (empty: they follow from the pattern) and the margins met
+    in the last round.
     """
 
     def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
@@ -115,7 +114,7 @@ class DualCache:
         return False
 
     def restart(self, alpha: Any, number: int) -> None:
-        """Take up a state without a past."""
+        """Start from a state whose predecessor is not known."""
         self.alpha, self.number = alpha, number
         self.work = alpha.copy()
         self.previous = self.previous[:0]
@@ -198,7 +197,8 @@ class DualWorker:
             self.change, self.previous = self.none, step if state.keep else self.none
             read = 0
         else:
-            for m in caches:  # all: a change that some blocks have lost is nobody's any more
+            # where one block lost its pending change, all blocks discard it
+            for m in caches:
                 m.dual.restart(m.dual.alpha, state.number)
             self.own = self._read(state, caches)
             self.previous, self.change = self.none, self.zeros(len(self.own))

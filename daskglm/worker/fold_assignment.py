@@ -1,6 +1,4 @@
-"""Folds of cross-validation beside the data: which group each row of a block is in, and what is
-held out when.
-"""
+"""Assign the rows of a block to groups, and groups to the folds of cross-validation."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def groups(block: Block, folds: Folds) -> np.ndarray:
         else:
             rng = np.random.default_rng((folds.seed, partition + 1, first))
             codes = np.zeros(n, np.int64) if block.labels is None else block.y[at : at + n]
-            parts.append(_deal(codes, len(folds.roles), rng))
+            parts.append(_assign(codes, len(folds.roles), rng))
         at += n
     return np.concatenate(parts)
 
@@ -71,7 +69,7 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
     return group
 
 
-def _deal(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:
+def _assign(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:
     """Deal the rows of each class to groups in random order, as evenly as can be, beginning
     anywhere.
     """

@@ -1,6 +1,4 @@
-"""Rows held out, beside the data: their decision values under several models, counted by class or
-gathered.
-"""
+"""Score rows that folds hold out: decision values of several models, counted or gathered."""
 
 from __future__ import annotations
 

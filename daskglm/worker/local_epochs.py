@@ -54,7 +54,7 @@ class Run:
     change: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def go(self) -> None:
-        """Make the local epochs."""
+        """Run the local epochs."""
         request, plan = self.request, self.request.plan
         u = request.v  # of the caller, and never written to
         for epoch in range(plan.epochs):

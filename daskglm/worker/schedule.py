@@ -1,9 +1,8 @@
-"""Who visits which rows: rows to groups of threads for good, buckets of rows to partitions, anew at
-each epoch or not.
+"""Assign rows to groups of threads once, and buckets of rows to partitions, once or in each epoch.
 
-Nothing here touches a row. A range is a run of rows of one block; a slice is a run of places in the
-random order of a range's buckets (see `kernels.coordinate_ascent.place_of`), so dealing takes no
-time that grows with the rows.
+No row is read here. A range is a run of rows of one block; a slice is a run of places in the random
+order of a range's buckets (see `kernels.coordinate_ascent.place_of`), so that assigning them takes
+no time that grows with the rows.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]
 def deal(
     group: Group, plan: SDCAConfig, bucket: int, rng: np.random.Generator
 ) -> list[list[Slice]]:
-    """The slices that each partition visits in the next epoch, in order."""
+    """Return the slices that each partition visits in the next epoch, in order."""
     if plan.partitioning == "static":
         return [
             _slices(part, 1, bucket, rng)[0]

@@ -1,8 +1,7 @@
-"""What happens beside the data: a request, the blocks at hand and what they remember become one
-reply.
+"""Answer requests with sums over the blocks of one worker.
 
-A `Shard` is all blocks of one worker (or of this process), answered by one call with all its
-threads. Nothing here knows of Dask.
+A `Shard` holds all blocks of a worker, or of this process, and answers with all its threads. It
+does not know Dask.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Shard:
 
     @property
     def block_names(self) -> list[Any]:
-        """Under which this remembers blocks."""
+        """Names under which the blocks are cached."""
         return self.names
 
     @property
@@ -144,19 +143,19 @@ class Shard:
         return self._evaluate_along(law, request, caches)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
-        """The reply with all sums in host memory, for those who may have no device."""
+        """Answer with all sums in host memory, for a process that may have no device."""
         totals: Totals = self.backend.to_host(self.answer(problem, request))
         return totals
 
     def detach(self) -> None:
-        """Let go of X, and keep what is remembered."""
+        """Release X and keep the caches."""
         self.blocks = [block._replace(X=None) for block in self.blocks]
         for name in self.names:
             if name in self.caches:
                 self.caches[name].rows = None
 
     def attach(self, blocks: Sequence[Block], names: Sequence[Any]) -> None:
-        """Take the same rows again."""
+        """Attach the same rows again."""
         named = [(name, block) for name, block in zip(names, blocks, strict=True) if len(block.y)]
         _, again = place(named, self.where, {}, rows_only=True)
         self.blocks = [old._replace(X=new.X) for old, new in zip(self.blocks, again, strict=True)]
@@ -167,13 +166,13 @@ class Shard:
         return "cpu" if self.backend is host else "cuda"
 
     def close(self) -> None:
-        """Forget everything and end the threads."""
+        """Drop the caches and end the threads."""
         for name in self.names:
             self.caches.pop(name, None)
         self.retire()
 
     def retire(self) -> None:
-        """End the threads and let go of the rows; another shard goes on with the caches."""
+        """End the threads and release the rows; another shard takes over the caches."""
         self._release_sample()
         self.ascent.close()
         self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
@@ -182,9 +181,7 @@ class Shard:
             self.pool.shutdown(wait=False)
 
     def _sample(self, fraction: float, seed: int) -> Shard:
-        """A shard of a random part of these rows; the last asked for is kept until all rows are
-        asked.
-        """
+        """Return a shard of a random part of these rows, kept until all rows are asked again."""
         if self.sample is None or self.sample[0] != (fraction, seed):
             self._release_sample()
             drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
@@ -334,7 +331,7 @@ class Shard:
         return True
 
     def _evaluate_along(self, law: Law, request: EvaluateAlong, caches: list[BlockCache]) -> Totals:
-        read = self._recall(request.points, caches)
+        read = self._update_margins(request.points, caches)
         tokens = [token for token, _ in request.points]
         m, k = request.coefficients.shape
 
@@ -349,13 +346,11 @@ class Shard:
         return {**self._each(work), "rows": read}
 
     def _update_curvature(self, law: Law, at: tuple[int, Any], caches: list[BlockCache]) -> int:
-        """Make sure that all blocks hold the curvatures of a point; return how many rows had to be
-        read for it.
-        """
+        """Cache the curvatures of a point in all blocks; return the number of rows read for it."""
         token, read = at[0], 0
         behind = {i for i, cache in enumerate(caches) if cache.curvature_of != token}
         if behind:
-            read = self._recall([at], caches)
+            read = self._update_margins([at], caches)
 
             def work(pieces: list[Piece]) -> Totals:
                 for i, lo, hi in pieces:
@@ -371,10 +366,10 @@ class Shard:
                 caches[i].curvature_of = token
         return read
 
-    def _recall(self, points: Sequence[tuple[int, np.ndarray]], caches: list[BlockCache]) -> int:
-        """Make sure that all blocks hold the margins of all points; return how many rows had to be
-        read for it.
-        """
+    def _update_margins(
+        self, points: Sequence[tuple[int, np.ndarray]], caches: list[BlockCache]
+    ) -> int:
+        """Cache the margins of all points in all blocks; return the number of rows read for it."""
         read = 0
         for token, at in points:
             w, b = self.backend.coefficients(at, self.facts.n_features or 0)

@@ -1,7 +1,7 @@
-"""Rows that are read from their source at every pass: a shard whose blocks come and go, the next
-while one is at work.
+"""A shard whose rows are read from their source at every pass, the next run while one is at work.
 
-What a block remembers (targets, margins, dual variables: numbers for each row) stays; only X goes.
+What a block caches (targets, margins, dual variables: numbers for each row) stays; only X is
+released.
 Neighbouring partitions are read together, as many as fit in a third of the memory allowed. Answers
 requests like a `Shard`, and its replies say also how many seconds it `waited` for data.
 """
@@ -55,7 +55,7 @@ class StreamedShard:
     where : Where
         Whether rows go to a GPU.
     known, caches : dict, optional
-        Summaries of partitions that were read before, and what is remembered of them, by name:
+        Summaries of partitions that were read before, and their caches, by name:
         shared with other streams.
 
     Raises
@@ -104,7 +104,7 @@ class StreamedShard:
 
     @property
     def block_names(self) -> list[Any]:
-        """Under which this remembers blocks; joined tiny ones are not known before they are
+        """Names under which blocks are cached; joined tiny ones are not known before they are
         read.
         """
         return [
@@ -117,7 +117,7 @@ class StreamedShard:
         began, self.waited = time.perf_counter(), 0.0
         shards = [shard for shard in self.shards if shard is not None]
         if len(shards) == len(self.shards) and all(
-            _remembers(shard, problem, request) for shard in shards
+            _answers_from_cache(shard, problem, request) for shard in shards
         ):
             parts = [shard.answer(problem, request) for shard in shards]
         else:
@@ -132,14 +132,14 @@ class StreamedShard:
         return shard.backend.to_host(total) if shard is not None else total
 
     def close(self) -> None:
-        """Forget everything and end the threads."""
+        """Drop the caches and end the threads."""
         for shard in self.shards:
             if shard is not None:
                 shard.close()
         self.reader.shutdown(wait=False, cancel_futures=True)
 
     def retire(self) -> None:
-        """End the threads; another stream goes on with the caches."""
+        """End the threads; another stream takes over the caches."""
         for shard in self.shards:
             if shard is not None:
                 shard.retire()
@@ -220,8 +220,8 @@ def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
     return runs
 
 
-def _remembers(shard: Shard, problem: Problem, request: Request) -> bool:
-    """Whether a shard can answer without its rows, from what it remembers."""
+def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> bool:
+    """Whether the caches of a shard answer a request without its rows."""
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False
@@ -241,7 +241,7 @@ def _remembers(shard: Shard, problem: Problem, request: Request) -> bool:
 
 
 def _together(parts: list[Totals], request: Request) -> Totals:
-    """One reply for all runs, as if they had been one shard."""
+    """Combine the replies of all runs into that of one shard."""
     total = add(parts)
     if isinstance(request, DualShape):
         return {

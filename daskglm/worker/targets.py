@@ -35,7 +35,7 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     xp = backend_of(block.X).xp
 
     if block.labels is not None and len(y):
-        # both are on the host where codes on a device were let go after another problem
+        # both are on the host where codes on a device were released after another problem
         y, weight = xp.asarray(y), xp.asarray(weight)
         factors = dict(problem.class_weight)
         by_label = np.array([factors.get(label, 1.0) for label in block.labels])
