@@ -10,6 +10,7 @@ from typing import Any
 import cupy as cp
 
 from daskglm.core.device import gpu
+from daskglm.kernels.records import PointSums, RowData
 from daskglm.solvers import costs
 
 
@@ -29,20 +30,10 @@ def unfused() -> Iterator[None]:
     backend = gpu()
 
     def evaluate(
-        law: Any,
-        rows: Any,
-        y: Any,
-        weight: Any,
-        w: Any,
-        b: int,
-        start: int,
-        stop: int,
-        z: Any,
-        c: Any,
-        sums: Any,
-        diagonal: Any,
-        gram: Any,
+        law: Any, data: RowData, w: Any, b: int, start: int, stop: int, out: PointSums
     ) -> None:
+        rows, y, weight = data
+        z, c, sums, diagonal, _ = out
         slope = cp.empty(len(z), z.dtype)
         backend.csr.margins(rows, w, b, start, stop, z)
         backend.margins.losses(law, y, weight, z, slope, c, sums[rows.d + 1 :])
