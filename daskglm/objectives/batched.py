@@ -1,7 +1,8 @@
 """The objectives of many problems on the same rows: one request evaluates all of them.
 
-A problem is one class against the rest, one fold held out (or none) and one C. This adds penalty
-and C to the sums over the rows, counts passes, and bounds how far each problem is from its optimum.
+A problem is one class against the rest, one fold held out (or none) and one C. `BatchObjective`
+adds the penalty and C to the sums over the rows, counts passes, and bounds how far each problem is
+from its optimum.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from daskglm.objectives.bounds import (
 )
 from daskglm.penalties.ridge import Ridge
 
-TINY, LARGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
+FLOAT64 = np.finfo(float)
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,28 @@ class ProblemBatch:
         return len(self.of)
 
     def take(self, which: np.ndarray) -> ProblemBatch:
-        """Some of the problems."""
+        """Return the problems at these places."""
         return ProblemBatch(self.of[which], self.fold[which], self.C[which])
 
 
 @dataclass(frozen=True)
 class BatchEvaluation:
-    """Problems evaluated at W (P, size): objectives and gradients; held-out losses and counts (P,
-    4); Hessians asked.
+    """Problems evaluated at W.
 
-    `counts` are weights of rows held out: positive ones predicted right, positive ones, the same of
-    negative ones. `moved` (P,) bounds how far any margin is from that at the problem's factor.
+    Parameters
+    ----------
+    W : (P, size) array
+    values, gradients : (P,) and (P, size) arrays
+        Objectives and their gradients.
+    losses : (P,) array
+        Losses of rows held out.
+    counts : (P, 4) array
+        Weights of rows held out: of positive ones predicted right, of all positive ones, and the
+        same of negative ones.
+    hessians : (k, size, size) array
+        Those of the k problems for which they were asked.
+    moved : (P,) array
+        Bound on how far any margin is from that at the problem's factor.
     """
 
     W: np.ndarray
@@ -69,7 +81,7 @@ class BatchEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class BatchPoint:
-    """Where a batch solver is: the best point of each problem, for the driver what a `Point` is.
+    """The best point of each problem: what a batch solver yields, as others yield a `Point`.
 
     Parameters
     ----------
@@ -112,7 +124,7 @@ class BatchPoint:
 
     @property
     def gap(self) -> float:
-        """Bound on the distance of that sum from the least it can be."""
+        """Bound on the distance of `value` from its least."""
         return float(self.excesses[~self.given_up].sum())
 
     @property
@@ -123,21 +135,21 @@ class BatchPoint:
     @property
     def excesses(self) -> np.ndarray:
         """Bounds on the distance of each objective from its optimum, (P,)."""
-        gaps = np.minimum(self.gaps, LARGE)
+        gaps = np.minimum(self.gaps, FLOAT64.max)
         return np.asarray(self.values * (gaps / (1.0 + gaps)))
 
     @property
     def coefficient_errors(self) -> np.ndarray:
         """Bounds on |w - w*| / |w| for the features' coefficients of each problem, (P,).
 
-        By 1-strong convexity |w - w*| is at most the root of twice the excess.
+        The objectives are 1-strongly convex, so |w - w*| is at most the root of twice the excess.
         """
         norms = np.linalg.norm(self.w[:, : self.objective.n_features], axis=1)
-        return np.sqrt(2.0 * np.maximum(self.excesses, 0.0)) / np.maximum(norms, TINY)
+        return np.sqrt(2.0 * np.maximum(self.excesses, 0.0)) / np.maximum(norms, FLOAT64.tiny)
 
     @property
     def vectors(self) -> tuple[Vector, Vector]:
-        """Norms of all coefficients and of the gradients, as bounds want them."""
+        """Norms of all coefficients and of the gradients: input of bounds."""
         d = self.objective.n_features
         w = Norms(float(np.linalg.norm(self.w[:, :d])), float(np.linalg.norm(self.w[:, d:])))
         return w, Norms(self.gradient_norm, 0.0)
@@ -147,13 +159,14 @@ class BatchPoint:
         return float(np.linalg.norm(self.w - other.w))
 
     def resume(self) -> dict[str, Any]:
-        """What a checkpoint keeps besides the coefficients."""
+        """Return what a checkpoint keeps besides the coefficients."""
         return {"given_up": np.flatnonzero(self.given_up).tolist()}
 
     def with_scores(self) -> BatchPoint:
-        """The same with losses and counts of all rows held out. Cost: 1 pass, 1 round, or nothing.
+        """Return the point with losses and counts of the rows held out, for all problems.
 
-        Only problems whose last point was reached without a pass have none yet.
+        Only problems whose last point was reached without a pass have none yet. Cost: 1 pass and 1
+        round, or nothing.
         """
         left = np.flatnonzero(~self.scored & (self.batch.fold >= 0))
         if not len(left):
@@ -164,7 +177,7 @@ class BatchPoint:
 
 
 class BatchObjective:
-    """Objectives of many problems over the rows of an engine.
+    """The objectives of many problems over the rows of an engine.
 
     Parameters
     ----------
@@ -205,8 +218,7 @@ class BatchObjective:
             engine.facts, loss, fit_intercept=fit_intercept, on_device=False, run=LEAST_ROWS
         )
         if engine.facts.sparse:
-            # tiles of sparse rows are made dense, and their Grams are summed like those of dense
-            # rows
+            # tiles of sparse rows are made dense, so that their Grams are summed in float32
             self.rounding.roundoff = FLOAT32
         self.exact = False  # whether Grams are summed in float64, whatever the dtype of the rows
 
@@ -225,10 +237,19 @@ class BatchObjective:
         part: tuple[int, int] = (1, 0),
         factors: Sequence[HessianFactor] = (),
     ) -> BatchEvaluation:
-        """Evaluate problems at W, with the Hessians of those in `gram`. Cost: 1 pass, 1 round.
+        """Evaluate problems at W. Cost: 1 pass, 1 round.
 
-        With a `part` of the rows the losses are scaled up to all. `factors`, if given, are those of
-        the problems.
+        Parameters
+        ----------
+        batch : ProblemBatch
+        W : (P, size) array
+        gram : (k,) array
+            Places of the problems whose Hessians to form.
+        part : tuple of int
+            (every, first): read each `every`-th tile of the rows, beginning with number `first`,
+            and scale the losses up to all rows.
+        factors : sequence of HessianFactor
+            Those of the problems, for `BatchEvaluation.moved`; default: that is zero.
         """
         # points that several factors share are sent once
         points = {id(factor.at): factor.at for factor in factors}
@@ -248,9 +269,11 @@ class BatchObjective:
             exact=self.exact,
         )
         totals = self.ask(request)
-        scale = batch.C * (
-            self.engine.facts.n_rows / max(totals["rows"], 1) if part[0] > 1 else 1.0
-        )
+
+        share = 1.0
+        if part[0] > 1:
+            share = self.engine.facts.n_rows / max(totals["rows"], 1)
+        scale = batch.C * share
         trained = self.roles[:, batch.fold] == 0
         held = self.roles[:, batch.fold] == 1
         penalty = 0.5 * np.einsum("pj,pj,j->p", W, W, self.penalised)
@@ -268,18 +291,19 @@ class BatchObjective:
         )
 
     def score(self, batch: ProblemBatch, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Losses and counts (see `BatchEvaluation`) of the rows held out of problems at W.
+        """Return losses and counts (see `BatchEvaluation`) of the rows held out of problems at W.
 
         Cost: 1 pass, 1 round.
         """
         totals = self.ask(EvaluateMany(W, batch.of, batch.fold, self.classes, score=True))
-        return (totals["values"] * (self.roles[:, batch.fold] == 1)).sum(axis=0), totals["counts"]
+        held = self.roles[:, batch.fold] == 1
+        return (totals["values"] * held).sum(axis=0), totals["counts"]
 
     def by_group(self, of: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sums of the losses, their gradients and Hessians at W by group: (P, groups, ...). Cost: 1
-        pass, 1 round.
+        """Sum the losses, their gradients and Hessians at W by group: (P, groups, ...).
 
-        They serve all values of C and all folds that divide the rows by these groups.
+        The sums are enough for all values of C and all folds that divide the rows by these groups.
+        Cost: 1 pass, 1 round.
         """
         everything, all_of = np.full(len(of), -1), tuple(range(len(of)))
         totals = self.ask(
@@ -292,11 +316,11 @@ class BatchObjective:
         )
 
     def trained(self, fold: int) -> np.ndarray:
-        """One for each group that a fold (-1: none) trains on."""
+        """Return one for each group that a fold (-1: none) trains on, and zero for the others."""
         return (self.roles[:, fold] == 0).astype(np.float64)
 
     def sides(self, of: int, fold: int) -> tuple[float, float]:
-        """Weight of positive and of negative rows that a problem trains on."""
+        """Return the weights of positive and of negative rows that a problem trains on."""
         by_label = self.trained(fold) @ self.weights
         if not self.classes:
             return float(by_label.sum()), 0.0
@@ -305,23 +329,25 @@ class BatchObjective:
 
     # ---- how good a point is
     def certificate(self, tol: float) -> Callable[[BatchPoint], tuple[BatchPoint, float]]:
-        """The driver's way to bound points; those of a batch know their bounds already."""
+        """Return what the driver calls to bound points, which have their bounds already."""
         return lambda point: (point, point.relative_gap)
 
     def factor(self, w: np.ndarray, hessian: np.ndarray) -> HessianFactor:
-        """A problem's Hessian at w, factorised."""
+        """Factorise a problem's Hessian at w."""
         return HessianFactor.for_steps(hessian, self._gram_error(), w)
 
     def _gram_error(self, *, likely: bool = False) -> float:
         return self.rounding.gram(exact=self.exact or self.rounding.is_exact, likely=likely)
 
     def must_be_exact(self, factors: Sequence[HessianFactor]) -> bool:
-        """Whether Hessians summed in the rows' dtype are in too much doubt; from then on they are
-        summed in float64.
+        """Whether the Hessians must be formed again, in float64, since rounding is too large.
+
+        All later ones are then summed in float64, too.
         """
         if self.exact:
             return False
-        likely, proofs = self._gram_error(likely=True), math.isfinite(self.loss.self_concordance)
+        likely = self._gram_error(likely=True)
+        proofs = math.isfinite(self.loss.self_concordance)
         self.exact = any(
             factor.is_doubtful(likely) or (proofs and not factor.proves) for factor in factors
         )
@@ -330,38 +356,35 @@ class BatchObjective:
     def _error(
         self, w: np.ndarray, value: float, batch: ProblemBatch, p: int
     ) -> tuple[GradientError, float]:
-        """Bounds on the rounding errors of problem p's gradient at w, and its loss's span of the
-        intercept.
-        """
+        """Bound the rounding errors of problem p's gradient at w; returns the span as well."""
         sides = self.sides(int(batch.of[p]), int(batch.fold[p]))
         error = self.rounding.gradient(w, value, scale=float(batch.C[p]), weight=sum(sides))
-        span = (
-            self.loss.intercept_span(*sides, self.engine.facts.largest_target)
-            if self.fit_intercept
-            else 0.0
-        )
+        span = 0.0
+        if self.fit_intercept:
+            span = self.loss.intercept_span(*sides, self.engine.facts.largest_target)
         return error, span
 
     def survey_if_hidden(
         self, batch: ProblemBatch, W: np.ndarray, values: np.ndarray, tol: float
     ) -> None:
-        """Learn more about the rows where rounding hides a relative suboptimality of `tol`.
+        """Survey the rows if rounding keeps the bound of any problem above `tol`.
 
         Cost: nothing, or 2 passes.
         """
         for p in range(len(batch)):
             value = float(values[p])
-            if self.rounding.hides(tol * value, W[p], value, *self._error(W[p], value, batch, p)):
+            error, span = self._error(W[p], value, batch, p)
+            if self.rounding.hides(tol * value, W[p], value, error, span):
                 self.rounding.survey(self.ask, self.engine.facts)
                 return
 
     def bounds(
         self, batch: ProblemBatch, found: BatchEvaluation, factors: Sequence[HessianFactor]
     ) -> np.ndarray:
-        """Bound on (value - optimum) / optimum of each problem.
+        """Bound (value - optimum) / optimum of each problem.
 
-        The better of two bounds on the excess: by strong convexity, and by the factorised Hessian
-        of a point nearby.
+        This takes the better of two bounds on the excess: by strong convexity, and by the
+        factorised Hessian of a point nearby.
         """
         gaps = np.empty(len(batch))
         for p, factor in enumerate(factors):
@@ -384,9 +407,7 @@ class BatchObjective:
         batch: ProblemBatch,
         p: int,
     ) -> tuple[float, float, float]:
-        """Foresee where Newton's step leads, before any row is read there.
-
-        Returns the value there, a bound on that value's error, and one on the relative gap.
+        """Foresee the objective where Newton's step leads, without reading any row.
 
         Parameters
         ----------
@@ -398,6 +419,11 @@ class BatchObjective:
             Newton's step and its decrement squared.
         batch, p : ProblemBatch and int
             Which problem it is.
+
+        Returns
+        -------
+        value, error, gap : float
+            The objective there, a bound on that value's error, and one on the relative gap.
 
         Notes
         -----
@@ -412,11 +438,12 @@ class BatchObjective:
         t = self.loss.self_concordance * moved
         if not (t <= LARGEST_EXPONENT and factor.proves):
             return value, math.inf, math.inf
+
+        # (exp(t) - 1 - t) / t cancels for small t
         left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + factor.doubt
         decrement = math.sqrt(square / (1.0 - factor.doubt))
         reached, error = value - 0.5 * square, 0.5 * left * decrement * decrement
-        rounded = factor.error(
-            self._error(factor.at, value, batch, p)[0], self.n_features, self.rounding.columns
-        )
+        rounding, _ = self._error(factor.at, value, batch, p)
+        rounded = factor.error(rounding, self.n_features, self.rounding.columns)
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)
         return reached, error, relative_gap(bound, reached - error)

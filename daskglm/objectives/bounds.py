@@ -1,8 +1,7 @@
-"""How far a value is from the optimum, at most, by a gradient or a Hessian that were computed in
-floating point.
+"""Bounds on the distance of a value from the optimum, by a gradient or a Hessian with rounding.
 
 `docs/certificates.md` has the proofs. Nothing here knows of engines: a `Rounding` is made from the
-facts of the rows, a `HessianFactor` from a matrix.
+summary of the rows, a `HessianFactor` from a matrix.
 """
 
 from __future__ import annotations
@@ -21,26 +20,22 @@ from daskglm.core.summation import MOMENT
 from daskglm.losses.base import Loss
 from daskglm.penalties.ridge import Ridge
 
-UNIT, FLOAT32 = 2.0**-53, 2.0**-24  # unit roundoffs of float64 and float32
-FEW = 8  # roundings of one term of a sum before it is added: of a root, a product, a slope
-# rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision
+# Unit roundoffs of float64 and float32.
+UNIT, FLOAT32 = 2.0**-53, 2.0**-24
+# Roundings of one term of a sum before it is added: of a root, a product, a slope.
+FEW = 8
+# Rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision.
 MOST_SUMMED = 128
-# features up to which a device adds up products of dense rows over such tiles
+# Features up to which a device adds up products of dense rows over tiles, and rows of such a tile.
 DEVICE_NARROW, DEVICE_TILE = 63, 256.0
-# entries of the rows that a device's Gram multiplies at once (64 MiB of float32)
+# Entries of the rows that a device's Gram multiplies at once (64 MiB of float32).
 DEVICE_SUMMED = 1 << 24
-LIKELY = 8.0  # lambda of Higham & Mary 2019, theorem 2.4
-# times n (n + 2) roundoffs: what factorisation and solves may do to a matrix with a unit diagonal
-CHOLESKY = 4
-SMALLEST = 1e-9  # share of the largest row norm whose power of MOMENT is still a number
-HIDDEN = 0.25  # share of a wanted bound from which rounding errors count
-# share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything
+# Share of a wanted bound from which rounding errors count.
+HIDDEN = 0.25
+# Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
 MOST_CHANGED = 0.5
-DOUBTFUL = 0.25  # the same for a step by it, where rounding errors have random signs
-# change of a margin, times the loss's self-concordance, up to which a Hessian still serves a bound
+# Change of a margin, times the loss's self-concordance, up to which a Hessian serves a bound.
 LARGEST_EXPONENT = 2.0
-# shares of the diagonal of a singular Hessian that are added to it, until it can be factorised
-RIDGES = (0.0, 1e-10, 1e-6, 1e-2)
 
 
 class GradientError(NamedTuple):
@@ -70,7 +65,7 @@ EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
 
 
 class Norms(NamedTuple):
-    """What bounds want of a vector on a device, where rows are not surveyed."""
+    """Norms of a vector on a device: all that bounds use of it, since rows there have no survey."""
 
     features: float  # Euclidean norm of the part by features
     intercept: float  # zero where there is none
@@ -95,8 +90,7 @@ class Ball(NamedTuple):
 
 
 class Rounding:
-    """What rounding may do to gradients and Hessians over some rows, and what proves how good a
-    point is.
+    """Bounds for one set of rows: on rounding errors, and on the suboptimality of points.
 
     Parameters
     ----------
@@ -136,38 +130,44 @@ class Rounding:
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
-        self.is_surveyed = on_device or not self.radius > 0.0  # or cannot be
+        # a device has no survey, and rows of zeros need none
+        self.is_surveyed = on_device or not self.radius > 0.0
         self.n_features = facts.n_features or 0
         self.n_rows = facts.n_rows
         self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
         self.row = facts.longest_row + 3  # roundings that a margin goes through
         self.roundoff = facts.gram_roundoff
+
+        # additions that a term of a sum goes through: row after row in a block, block after block
         block = facts.largest_block
-        # additions of a sum, one row after another,
         self.in_turn = min(facts.n_rows, block + facts.n_blocks) + FEW
-        self.terms: float = self.in_turn  # and of a gradient
+        # the same of a gradient, which is added up over short runs of rows first
+        self.terms: float = self.in_turn
         if run is not None and not on_device:
             self.terms = min(self.terms, 2 * run + block / run + facts.n_blocks + FEW)
         self.tiles = facts.n_rows / MOST_SUMMED + facts.n_blocks
 
     def survey(self, ask: Callable[[Spread], Totals], facts: DataSummary) -> None:
-        """Bound the values of each column and, with an intercept, find a ball around the mean of
-        the rows.
+        """Bound the values of each column and, with an intercept, find a ball around all rows.
 
-        For rows far from zero, or with columns of unlike scales. Cost: 1 pass, or 2 with an
-        intercept, a round each.
+        This improves bounds for rows far from zero, or with columns of unlike scales. Cost: 1 pass,
+        or 2 with an intercept, a round each.
         """
-        d, scale, more = self.n_features, 2.0 * self.radius, 1.0 + FEW * self.n_features * UNIT
+        d, scale = self.n_features, 2.0 * self.radius
+        more = 1.0 + FEW * d * UNIT  # roundings of the sums
         found = ask(Spread(np.zeros(d), scale))
-        self.columns = more * scale * np.maximum(found["columns"] ** (1.0 / MOMENT), SMALLEST)
+        # values below 1e-9 of the largest row norm underflow when raised to the power MOMENT
+        largest = np.maximum(found["columns"] ** (1.0 / MOMENT), 1e-9)
+        self.columns = more * scale * largest
         self.is_surveyed = True
         if self.fit_intercept:
+            # high moments of the distances from the mean bound the largest distance
             mean = found["sums"] / max(facts.n_rows, 1)
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
 
     def size(self, w: Vector) -> float:
-        """Bound on the sum of the sizes of the terms of any row's margin at w."""
+        """Bound the sum of the sizes of the terms of any row's margin at w."""
         features = self.norm(w) * self.radius
         if np.ndim(self.columns):
             features = min(features, float(np.abs(w[: self.n_features]) @ self.columns))
@@ -175,7 +175,7 @@ class Rounding:
         return features + (abs(self._intercept(w)) if has_intercept else 0.0)
 
     def norm(self, v: Vector) -> float:
-        """Norm of the part of a vector by features."""
+        """Return the norm of a vector without its intercept."""
         if isinstance(v, Norms):
             return v.features
         part = v[: self.n_features]
@@ -199,7 +199,7 @@ class Rounding:
         L = self.loss.smoothness
         norm = self.norm(w)
         margin = self.row * UNIT * self.size(w)
-        # a bound on the sum of their sizes
+        # the sum of the sizes of all slopes is at most this, since slope^2 <= 2 L loss
         slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))
         constant = self.terms * UNIT * slopes
         moved = scale * weight * L * margin
@@ -219,10 +219,10 @@ class Rounding:
         """Bound on the error of a duality gap at w, the sum of the dual variables times their rows.
 
         Sums over rows are taken to have roundings of independent signs: the bound of Higham & Mary
-        2019 with lambda = 8, which such sums exceed with a probability of 1e-13. `drift` says how
-        many such sums, by their multiples, the shared vector has been added up from. The sizes of
-        slopes, times C and weights, add up to at most `slopes`, those of the dual variables to at
-        most `duals` (see `docs/certificates.md`).
+        2019, theorem 2.4, with lambda = 8, which such sums exceed with a probability of 1e-13.
+        `drift` says how many such sums, by their multiples, the shared vector has been added up
+        from. The sizes of slopes, times C and weights, add up to at most `slopes`, those of the
+        dual variables to at most `duals` (see `docs/certificates.md`).
         """
         size, mass, L = self.size(w), scale * weight, self.loss.smoothness
         if math.isfinite(L):
@@ -230,25 +230,27 @@ class Rounding:
             duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
         else:
             slopes, duals = mass, 2.0 * max(primal, 0.0)
-        adding = LIKELY * math.sqrt(self.in_turn) * UNIT
-        return (slopes * self.row * UNIT + duals * drift * adding) * size + adding * (
-            abs(primal) + abs(dual)
-        )
+
+        adding = 8.0 * math.sqrt(self.in_turn) * UNIT
+        margins = (slopes * self.row * UNIT + duals * drift * adding) * size
+        return margins + adding * (abs(primal) + abs(dual))
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
 
-        `exact` Grams are summed in float64. `likely` tells what is to be expected instead:
-        roundings whose signs are random.
+        `exact` Grams are summed in float64. `likely` returns the error to be expected instead, by
+        roundings of random signs.
         """
         summed = float(MOST_SUMMED)
         if self.on_device and not self.is_narrow:
             summed = max(summed, min(DEVICE_SUMMED / (self.n_features + 1.0), self.n_rows))
         elif self.on_device:
             summed = DEVICE_TILE
+
         roundoff = UNIT if exact else self.roundoff
         if likely:
             return math.sqrt(summed + FEW) * roundoff
+        # tiles are added up in float64
         return (summed + FEW) * roundoff + (summed + self.tiles) * UNIT
 
     @property
@@ -258,10 +260,9 @@ class Rounding:
 
     # ---- bounds
     def features(self, gradient: Vector, error: GradientError) -> float:
-        """Bound on the norm of the exact gradient by the coefficients of features, with the
-        intercept as it is.
+        """Bound the norm of the exact gradient by the features, with the intercept as it is.
 
-        With an intercept that is for rows less the ball's centre.
+        With an intercept rows are taken less the ball's centre.
         """
         centre, radius = self.ball
         adding = error.adding * self.radius + error.penalty
@@ -274,14 +275,11 @@ class Rounding:
         return norm + adding + error.slopes * radius
 
     def steepest(self, gradient: Vector, error: GradientError) -> float:
-        """Bound on |grad F|, the exact gradient by the coefficients at their best intercept; see
-        `convex`.
-        """
+        """Bound |grad F|, the exact gradient by the features at their best intercept: `convex`."""
         bound = self.features(gradient, error)
         if self.fit_intercept:
-            bound += self.ball.radius * (
-                abs(self._intercept(gradient)) + error.slopes + error.adding
-            )
+            slope = abs(self._intercept(gradient)) + error.slopes + error.adding
+            bound += self.ball.radius * slope
         return bound
 
     def convex(
@@ -293,24 +291,23 @@ class Rounding:
         span: float,
         near: float = math.inf,
     ) -> float:
-        """Bound on the excess at w by strong convexity: of F(w) = min over b of f(w, b), whose
-        penalty is at least 1/2 mu |w|^2.
+        """Bound the excess at w by strong convexity of F(w) = min over b of f(w, b).
 
-        f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the best intercept b(w) lies within radius
-        |w| + `span` of -centre.w, or within `near` of b where that is known. F(w) - min F is at
-        most |grad F|^2 / (2 mu), and grad F, the gradient by w of centred rows at b(w), is within
-        radius |g_b| of that at b, since slopes rise with b. Or, without grad F: with
-        |g|^2 / (2 mu) the excess at the intercept as it is, and |b - b*| bounded in the same way
-        with mu |w*|^2 / 2 at most the objective.
+        The penalty is at least 1/2 mu |w|^2. f(w, b) - F(w) is at most |g_b| |b - b(w)|, and the
+        best intercept b(w) lies within radius |w| + `span` of -centre.w, or within `near` of b if
+        that is known. F(w) - min F is at most |grad F|^2 / (2 mu), and grad F, the gradient by w of
+        centred rows at b(w), is within radius |g_b| of that at b, since slopes rise with b. Or,
+        without grad F: |g|^2 / (2 mu) bounds the excess at the intercept as it is, and |b - b*| is
+        bounded in the same way with mu |w*|^2 / 2 at most the objective.
         """
         features, steepest = self.features(gradient, error), self.steepest(gradient, error)
         if not self.fit_intercept:
             return self._fall(features)
+
         (centre, radius), b = self.ball, self._intercept(w)
         g = abs(self._intercept(gradient)) + error.slopes + error.adding
-        if centre is None:
-            middle = 0.0
-        else:
+        middle = 0.0
+        if centre is not None:
             assert not isinstance(w, Norms)
             middle = float(centre @ w[: self.n_features])
         here = abs(b + middle) + radius * self.norm(w) + span
@@ -323,7 +320,7 @@ class Rounding:
         return bound
 
     def _fall(self, norm: float) -> float:
-        """How far the objective can fall where the gradient by the features has this norm."""
+        """Bound how far the objective can fall if the gradient by the features has this norm."""
         return 0.5 * norm * norm / self.strong if self.strong else math.inf
 
     def hides(
@@ -335,25 +332,23 @@ class Rounding:
         span: float,
         near: float = math.inf,
     ) -> bool:
-        """Whether `convex` for a computed gradient of zero would come near or exceed a bound that
-        is wanted.
+        """Whether a computed gradient of zero would not prove a wanted bound by `convex`.
 
-        A `survey` may mend that, where there was none yet.
+        Then rounding stands in the way, and a `survey` may help, if there was none yet.
         """
-        return (
-            not self.is_surveyed
-            and self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
-        )
+        if self.is_surveyed:
+            return False
+        return self.convex(w, 0.0 * w, value, error, span, near) > HIDDEN * wanted
 
     def by_hessian(
         self, factor: HessianFactor, gradient: np.ndarray, error: GradientError, moved: float = 0.0
     ) -> float:
-        """Bound on the excess at a point by the Hessian H there, or at a point nearby.
+        """Bound the excess at a point by the Hessian H there, or at a point nearby.
 
-        For losses whose curvature varies slowly. `moved` bounds how far any margin is from that
-        where H was summed: curvatures then differ by factors within exp(+-moved self_concordance),
-        so exp(moved self_concordance) H^-1 takes the place of the inverse Hessian. Infinite where
-        nothing is proved.
+        This is for losses whose curvature varies slowly. `moved` bounds how far any margin is from
+        that where H was summed: curvatures then differ by factors within exp(+-moved
+        self_concordance), so exp(moved self_concordance) H^-1 takes the place of the inverse
+        Hessian. The bound is infinite where nothing is proved.
         """
         if not (factor.proves and math.isfinite(self.loss.self_concordance)):
             return math.inf
@@ -362,7 +357,7 @@ class Rounding:
         return self.by_decrement(factor, decrement, moved)
 
     def by_decrement(self, factor: HessianFactor, decrement: float, moved: float) -> float:
-        """The same by a bound on the norm of the exact gradient in that of H^-1."""
+        """Bound the excess by a bound on the exact gradient's norm in that of H^-1."""
         rate = self.loss.self_concordance
         if not math.isfinite(decrement + rate) or (rate > 0.0 and not moved <= LARGEST_EXPONENT):
             return math.inf
@@ -370,7 +365,7 @@ class Rounding:
         return excess(grown * decrement, rate * grown * self.reach(factor))
 
     def reach(self, factor: HessianFactor) -> float:
-        """Bound on the change of any margin by a step of norm one in that of the exact Hessian."""
+        """Bound the change of any margin by a step of norm one in that of the exact Hessian."""
         d = self.n_features
         if self.ball.centre is None:
             return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
@@ -380,21 +375,21 @@ class Rounding:
 
 @dataclass(frozen=True)
 class HessianFactor:
-    """Cholesky factor L of a computed Hessian, and what it tells of the inverse of the exact one.
+    """Cholesky factor L of a computed Hessian, with bounds on the inverse of the exact one.
 
     Parameters
     ----------
     factor : (n, n) array
         Lower triangle.
     norm : float
-        Of the inverse of the Hessian scaled to a unit diagonal, at most; infinite for a singular
-        one.
+        Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
+        singular one.
     doubt : float
         Share of the scaled Hessian's least eigenvalue that rounding may have made.
     roots : (n,) array
-        Of the diagonal of the inverse of the exact Hessian, at most.
+        Bounds on the roots of the diagonal of the inverse of the exact Hessian.
     at : (n,) array, optional
-        The coefficients where the Hessian was summed, for those who use it elsewhere.
+        The coefficients where the Hessian was summed, if it is used elsewhere.
     """
 
     factor: Any
@@ -405,20 +400,22 @@ class HessianFactor:
 
     @classmethod
     def for_steps(cls, hessian: np.ndarray, error: float, at: np.ndarray) -> HessianFactor:
-        """Factorise the Hessian at a point, with more on its diagonal if it is singular.
+        """Factorise the Hessian at a point; if it is singular, with more on its diagonal.
 
-        Such a changed one serves for steps; it proves nothing.
+        A changed Hessian is good enough for steps, but proves nothing.
         """
-        for ridge in RIDGES:
-            found = cls.of(hessian + np.diag(ridge * np.diag(hessian)), error)
+        diagonal = np.diag(hessian)
+        for ridge in (0.0, 1e-10, 1e-6, 1e-2):  # shares of the diagonal
+            found = cls.of(hessian + np.diag(ridge * diagonal), error)
             if math.isfinite(found.norm):
                 break
         return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)
 
     @classmethod
     def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
-        """Factorise a Hessian whose entries (j, k) are known to `error` times sqrt(H_jj H_kk); see
-        `Rounding.gram`.
+        """Factorise a Hessian.
+
+        Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`.
         """
         n = len(hessian)
         root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
@@ -426,10 +423,14 @@ class HessianFactor:
             L = scipy.linalg.cholesky(hessian / root[:, None] / root, lower=True)
         except (scipy.linalg.LinAlgError, ValueError):
             return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
+
+        # the Frobenius norm of the whole inverse, from its lower triangle
         inverse = np.tril(scipy.linalg.lapack.dpotri(L, lower=1)[0])
         diagonal = np.diag(inverse)
         norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
-        doubt = 2.0 * n * (error + CHOLESKY * (n + 2) * UNIT) * norm
+
+        # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
+        doubt = 2.0 * n * (error + 4 * (n + 2) * UNIT) * norm
         grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
         roots = np.sqrt(grown * diagonal) / root
         return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
@@ -441,17 +442,18 @@ class HessianFactor:
 
     @property
     def trace(self) -> float:
-        """Of the inverse of the exact Hessian, at most."""
+        """Bound on the trace of the inverse of the exact Hessian."""
         return float(self.roots @ self.roots)
 
     def is_doubtful(self, likely: float) -> bool:
-        """Whether a step by this Hessian, whose entries are expected to be off by so much, may lead
-        elsewhere.
+        """Whether a step by this Hessian may lead elsewhere, if its entries are off by `likely`.
+
+        Such errors have random signs: more than a quarter of the least eigenvalue is too much.
         """
-        return not math.sqrt(len(self.roots)) * likely * self.norm <= DOUBTFUL
+        return not math.sqrt(len(self.roots)) * likely * self.norm <= 0.25
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
+        """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
         half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
         step = -scipy.linalg.solve_triangular(
             self.factor, half, lower=True, trans=1, check_finite=False
@@ -459,8 +461,9 @@ class HessianFactor:
         return step, float(half @ half)
 
     def decrement(self, gradient: np.ndarray) -> float:
-        """Bound on the decrement by the exact Hessian for an exact gradient; infinite where nothing
-        is proved.
+        """Bound the decrement of an exact gradient by the exact Hessian.
+
+        The bound is infinite where nothing is proved.
         """
         if not self.proves:
             return math.inf
@@ -468,8 +471,9 @@ class HessianFactor:
         return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
     def error(self, error: GradientError, n_features: int, columns: Any) -> float:
-        """Bound on the norm, in that of the inverse Hessian, of a gradient's error; `columns` as in
-        `Rounding`.
+        """Bound a gradient's error in the norm of the inverse Hessian.
+
+        `columns` are those of `Rounding`.
         """
         features, intercept = self.roots[:n_features], float(self.roots[n_features:].sum())
         adding = float((features * columns).sum()) + intercept
@@ -478,7 +482,7 @@ class HessianFactor:
 
 
 def relative_gap(bound: float, value: float) -> float:
-    """Bound on (value - optimum) / optimum by one on value - optimum; nan where that is nan."""
+    """Bound (value - optimum) / optimum by a bound on value - optimum; nan where that is nan."""
     if bound == 0.0:
         return 0.0
     least = value - bound
@@ -486,20 +490,19 @@ def relative_gap(bound: float, value: float) -> float:
 
 
 def excess(decrement: float, reach: float) -> float:
-    """Bound on f(w) - min f by the Newton decrement nu at w, where curvature changes at a rate of
-    at most `reach`.
+    """Bound f(w) - min f by the Newton decrement nu at w.
 
-    That is, |D3 f [u, v, v]| <= reach |u|_H v'H v, with the Hessian H at w. Along any u then f(w +
-    u) >= f(w) + g'u + u'Hu h(reach |u|_H) with h(t) = (exp(-t) + t - 1) / t^2, which falls in t
-    (Bach 2010, Proposition 1). The least of that over |u|_H is in closed form: with s = reach nu <
-    1, f(w) - min f is at most nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s.
-    Infinite for s >= 1.
+    Curvature changes at a rate of at most `reach`: |D3 f [u, v, v]| <= reach |u|_H v'H v, with the
+    Hessian H at w. Along any u then f(w + u) >= f(w) + g'u + u'Hu h(reach |u|_H) with
+    h(t) = (exp(-t) + t - 1) / t^2, which falls in t (Bach 2010, Proposition 1). The least of that
+    over |u|_H is in closed form: with s = reach nu < 1, f(w) - min f is at most
+    nu^2 (s + (1 - s) log(1 - s)) / s^2, which is nu^2 / 2 for small s. Infinite for s >= 1.
     """
     s = reach * decrement
     if not s < 1.0:
         return math.inf
-    return (
-        decrement
-        * decrement
-        * (0.5 + s / 6.0 if s < 1e-4 else (s + (1.0 - s) * math.log1p(-s)) / (s * s))
-    )
+    if s < 1e-4:  # the quotient cancels
+        share = 0.5 + s / 6.0
+    else:
+        share = (s + (1.0 - s) * math.log1p(-s)) / (s * s)
+    return decrement * decrement * share

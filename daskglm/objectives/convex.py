@@ -1,6 +1,4 @@
-"""The least point of a convex function of one number, from its values and derivatives where they
-are asked for.
-"""
+"""Minimise a convex function of one number, from its value and derivatives at points asked for."""
 
 from __future__ import annotations
 
@@ -8,14 +6,12 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-MOST = 200  # questions: steps to a bracket grow fourfold, and a bracket is at least halved
-FAR = 4.0  # growth of steps
-PRECISION = 1e-15  # of the point, relative to 1 + its size
-LEVEL = 1e-14  # of the value of a kinked function: less is lost in the rounding of sums
+# Differences of points that are rounding, relative to 1 + the point's size.
+PRECISION = 1e-15
 
 
 class Seen(NamedTuple):
-    """A point, and value, slope and curvature of the function there."""
+    """A point with the value, slope and curvature of the function there."""
 
     at: float
     value: float
@@ -27,7 +23,7 @@ Ask = Callable[[list[float]], list[Seen]]
 
 
 def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
-    """Where a convex function is least, to rounding.
+    """Find where a convex function is least, to rounding.
 
     Outside of a bracket steps grow fourfold at most: a slope that hardly changes says nothing of
     how far the least point is. Within one, Newton's method for a smooth function, safeguarded by
@@ -37,13 +33,19 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     Parameters
     ----------
     ask : callable
-        From points to what is seen at each.
+        Takes a list of points; returns a `Seen` for each.
     start : float
+        First point to ask for.
     smooth : bool
+        Whether the slope is continuous.
     """
-    low, high, stride, points = Seen(-math.inf, 0, 0, 0), Seen(math.inf, 0, 0, 0), 1.0, [start]
-    last = start
-    for _ in range(MOST):
+    low = Seen(-math.inf, 0, 0, 0)
+    high = Seen(math.inf, 0, 0, 0)
+    points, last = [start], start
+    stride = 1.0  # longest step towards a bracket
+
+    # strides to a bracket grow fourfold and a bracket is at least halved: 200 questions are plenty
+    for _ in range(200):
         for seen in ask(points):
             if seen.slope == 0.0 or not math.isfinite(seen.slope):
                 return seen.at
@@ -52,14 +54,16 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
             elif seen.slope > 0.0 and seen.at < high.at:
                 high = seen
             latest = seen
+
         if math.isinf(low.at) or math.isinf(high.at):
-            step = (
-                -latest.slope / latest.curvature if smooth and latest.curvature > 0.0 else math.inf
-            )
+            step = math.inf
+            if smooth and latest.curvature > 0.0:
+                step = -latest.slope / latest.curvature
             points = [latest.at + math.copysign(min(abs(step), stride), -latest.slope)]
-            stride *= FAR
+            stride *= 4.0
         else:
             points = _newton(low, high, latest) if smooth else _tangents(low, high)
+
         if not points:
             break
         if not math.isfinite(points[0]):
@@ -67,26 +71,36 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
         if smooth and abs(points[0] - last) <= PRECISION * (1.0 + abs(points[0])):
             return points[0]
         last = points[0]
+
+    # without a bracket the farthest point asked for is the best one known
     if math.isinf(high.at):
         return low.at
-    return high.at if math.isinf(low.at) or high.value < low.value else low.at
+    if math.isinf(low.at) or high.value < low.value:
+        return high.at
+    return low.at
 
 
 def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:
-    step = seen.at - seen.slope / seen.curvature if seen.curvature > 0.0 else math.nan
-    return [step if low.at < step < high.at else 0.5 * (low.at + high.at)]
+    """Return the point of Newton's step, or the middle of the bracket if that lies outside."""
+    if seen.curvature > 0.0:
+        point = seen.at - seen.slope / seen.curvature
+        if low.at < point < high.at:
+            return [point]
+    return [0.5 * (low.at + high.at)]
 
 
 def _tangents(low: Seen, high: Seen) -> list[float]:
-    """Points to ask next within a bracket of a kinked function; none where no lower value is left
-    between its ends.
+    """Return the points to ask next within the bracket of a kinked function.
+
+    There are none if no value between the ends can be lower.
     """
     width = high.at - low.at
     meet = low.at + (high.value - low.value - high.slope * width) / (low.slope - high.slope)
-    floor = low.value + low.slope * (meet - low.at)
     middle = 0.5 * (low.at + high.at)
-    if min(low.value, high.value) - floor <= LEVEL * abs(floor) or width <= PRECISION * (
-        1.0 + abs(middle)
-    ):
+
+    # the function is nowhere below its tangents; a fall of less than 1e-14 is lost in sums
+    floor = low.value + low.slope * (meet - low.at)
+    fall = min(low.value, high.value) - floor
+    if fall <= 1e-14 * abs(floor) or width <= PRECISION * (1.0 + abs(middle)):
         return []
     return [meet, middle] if low.at < meet < high.at else [middle]

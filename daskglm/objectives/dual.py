@@ -1,11 +1,11 @@
-"""The dual of the objective, as a dual solver sees it: rounds of coordinate ascent, steps along
-them, certificates.
+"""The dual of the objective: rounds of coordinate ascent, steps along their changes, certificates.
 
 D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with
-the rows; here are v, which is the primal point too, and what names their state. An unpenalised
-intercept asks for sum_i s_i a_i = 0, which single coordinates cannot keep. So it is a
-proximal-point method in b: a constant feature stands for b minus an offset, is penalised, and after
-every round the offset moves to b. At the limit that penalty has no force.
+the rows; `Dual` holds v, which is the primal point too, and the number of their state.
+
+With an unpenalised intercept sum_i s_i a_i must be 0, which changes of single coordinates cannot
+keep. So the ascent is a proximal-point method in b: a penalised constant feature stands for b minus
+an offset, and after every round the offset moves to b. At the limit that penalty has no force.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.primal import Objective, Point, tokens
 
 NO_GRADIENT = np.array([math.nan])
-REREAD = 20  # rounds after which v is added up from the rows again, not from its changes
-# relative: beyond this v is not what the dual variables say, and the primal is evaluated at what
-# they say
-DRIFT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -88,21 +84,25 @@ class Dual:
         self.offset = float(w[d]) if objective.fit_intercept else 0.0
         self.rounds = self.read_at = 0
         self.drift = 1.0  # sums over the rows, by their multiples, that v was added up from
+        # the state, the one before it, and the step that leads from there
         self.number = next(tokens)
         self.before: int | None = None
         self.step = (1.0, 0.0)
         self.gap = 0.0 if saved is None else math.inf
-        self.kept, self.value = w, math.inf  # the best point evaluated,
-        self.lower = 0.0  # the highest dual value met: all zero have one of zero,
+
+        self.kept, self.value = w, math.inf  # the best point evaluated
+        self.lower = 0.0  # the highest dual value met; dual variables of zero have one of zero
         # gap and dual value of the state that was certified last
         self.met, self.reached = math.inf, 0.0
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
+
         self.w: np.ndarray | None = w if w.any() else None
         self.v = objective.xp.zeros(d + 1)
         self.change: Any = None  # of the last round, until it is committed
         self.sure = True  # v is the sum over the rows of what they have
         self.previous: Any = None  # the step before, where it is kept
         self.lost = False  # see `has_lost`
+
         if saved is not None:
             state, folder = saved
             self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
@@ -113,7 +113,7 @@ class Dual:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
 
     def state(self) -> dict[str, Any]:
-        """What `saved` wants besides the dual variables themselves."""
+        """Return what `saved` takes, besides the dual variables themselves."""
         return {"rounds": self.rounds, "offset": self.offset}
 
     def save(self, folder: str) -> None:
@@ -137,33 +137,29 @@ class Dual:
         )
 
     def _is_own(self) -> bool:
-        """Whether v is what the rows' side has, too, which then need not add it up for itself."""
-        return (
-            self.objective.engine.capabilities.shares_memory and self.change is None and self.sure
-        )
+        """Whether the engine can read v from shared memory, and need not add it up again."""
+        shared = self.objective.engine.capabilities.shares_memory
+        return shared and self.change is None and self.sure
 
     def _ask(self, request: Any) -> Totals:
-        """Pass on a request about the state. Where blocks had to begin anew, none has a step behind
-        it any more.
-        """
+        """Pass on a request about the state, and note whether blocks have lost theirs."""
         totals = self.objective.ask(request)
         if totals["rebuilt"]:
+            # blocks that begin anew know no step before, so that no block may go along it
             self.previous, self.sure, self.lost = None, False, True
         return totals
 
     def has_lost(self) -> bool:
-        """Whether rows have lost their dual variables since this was asked last, in whatever
-        request that showed.
-        """
+        """Whether any request since the last call showed that rows lost their dual variables."""
         lost, self.lost = self.lost, False
         return lost
 
     def _is_near(self) -> bool:
-        """Whether the negative slopes at w make a shared vector near w, for blocks that are lost.
+        """Whether lost blocks may take the negative slopes at w for their dual variables.
 
-        They miss w by the gradient there, whose square is at most 2 L gap. Far from the optimum
-        that is many times w itself, and drives an unpenalised intercept far away, from where it
-        comes back in hundreds of rounds only.
+        The shared vector of those misses w by the gradient there, whose square is at most 2 L gap.
+        Far from the optimum that is many times w itself, and drives an unpenalised intercept so far
+        away that it takes hundreds of rounds to come back.
         """
         objective = self.objective
         L = objective.scale * objective.loss.smoothness * objective.engine.facts.squared_norms
@@ -175,26 +171,29 @@ class Dual:
         return self.offset + self.bias * float(self.v[-1])
 
     def primal_point(self) -> np.ndarray:
-        """Coefficients and, where there is one, the intercept. Shared vectors are never written to:
-        a view will do.
+        """Return the coefficients and, where there is one, the intercept.
+
+        Nobody writes to shared vectors, so this may be a view.
         """
-        return (
-            np.append(self.v[:-1], self.intercept) if self.objective.fit_intercept else self.v[:-1]
-        )
+        if self.objective.fit_intercept:
+            return np.append(self.v[:-1], self.intercept)
+        return self.v[:-1]
 
     def shape(self) -> tuple[int, int]:
-        """Groups of threads over all workers, and the most partitions that a group has. Cost: 0
-        passes, 1 round.
+        """Count groups of threads over all workers, and the most partitions that a group has.
+
+        Cost: 0 passes, 1 round.
         """
         totals = self.objective.ask(DualShape(self.plan))
-        return int(totals["groups"]), math.ceil(totals["partitions"] / max(totals["groups"], 1))
+        groups = int(totals["groups"])
+        return groups, math.ceil(totals["partitions"] / max(groups, 1))
 
     def start_point(self) -> Point:
-        """Where the ascent starts, as the first of its points. Cost: nothing from zero for classes,
-        else 1 pass.
+        """Return the point where the ascent starts.
 
         From zero the intercept starts at its best value there, and the dual variables, all zero,
-        have a dual value of zero. From elsewhere nothing is known of the dual yet.
+        have a dual value of zero. From elsewhere nothing is known of the dual yet. Cost: nothing
+        from zero for classes, else 1 pass.
         """
         objective = self.objective
         if self.w is not None:
@@ -204,10 +203,13 @@ class Dual:
         return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value, by="sdca")
 
     def _start_at_zero(self) -> float:
-        """Take the best intercept of w = 0 for the offset; return the objective there."""
+        """Set the offset to the best intercept of w = 0; return the objective there."""
         objective, C = self.objective, self.objective.scale
-        self.kept = self.kept.copy() if objective.fit_intercept else self.kept
+        if objective.fit_intercept:
+            self.kept = self.kept.copy()
+
         if objective.loss.is_quadratic:
+            # one Newton step by the intercept is exact
             point = objective.at(self.kept)
             if not objective.fit_intercept:
                 return point.value
@@ -215,6 +217,8 @@ class Dual:
             self.offset = -slope / curvature
             self.kept[-1] = self.offset
             return point.value - 0.5 * slope * slope / curvature
+
+        # all margins equal the intercept: the total weights of both classes are enough
         if objective.fit_intercept and objective.sides is not None:
             self.offset = objective.loss.best_constant(*objective.sides)
             self.kept[-1] = self.offset
@@ -223,7 +227,7 @@ class Dual:
         return float(C * losses(objective.loss.law, y, np.full(2, self.offset), sides))
 
     def point(self, value: float, gap: float) -> Point:
-        """The committed state as a point whose value and gap are estimates."""
+        """Return the committed state as a point whose value and gap are estimates."""
         self.gap = gap
         w = self.primal_point() if self.w is None else self.w
         return Point(
@@ -238,17 +242,17 @@ class Dual:
         )
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
-        """The best of all points evaluated, the committed state (or w with its dual variables)
-        being one more.
+        """Evaluate the committed state, or w with its dual variables; return the best point so far.
 
-        With its true value; its gap is what lies between that and the highest dual value met. Cost:
-        see `certificate`.
+        That has its true value, and the gap between it and the highest dual value met. Cost: see
+        `certificate`.
         """
         found = self.certificate(w)
         self.met, self.reached = found.primal - found.dual, found.dual
         self.lower = max(self.lower, found.dual)
         if found.primal <= self.value:
             self.kept, self.value = found.w, found.primal
+
         gap, rounding = max(self.value - self.lower, 0.0), self._rounding()
         if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
             self.objective.survey()
@@ -258,7 +262,7 @@ class Dual:
         )
 
     def _rounding(self) -> float:
-        """Bound on the rounding error of the gap. Cost: nothing."""
+        """Bound the rounding error of the gap. Cost: nothing."""
         objective = self.objective
         return objective.rounding.gap(
             self.kept,
@@ -270,8 +274,9 @@ class Dual:
         )
 
     def start_again(self) -> None:
-        """Set all dual variables to zero, and the offset to the intercept of the best point. Cost:
-        nothing.
+        """Set all dual variables to zero, and the offset to the best point's intercept.
+
+        Cost: nothing.
         """
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
         self.w, self.change, self.previous, self.sure = None, None, None, True
@@ -280,7 +285,10 @@ class Dual:
 
     # ---- steps
     def round(self, outer: float, inner: float) -> Totals:
-        """Local epochs everywhere, not yet committed. Cost: a pass an epoch, 1 round."""
+        """Run local epochs on all workers; `commit` takes their changes.
+
+        Cost: 1 pass an epoch, 1 round.
+        """
         seed = (self.seed, self.rounds)
         self.rounds += 1
         totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
@@ -288,16 +296,18 @@ class Dual:
         return totals
 
     def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
-        """Move on by c1 times the last round's change and c2 times the previous step. Cost:
-        nothing.
+        """Move by c1 times the last round's change and c2 times the previous step.
 
-        `keep` makes blocks cache this step, for a search along it after the next round.
+        `keep` makes blocks cache this step, for a search along it after the next round. Cost:
+        nothing.
         """
         self.keep = keep
         c2 = 0.0 if self.previous is None else c2
+        # a multiple of one would copy a vector as long as w
         step = self.change if c1 == 1.0 else c1 * self.change
         if c2 != 0.0:
             step = step + c2 * self.previous
+
         self.v = self.v + step
         self.change, self.previous = None, step if keep and self.sure else None
         self.drift += max(abs(c1), 1.0) + abs(c2)
@@ -306,17 +316,21 @@ class Dual:
         self.w = self.primal_point()
 
     def line(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Minus the dual at steps (c1, c2), with derivatives; infinite outside its domain. Cost: 0
-        passes, 1 round.
+        """Evaluate minus the dual, with derivatives, at steps (c1, c2) as `commit` takes them.
+
+        It is infinite outside of the dual's domain. Cost: 0 passes, 1 round.
         """
         if self.previous is None:
             coefficients = coefficients * np.array([1.0, 0.0])
         totals = self._ask(DualLine(self._state(), coefficients))
-        C = self.objective.scale
-        xp = self.objective.xp
+
+        # the request may have shown that the previous step is lost
+        C, xp = self.objective.scale, self.objective.xp
         previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
         directions = xp.stack([self.change, previous])
         at = self.v + xp.asarray(coefficients) @ directions
+
+        # all margins contain the offset, which so multiplies the sum of the dual variables
         pull = self.offset / self.bias if self.bias else 0.0
         squares, inner = to_host((at * at).sum(axis=1)), to_host(at @ directions.T)
         values = C * totals["values"] + 0.5 * squares + pull * to_host(at[:, -1])
@@ -325,8 +339,9 @@ class Dual:
 
     # ---- proximal steps
     def smoothed(self, level: int) -> Objective:
-        """The primal of a hinge with a proximal term of weight 10 ** -level around the dual
-        variables as they are.
+        """Return the primal of a hinge with a proximal term around the dual variables as they are.
+
+        The term has weight 10 ** -level.
         """
         objective, problem = self.objective, self.objective.problem
         loss = smoothed_hinge(10.0**-level)
@@ -341,7 +356,8 @@ class Dual:
         )
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
-        """Take the dual variables of this primal, or a smoothed one, at w: its negative slopes.
+        """Set the dual variables to the negative slopes of a primal, which may be smoothed, at w.
+
         Cost: 2 passes.
         """
         self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
@@ -357,40 +373,36 @@ class Dual:
 
     # ---- how good it is
     def certificate(self, at: np.ndarray | None = None) -> Certificate:
-        """Primal value at v, or at `at`, and dual value of the committed state. Cost: 1 pass, a few
-        rounds.
+        """Evaluate the primal at v, or at `at`, and the dual at the committed state.
 
         With an intercept the primal takes the best one, and the dual is taken where the sum of the
         variables is zero: those of one class are scaled down to balance the other's (regression:
-        all are shifted), which moves v by a multiple of a vector that the same pass adds up.
+        all are shifted), which moves v by a multiple of a vector that the same pass adds up. Cost:
+        1 pass, a few rounds.
         """
         objective = self.objective
         side = objective.loss.classifies if objective.fit_intercept else None
-        anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= REREAD
+        # changes of threads that share v without locks may be lost, so v is always added up from
+        # the rows again; else after every 20 rounds, since changes round it off. Chosen.
+        anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= 20
+
+        # v may not be the sum over the rows: then the primal is evaluated at that sum instead
         for _ in range(3):
-            token, v = (
-                next(tokens),
-                self.v if at is None else np.append(at[: objective.n_features], 0.0),
-            )
+            token = next(tokens)
+            v = self.v if at is None else np.append(at[: objective.n_features], 0.0)
             totals = self._ask(DualTotals(self._state(), v, token, side, anew))
-            self.v, self.sure = totals["own"], True
-            own = self.v
+            own = self.v = totals["own"]
+            self.sure = True
             off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
-            if at is not None or off <= DRIFT * float(np.linalg.norm(own)):
+            if at is not None or off <= 1e-9 * float(np.linalg.norm(own)):
                 break
-        self.read_at, self.drift = (self.rounds, 1.0) if anew else (self.read_at, self.drift)
-        w = np.append(v[:-1], 0.0) if objective.fit_intercept else v[:-1]
-        shift = 0.0
+        if anew:
+            self.read_at, self.drift = self.rounds, 1.0
+
+        w, shift = v[:-1], 0.0
         if objective.fit_intercept:
-            reach = (
-                float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
-                + objective.span
-                + 1.0
-            )
-            start = min(max(float(at[-1]) if at is not None else self.intercept, -reach), reach)
-            shift = objective.best_intercept(
-                Point(objective, w, math.nan, NO_GRADIENT, token), start
-            )
+            w = np.append(w, 0.0)
+            shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
         losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
         primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
         dual = self._value(own, totals["side"])
@@ -398,12 +410,28 @@ class Dual:
             w = np.append(w[:-1], shift)
         return Certificate(w, primal, dual, token)
 
+    def _best_intercept(self, w: np.ndarray, token: int, start: float) -> float:
+        """Find the best intercept for coefficients whose margins are cached, from near `start`."""
+        objective = self.objective
+        # no best intercept is farther from zero, and an ascent gone astray may be anywhere
+        largest_margin = float(np.linalg.norm(w)) * objective.engine.facts.largest_row_norm
+        reach = largest_margin + objective.span + 1.0
+        point = Point(objective, w, math.nan, NO_GRADIENT, token)
+        return objective.best_intercept(point, min(max(start, -reach), reach))
+
     def _value(self, own: np.ndarray, side: np.ndarray) -> float:
-        state, C = self._state(), self.objective.scale
+        """Return the dual value, where the dual variables are balanced for an intercept.
+
+        `own` is the sum over all rows and `side` that over positive ones; for a regression `side`
+        is what v changes by if all dual variables rise by one.
+        """
         u, changed = own[:-1], {}
         if self.objective.fit_intercept:
             total = float(own[-1]) / self.bias
-            if self.objective.loss.classifies:
+            if not self.objective.loss.classifies:
+                changed = {"shift": -total / float(side[-1])}
+                u = u + changed["shift"] * side[:-1]
+            else:
                 positive, negative = float(side[-1]), float(side[-1]) - total
                 if positive > negative:
                     changed = {"positive": negative / positive}
@@ -411,8 +439,7 @@ class Dual:
                 elif negative > positive:
                     changed = {"negative": positive / negative}
                     u = side[:-1] + changed["negative"] * (u - side[:-1])
-            else:
-                changed = {"shift": -total / float(side[-1])}
-                u = u + changed["shift"] * side[:-1]
-        request: Any = DualValue(state, **changed)
-        return -C * float(self._ask(request)["value"]) - 0.5 * float(u @ u)
+
+        request: Any = DualValue(self._state(), **changed)
+        conjugates = float(self._ask(request)["value"])
+        return -self.objective.scale * conjugates - 0.5 * float(u @ u)

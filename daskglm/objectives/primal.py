@@ -1,7 +1,7 @@
-"""The objective 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b): the solvers' only interlocutor.
+"""The objective 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), which solvers ask for all they need.
 
-It adds penalty and C to the sums that an engine takes over the rows, counts passes, and bounds how
-far a point can be from the optimum. w holds the features' coefficients and, where there is an
+It adds the penalty and C to the sums that an engine takes over the rows, counts passes, and bounds
+how far a point can be from the optimum. w holds the features' coefficients and, where there is an
 intercept, b as its last entry.
 """
 
@@ -44,25 +44,46 @@ from daskglm.objectives.convex import Seen, least_point
 from daskglm.penalties.ridge import Ridge
 
 SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
-# widths tried around an intercept, in steps of Newton's method for it alone
-BRACKETS = 4.0 ** np.arange(4)
+# Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What is known at w: value and gradient of the objective, and its Hessian or Hessian diagonal
-    where asked.
+    """The objective at w: value and gradient, and the Hessian or its diagonal if asked for.
 
-    `near` bounds how far the intercept is from the best one for these coefficients, where that was
-    looked for. `exact` says that the Hessian was summed in float64, whatever the dtype of the rows.
-    A point of a dual solver has no gradient (nan). Its `gap` is primal less dual value; `certify`,
-    where there is one, says that both are estimates and gives the point with the true ones. `by`
-    names the solver where two took turns. `norms`, where they are known, are those of w and of the
-    gradient, and `beside` names the point that was evaluated before this one, with the distance
-    from it. `resume` gives the keyword arguments, numbers and arrays, with which its solver goes on
-    from here; `save_rows`, where there is one, writes what the solve keeps beside the rows to a
-    folder.
+    Parameters
+    ----------
+    objective : Objective
+    w : (size,) array
+    value : float
+        Value of the objective; for points with `certify` an estimate.
+    gradient : (size,) array
+        Gradient of the objective; nan for points of a dual solver.
+    token : int
+        Names the margins at w that workers keep.
+    gram : (size, size) array, optional
+        Hessian.
+    diagonal : (size,) array, optional
+        Diagonal of the Hessian.
+    exact : bool
+        Whether the Hessian was summed in float64, whatever the dtype of the rows.
+    near : float
+        Bound on the distance of the intercept from the best one for these coefficients.
+    gap : float, optional
+        Primal less dual value, for points of a dual solver; with `certify` an estimate.
+    certify : callable, optional
+        Returns the point with the true value and gap.
+    by : str
+        Name of the solver, where two take turns.
+    resume : callable
+        Returns the keyword arguments, numbers and arrays, with which the solver resumes from here.
+    save_rows : callable, optional
+        Writes what the solve keeps beside the rows to a folder.
+    norms : pair of Norms, optional
+        Those of w and of the gradient.
+    beside : tuple of (int, float), optional
+        Token of the point that was evaluated before this one, and the distance from it.
     """
 
     objective: Objective
@@ -86,7 +107,7 @@ class Point:
 
     @property
     def vectors(self) -> tuple[Vector, Vector]:
-        """W and the gradient, as bounds want them: their norms where they are known."""
+        """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
         return self.norms or (self.w, self.gradient)
 
     @property
@@ -102,21 +123,20 @@ class Point:
             return self.beside[1]
         if on_device(self.w):
             return float(np.linalg.norm(self.w - other.w))
-        # as long as w is: not made whole
+        # in runs, since the whole difference would be another vector as long as w
         runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))
-        return float(
-            np.linalg.norm([float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs])
-        )
+        parts = [float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]
+        return float(np.linalg.norm(parts))
 
     def hessian_vector(self, v: np.ndarray) -> np.ndarray:
-        """Hessian of the objective at w times v. Cost: 1 pass, 1 round."""
+        """Multiply v by the Hessian of the objective at w. Cost: 1 pass, 1 round."""
         return self.objective.hessian_vector(self, v)
 
     @property
     def relative_gap(self) -> float:
         """Bound on (value - optimum) / optimum; nan without a penalty. Cost: nothing.
 
-        By the duality gap where a point has one, else by the objective's bound.
+        It follows from the duality gap of points that have one, else from `Objective.bound`.
         """
         bound = self.objective.bound(self) if self.gap is None else self.gap
         return relative_gap(bound, self.value)
@@ -131,20 +151,22 @@ class Point:
 
     @cached_property
     def factor(self) -> HessianFactor:
-        """The Hessian, factorised; for points that have one. Cost: nothing."""
+        """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
         return HessianFactor.of(to_host(self.gram), self.objective.rounding.gram(exact=self.exact))
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether rounding may have changed the Hessian so much that a step by it leads elsewhere.
+        """Whether rounding may have changed the Hessian so much that its step leads elsewhere.
+
         Cost: nothing.
         """
         return self.factor.is_doubtful(self.objective.rounding.gram(exact=self.exact, likely=True))
 
     @cached_property
     def excess(self) -> float:
-        """Bound on the distance of the value from the optimum by the Hessian; infinite without one.
-        Cost: nothing.
+        """Bound on the distance of the value from the optimum by the Hessian.
+
+        It is infinite for points without one. Cost: nothing.
         """
         objective = self.objective
         if self.gram is None or not math.isfinite(objective.loss.self_concordance):
@@ -159,7 +181,7 @@ class Objective:
     ----------
     engine : Engine
     problem : Problem
-        Labels to targets, class weights.
+        Loss, positive label and class weights.
     loss : Loss
     C : float
         Weight of the losses; infinity means no penalty (then the losses have weight one).
@@ -210,14 +232,12 @@ class Objective:
 
     @property
     def is_penalised(self) -> bool:
-        """Whether the penalty holds all coefficients of features, so that points can be bounded."""
+        """Whether the penalty is strongly convex in all features, so that points can be bounded."""
         return self.penalty.strong_convexity > 0.0
 
     @property
     def only_side(self) -> float:
-        """1 or -1 where only the rows of that sign have weight and an intercept can tell it, so no
-        solver; else 0.
-        """
+        """Sign of the only class that has weight, if an intercept can predict it; else 0."""
         if self.sides is None or not (self.loss.classifies and self.fit_intercept):
             return 0.0
         positive, negative = self.sides
@@ -235,27 +255,33 @@ class Objective:
         beside: Point | None = None,
         exact: bool = False,
     ) -> Point:
-        """Evaluate at w; `gram` asks for the Hessian too, `diagonal` for its diagonal. Cost: 1
-        pass, 1 round.
+        """Evaluate the objective and its gradient at w. Cost: 1 pass, 1 round.
 
-        The Hessian of dense rows is summed in their dtype over a few rows at a time, `exact` in
-        float64. Unless margins are kept (8 bytes a row), to search between points or multiply by
-        the Hessian is a pass more. Those of two points are, the last and the last but one, or the
-        point `beside`, to which a search may go back. `curved` keeps what products want (8 bytes a
-        row).
+        Parameters
+        ----------
+        w : (size,) array
+        gram, diagonal : bool
+            Whether to form the Hessian, and its diagonal.
+        keep : bool
+            Whether workers keep the margins (8 bytes a row) of this point and of one other. Without
+            them a search between points, and a product with the Hessian, take one more pass.
+        curved : bool
+            Whether workers keep the curvatures, too (8 bytes a row), for products.
+        beside : Point, optional
+            The other point whose margins are kept, to which a search may go back; default: the last
+            one evaluated.
+        exact : bool
+            Whether the Hessian is summed in float64; else in the dtype of dense rows, over a few
+            rows at a time.
         """
         token = next(tokens)
         exact = gram and (exact or self.rounding.is_exact)
-        totals = self.ask(
-            Evaluate(
-                w, token, gram, diagonal, keep, curved, beside.token if beside else None, exact
-            )
-        )
-        hessian = None
-        if gram:
-            hessian = self._hessian(totals["gram"])
+        other = beside.token if beside else None
+        totals = self.ask(Evaluate(w, token, gram, diagonal, keep, curved, other, exact))
+        hessian = self._hessian(totals["gram"]) if gram else None
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
+
         penalty, pull = self.penalty.value_and_gradient(w)
         curvatures = None
         if diagonal:
@@ -272,7 +298,7 @@ class Objective:
         )
 
     def _hessian(self, gram: Any) -> Any:
-        """The Hessian of the objective, from the upper triangle of that of the losses."""
+        """Form the Hessian of the objective from the upper triangle of that of the losses."""
         ridge = self.penalty.diagonal(self.size, self.xp)
         if self.xp is not np:
             upper = self.xp.triu(gram)
@@ -285,7 +311,7 @@ class Objective:
     def _point_there(
         self, w: Any, token: int, totals: Totals, hessian: Any, beside: Point | None, *, exact: bool
     ) -> Point:
-        """A point whose vectors stay on the device: one wait for all its scalars."""
+        """Make a point whose vectors stay on the device, with one wait for all its scalars."""
         found = gpu().finish(
             totals["value"],
             totals["gradient"],
@@ -310,12 +336,15 @@ class Objective:
         )
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
-        """Hessian at an evaluated point times v. Cost: 1 pass, 1 round."""
+        """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         product = self.ask(HessianVector(v, (point.token, point.w)))["product"]
         return self.scale * product + self.penalty.hessian_vector(v)
 
     def trust_region_step(self, point: Point, metric: Any, radius: float) -> Totals:
-        """See `requests.TrustRegionStep`. Cost: 1 pass per product, 1 round."""
+        """Solve the subproblem of a trust region where the rows are: `requests.TrustRegionStep`.
+
+        Cost: 1 pass per product, 1 round.
+        """
         return self.ask(
             TrustRegionStep(
                 (point.token, point.w),
@@ -330,16 +359,17 @@ class Objective:
     def along(
         self, points: Sequence[Point], coefficients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Objective at combinations of evaluated points, with derivatives in the coefficients.
+        """Evaluate combinations of evaluated points, with derivatives in the coefficients.
 
         Row m of `coefficients` (m, k + 1) means sum_j c_j w_j plus c_k on the intercept; the c_j
         must sum to one where there is an intercept. Returns values (m,), slopes (m, k + 1) and
-        Hessians (m, k + 1, k + 1). Margins are affine in w, so cached ones serve. Cost: 0 passes, 1
-        round.
+        Hessians (m, k + 1, k + 1). Margins are affine in w, so those that workers keep are enough.
+        Cost: 0 passes, 1 round.
         """
         coefficients = np.atleast_2d(coefficients)
         totals = self.ask(EvaluateAlong(tuple((p.token, p.w) for p in points), coefficients))
-        # the last: the intercept, which is not penalised
+
+        # products of the points in the penalty; the last is the intercept's, which has no penalty
         inner = np.zeros((len(points) + 1, len(points) + 1))
         for i, p in enumerate(points):
             pulled = self.penalty.hessian_vector(p.w)
@@ -350,21 +380,21 @@ class Objective:
         return values, self.scale * totals["slopes"] + pc, self.scale * totals["hessians"] + inner
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
-        """Objective at a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
-        return self.along((a, b), np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1))[0]
+        """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
+        coefficients = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
+        return self.along((a, b), coefficients)[0]
 
     # ---- how good a point is
     def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
-        """The driver's way to bound the points of one solve; see `Certificate`."""
+        """Return what the driver calls to bound the points of one solve; see `Certificate`."""
         return Certificate(self, tol)
 
     def bound(self, point: Point) -> float:
-        """Bound on the distance of a point's value from the optimum; nan without a penalty. Cost:
-        nothing.
+        """Bound the distance of a point's value from the optimum; nan without a penalty.
 
-        The least of three, none of which takes the gradient or the Hessian for exact (see
-        `bounds`): by strong convexity, by the Hessian where it is known, and the value itself,
-        since losses are not negative.
+        The least of three bounds, all of which allow for rounding in the gradient and the Hessian
+        (see `bounds`): by strong convexity, by the Hessian where it is known, and the value itself,
+        since losses are not negative. Cost: nothing.
         """
         if not self.is_penalised:
             return math.nan
@@ -374,64 +404,68 @@ class Objective:
         return min(convex, point.value, point.excess)
 
     def nominal_bound(self, point: Point) -> float:
-        """What the bound by strong convexity would be in exact arithmetic: to steer by, not a
-        proof. Cost: nothing.
+        """Bound by strong convexity as if arithmetic were exact: it steers, and proves nothing.
+
+        Cost: nothing.
         """
         return self.rounding.convex(*point.vectors, point.value, EXACT, self.span, point.near)
 
     def feature_bound(self, point: Point) -> float:
-        """The part of the bound due to the coefficients of features: |g_w|^2 / (2 lambda)."""
+        """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu)."""
         if not self.is_penalised:
             return math.nan
         norm = self.rounding.features(point.vectors[1], point.error)
         return norm * norm / (2.0 * self.penalty.strong_convexity)
 
     def survey(self) -> None:
-        """Learn what bounds rounding errors of unusual rows better; see `Rounding.survey`. Cost: 1
-        or 2 passes.
+        """Measure the columns, for better bounds on rounding errors; see `Rounding.survey`.
+
+        Cost: 1 or 2 passes.
         """
         self.rounding.survey(self.ask, self.engine.facts)
 
     def is_hidden(self, point: Point, tol: float) -> bool:
-        """Whether rounding hides a relative suboptimality of `tol` that a survey may show."""
+        """Whether bounds on rounding are too large to prove `tol`, and a survey may lower them."""
         if not self.is_penalised:
             return False
         wanted = tol * point.value
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
 
     def with_near_intercept(self, point: Point) -> Point:
-        """The same point, with a bound on how far the best intercept for its coefficients is. Cost:
-        0 passes, 2 rounds.
+        """Bound how far a point's intercept is from the best one for its coefficients.
 
         Slopes rise with the intercept: the best one lies between two where they differ in sign
-        beyond rounding.
+        beyond rounding. Returns the point with that bound, or as it is if none was found. Cost: 0
+        passes, 2 rounds.
         """
         _, slopes, hessians = self.along((point,), np.array([[1.0, 0.0]]))
         slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
-        error = 2.0 * (
-            point.error.slopes + self.rounding.in_turn / self.rounding.terms * point.error.adding
-        )
         if not curvature > 0.0:
             return point
-        steps = 2.0 * (slope + error) / curvature * BRACKETS
+
+        # slopes by `along` are added up row after row, unlike those of the gradient
+        adding = self.rounding.in_turn / self.rounding.terms * point.error.adding
+        error = 2.0 * (point.error.slopes + adding)
+        # twice Newton's step for the intercept, and wider ones where the curvature falls
+        steps = 2.0 * (slope + error) / curvature * 4.0 ** np.arange(4)
         _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
         up, down = slopes[: len(steps), -1], slopes[len(steps) :, -1]
         sure = np.flatnonzero((up > error) & (down < -error))
         return replace(point, near=float(steps[sure[0]])) if len(sure) else point
 
     def with_best_intercept(self, point: Point) -> Point:
-        """The same coefficients with the intercept that fits them best. Cost: 1 pass, a few rounds.
+        """Evaluate the same coefficients with the intercept that fits them best.
 
-        Afterwards the intercept's part of the bound is negligible.
+        There the intercept's part of the bound is negligible. Cost: 1 pass, a few rounds.
         """
         w = point.w.copy()
         w[-1] += self.best_intercept(point)
         return self.at(w)
 
     def best_intercept(self, point: Point, start: float = 0.0) -> float:
-        """What to add to a point's intercept to minimise over it. Cost: 0 passes, a few rounds.
+        """Find what to add to a point's intercept to minimise over it, from `start`.
 
-        A search on cached margins from `start`: see `convex.least_point`.
+        The search by `convex.least_point` takes cached margins. Cost: 0 passes, a few rounds.
         """
 
         def ask(shifts: list[float]) -> list[Seen]:
@@ -445,9 +479,7 @@ class Objective:
         return least_point(ask, start, smooth=self.loss.differentiable)
 
     def sample(self, fraction: float, seed: int) -> Sample:
-        """The objective on a random part of the rows, its losses scaled up to the whole; see
-        `requests.Sampled`.
-        """
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return Sample(self, fraction, seed)
 
     def ask(self, request: Request) -> Totals:
@@ -459,9 +491,7 @@ class Objective:
 
 
 class Certificate:
-    """Bounds points, and settles the intercept where only that stands between a point and a bound
-    of `tol`.
-    """
+    """Bounds points, and improves the intercept if only that keeps a bound above `tol`."""
 
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
@@ -469,23 +499,24 @@ class Certificate:
         self.settle_below = 0.5 * tol if can_settle else -1.0
 
     def __call__(self, point: Point) -> tuple[Point, float]:
-        """The point, or a better one with the same coefficients of features, and its relative
-        gap.
-        """
+        """Return the point, or one with the same features and a better intercept, and its gap."""
         gap = point.relative_gap
         if not gap > self.tol or point.gap is not None:
             return point, gap
         features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
         settle = features <= self.settle_below
         if settle:
-            # a settled point that still fails is not tried again at once
+            # a point that fails with its best intercept is not tried again before the features'
+            # part of the bound has fallen tenfold
             self.settle_below = 0.1 * features
             point = self.objective.with_near_intercept(point)
             gap = point.relative_gap
+
         if gap > self.tol and self.objective.is_hidden(point, self.tol):
             self.objective.survey()
-            point = replace(point)  # what its bounds were is kept with it
+            point = replace(point)  # a new point, since the old one caches its bounds
             gap = point.relative_gap
+
         if not (settle and gap > self.tol):
             return point, gap
         settled = replace(self.objective.with_best_intercept(point), by=point.by)
@@ -495,9 +526,7 @@ class Certificate:
 
 
 class Sample(Objective):
-    """An objective on a random part of the rows; passes are counted, as parts of one, by the whole
-    objective.
-    """
+    """The objective on a random part of the rows, whose passes the whole objective counts."""
 
     def __init__(self, whole: Objective, fraction: float, seed: int) -> None:
         vars(self).update(vars(whole))
@@ -505,6 +534,6 @@ class Sample(Objective):
         self.scale = whole.scale / fraction
 
     def ask(self, request: Request) -> Totals:
-        """Have part of the rows asked."""
+        """Pass a request about this part of the rows to the whole objective."""
         assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong))
         return self.whole.ask(Sampled(request, self.fraction, self.seed))
