@@ -383,7 +383,7 @@ class Dual:
         objective = self.objective
         side = objective.loss.classifies if objective.fit_intercept else None
         # changes of threads that share v without locks may be lost, so v is always added up from
-        # the rows again; else after every 20 rounds, since changes round it off. Chosen.
+        # the rows again; else after every 20 rounds, since changes round it off
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= 20
 
         # v may not be the sum over the rows: then the primal is evaluated at that sum instead

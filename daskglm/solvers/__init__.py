@@ -1,7 +1,6 @@
-"""The solvers, each a generator of points that knows nothing of where the rows are.
+"""The solvers, each a generator of points that does not know where the rows are.
 
-A solver is made known by its `SolverSpec`. Those of the package are registered here; `register`
-adds one from anywhere else.
+A `SolverSpec` describes a solver. The package's own are registered here; `register` adds others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Newton's method for many problems at once: Hessians are shared between folds and values of C,
-gradients are exact.
+"""Newton's method for many problems at once, which share Hessians between folds and values of C.
 
-The problems start from common points (`batched_start`). From then on a sweep over the rows is
-products of a tile of X with all of W, and a problem keeps its Hessian as long as that serves.
+The problems start from common points (`batched_start`). From there on one pass over the rows, by
+products of tiles of X with all of W, evaluates all of them. Gradients are exact; a problem keeps
+its Hessian as long as steps by it gain enough.
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.batched import BatchEvaluation, BatchObjective, BatchPoint, ProblemBatch
 from daskglm.solvers.batched_start import (
-    BATCH_BYTES,
     SHORTEN,
     Start,
+    hessians_at_once,
     start_at_common_points,
     start_where_they_are,
 )
 from daskglm.solvers.line_search import ROUNDING
-
-# a step must shrink the squared Newton decrement to this share, or the problem gets a Hessian of
-# its own
-SLOW = 0.01
-MOST_SHORTENED = 6  # times that a step may be shortened before its problem is given up
 
 
 def batched_newton(
@@ -37,7 +32,7 @@ def batched_newton(
     tol: float,
     resumed: bool = False,
 ) -> Generator[BatchPoint, None, Reason]:
-    """Solve all problems to a proved relative gap of `tol`, or to where floating point ends it.
+    """Solve all problems to a proved relative gap of `tol`, or as far as floating point allows.
 
     Cost: less than a pass over samples of the rows, two passes for common points and their
     Hessians, then one or two passes; problems drop out as they are solved. Small data: some ten
@@ -51,7 +46,7 @@ def batched_newton(
         Where problems start, the same for those of one class and C; default: found on samples.
     tol : float
     resumed : bool
-        Whether `start` is where each problem was before, which may be different for all of them.
+        Whether `start` is where each problem of a solve to resume was, which may differ for all.
 
     Yields
     ------
@@ -75,7 +70,7 @@ def batched_newton(
 
 
 class _Iterates:
-    """All problems on their way: the best point of each, its Hessian, and the step to try next."""
+    """The best point of each problem, with its Hessian and the step to try next."""
 
     def __init__(
         self, objective: BatchObjective, batch: ProblemBatch, start: Start, tol: float
@@ -84,15 +79,18 @@ class _Iterates:
         self.objective, self.batch, self.tol = objective, batch, tol
         self.factors, self.W, self.values, self.gradients, self.steps, self.squares = start
         self.losses, self.counts = np.zeros(P), np.zeros((P, 4))
+        self.scored = np.zeros(P, bool)
         self.gaps, self.n_iter = np.full(P, math.inf), np.zeros(P, np.int32)
         self.iteration = 0
-        self.decrements, self.short = np.full(P, math.inf), np.zeros(P, int)
-        self.given_up = ~np.isfinite(self.values)  # a value that is no number never falls
-        self.active, self.scored = ~self.given_up, np.zeros(P, bool)
+
+        self.decrements = np.full(P, math.inf)  # squared, of the last step
+        self.short = np.zeros(P, int)  # how often the step was shortened
         self.fresh = np.zeros(P, bool)  # whether a Hessian is wanted where the step leads
+        self.given_up = ~np.isfinite(self.values)  # such values never fall
+        self.active = ~self.given_up
 
     def point(self) -> BatchPoint:
-        """Where all problems are now."""
+        """Return where all problems are now."""
         return BatchPoint(
             self.objective,
             self.batch,
@@ -109,7 +107,7 @@ class _Iterates:
         )
 
     def take_certain_steps(self) -> None:
-        """Take the first step of problems that it is certain to solve. Cost: nothing."""
+        """Take the first step for problems that it is proved to solve. Cost: nothing."""
         for p in np.flatnonzero(self.active).tolist():
             value, error, gap = self.objective.ahead(
                 self.factors[p],
@@ -126,7 +124,7 @@ class _Iterates:
                 self.active[p] = False
 
     def bound_starts(self) -> None:
-        """Bound how good the starts of the others are, which may be enough. Cost: nothing."""
+        """End the problems whose starts are proved to be good enough. Cost: nothing."""
         which = np.flatnonzero(self.active)
         unknown = np.zeros(len(which))
         found = BatchEvaluation(
@@ -149,7 +147,8 @@ class _Iterates:
         """
         self.iteration += 1
         active = np.flatnonzero(self.active)
-        most = max(1, int(BATCH_BYTES // (8 * self.objective.size**2)))
+        # each request takes problems up to the number of Hessians that memory holds
+        most = max(1, hessians_at_once(self.objective.size))
         share = np.cumsum(self.fresh[active]) // most
         for k in range(int(share.max(initial=0)) + 1):
             self._try(active[share == k])
@@ -160,6 +159,8 @@ class _Iterates:
         wanted = np.flatnonzero(self.fresh[which])
         factors = [self.factors[p] for p in which]
         found = self.objective.evaluate(batch, trial, wanted, factors=factors)
+
+        # problems with a new Hessian are bounded by that one, from which nothing has moved
         for q, k in enumerate(wanted.tolist()):
             if np.isfinite(found.hessians[q]).all():
                 factors[k] = self.objective.factor(trial[k], found.hessians[q])
@@ -173,6 +174,7 @@ class _Iterates:
             if not found.values[k] <= value + ROUNDING * abs(value) and not done:
                 self._shorten(p)
                 continue
+
             self.factors[p], self.short[p] = factors[k], 0
             self.gaps[p], self.active[p], self.scored[p] = gaps[k], not done, True
             self._move(p, found, k)
@@ -181,31 +183,31 @@ class _Iterates:
 
     def _move(self, p: int, found: BatchEvaluation, k: int) -> None:
         """Move problem p to evaluated point k."""
-        self.W[p], self.values[p], self.gradients[p] = (
-            found.W[k],
-            found.values[k],
-            found.gradients[k],
-        )
+        self.W[p], self.values[p] = found.W[k], found.values[k]
+        self.gradients[p] = found.gradients[k]
         self.losses[p], self.counts[p] = found.losses[k], found.counts[k]
 
     def _next(self, p: int) -> None:
         """Find Newton's step from where problem p is.
 
-        The problem gets a Hessian of its own if the last step gained little.
+        The problem gets a Hessian of its own if the last step left more than a hundredth of the
+        squared decrement.
         """
         self.steps[p], square = self.factors[p].step(self.gradients[p])
-        self.fresh[p] = square > SLOW * self.decrements[p]
+        self.fresh[p] = square > 0.01 * self.decrements[p]
+        # a step this short changes nothing that floating point can tell
         if square <= ROUNDING * ROUNDING * abs(self.values[p]):
             self._give_up(p)
         self.decrements[p] = square
 
     def _shorten(self, p: int) -> None:
-        """Shorten the step that problem p tried, and ask for a Hessian where it leads."""
+        """Shorten the step that problem p tried, at most six times, and ask for a Hessian there."""
         self.steps[p] *= SHORTEN
         self.short[p] += 1
         self.fresh[p] = True
-        if self.short[p] > MOST_SHORTENED:
+        if self.short[p] > 6:
             self._give_up(p)
 
     def _give_up(self, p: int) -> None:
+        """End problem p at its best point, which is not proved to be good enough."""
         self.active[p], self.given_up[p] = False, True

@@ -1,5 +1,4 @@
-"""Where the problems of a batch start: points that several of them share, found on samples of the
-rows.
+"""Find common points where the problems of a batch start, on samples of the rows.
 
 Problems that differ by a fifth of the rows, or by C where rows are many, have optima close to each
 other. One sweep at a common point gives all of them their gradient and Hessian, since sums over
@@ -18,22 +17,14 @@ from daskglm.objectives.batched import BatchObjective, ProblemBatch
 from daskglm.objectives.bounds import HessianFactor
 from daskglm.solvers.line_search import ROUNDING
 
-# a sample has one row of so many, the second being the larger one
-SAMPLES = (64, 8)
-SAMPLED_ROWS = 50  # least rows of a sample for each coefficient
-SAMPLE_STEPS = 20  # Newton steps on one sample, at most
-# a sample of m rows is solved when the squared Newton decrement is at most this over m, relatively
+# A sample of m rows is solved when the squared Newton decrement is at most this over m, relatively.
 SAMPLE_TOL = 0.1
-ALL_ROWS_TOL = 1e-6  # the same where the rows are so few that all of them are used
-# values of C share a common point if their margins differ by at most this (root mean square)
-NEAR = 0.05
-# factor of a step that did not lower the objective
+# Factor of a step that did not lower the objective.
 SHORTEN = 0.25
-BATCH_BYTES = 1 << 29  # memory of all Hessians of one request, at most
 
 
 class Start(NamedTuple):
-    """Where every problem starts: coefficients, values, and its Hessian with Newton's first step.
+    """The points where problems start, each with its Hessian and Newton's first step.
 
     `squares` are the squared Newton decrements there.
     """
@@ -53,16 +44,21 @@ class Start(NamedTuple):
         gradients: np.ndarray,
         factors: list[HessianFactor],
     ) -> Start:
-        """A start at evaluated points, with Newton's steps there."""
+        """Start at evaluated points, with Newton's steps there."""
         steps, squares = np.empty_like(W), np.empty(len(W))
         for p, factor in enumerate(factors):
             steps[p], squares[p] = factor.step(gradients[p])
         return cls(factors, W, values, gradients, steps, squares)
 
 
+def hessians_at_once(size: int) -> int:
+    """Return how many Hessians one request may form, which take at most 512 MiB."""
+    return int((1 << 29) // (8 * size**2))
+
+
 def runs_of(which: np.ndarray, objective: BatchObjective, each: int = 1) -> Iterator[np.ndarray]:
-    """Cut problems into runs whose Hessians, `each` for a problem, fit into BATCH_BYTES."""
-    most = max(1, int(BATCH_BYTES // (8 * objective.size**2 * each)))
+    """Cut problems into runs with few enough Hessians, `each` for a problem, for one request."""
+    most = max(1, hessians_at_once(objective.size) // each)
     return (which[k : k + most] for k in range(0, len(which), most))
 
 
@@ -72,9 +68,9 @@ def start_at_common_points(
 ) -> Start:
     """Start at common points, one for problems near each other.
 
-    `W` (P, size), the same for problems of one class and C, gives the points; default: they are
-    found on samples. Cost: 1 pass, 1 round, and without `W` less than two passes more. More rounds
-    if Hessians fill memory; one more of everything if Hessians must be summed in float64.
+    `W` (P, size) has the points, the same for problems of one class and C; default: they are found
+    on samples. Cost: 1 pass, 1 round, and without `W` less than two passes more. More rounds if
+    Hessians fill memory; one more of everything if Hessians must be summed in float64.
     """
     kinds, place = np.unique(np.stack([batch.of, batch.C]), axis=1, return_inverse=True)
     place = np.ravel(place)
@@ -98,7 +94,7 @@ def start_at_common_points(
 
 
 def start_where_they_are(objective: BatchObjective, batch: ProblemBatch, W: np.ndarray) -> Start:
-    """Start each problem at a point of its own, with a Hessian of its own: to resume a solve.
+    """Start each problem at a point of its own, with a Hessian of its own, to resume a solve.
 
     Cost: 1 pass, 1 round; more rounds if Hessians fill memory.
     """
@@ -120,8 +116,9 @@ def _from_groups(
     sums: list[Any],
     at: np.ndarray,
 ) -> Start:
-    """Put together each problem's start from the sums by group at common point number `at`."""
-    anchors = list(points)  # one array for all problems that start there
+    """Make each problem's start from the sums by group at common point number `at`."""
+    # one array for all problems that start at a point, by which requests know that it is the same
+    anchors = list(points)
     factors: list[HessianFactor] = []
     values, gradients = np.empty(len(batch)), np.empty((len(batch), objective.size))
     for p, k in enumerate(at.tolist()):
@@ -138,22 +135,23 @@ def _from_groups(
 def _on_samples(
     objective: BatchObjective, heads: ProblemBatch
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Solve one problem for each class and C, a head, on a part of the rows, or on all if they are
-    few.
+    """Solve the heads, one problem for each class and C, on samples of the rows.
 
-    Returns the points, and what `_gather` does. Those that serve as common points are solved on a
-    larger part too, and brought next to the optimum of all rows by a step with the exact gradient.
-    Cost: that pass, and less than one more.
+    Heads that become common points are solved on a larger sample too, and then take a step with the
+    exact gradient. Returns the heads' points and the result of `_gather`. Cost: the pass for that
+    gradient, and less than one more.
     """
     size = objective.size
     W, hessians = np.zeros((len(heads), size)), np.empty((len(heads), size, size))
+
+    # one row of 64, then of 8, where that makes 50 rows for each coefficient
     n = objective.engine.facts.n_rows
-    samples = [every for every in SAMPLES if n >= SAMPLED_ROWS * size * every]
+    samples = [every for every in (64, 8) if n >= 50 * size * every]
 
     every = samples[0] if samples else 1
-    small = SAMPLE_TOL * every / n if samples else ALL_ROWS_TOL
+    small = SAMPLE_TOL * every / n if samples else 1e-6
     _solve_on(objective, heads, np.arange(len(heads)), every, small, W, hessians)
-    common, served = _gather(objective, heads, W, hessians)
+    common, chosen = _gather(objective, heads, W, hessians)
     for every in samples[1:]:
         _solve_on(objective, heads, common, every, SAMPLE_TOL * every / n, W, hessians)
     if samples:
@@ -162,29 +160,31 @@ def _on_samples(
         objective.must_be_exact(factors)
         for k, p in enumerate(common):
             W[p] += factors[k].step(found.gradients[k])[0]
-    return W, common, served
+    return W, common, chosen
 
 
 def _gather(
     objective: BatchObjective, heads: ProblemBatch, W: np.ndarray, hessians: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose heads that serve as common points, and which of these serves each head.
+    """Choose the heads that become common points, and for each head its common point.
 
-    A common point serves a run of near heads, from the largest C down: solutions for large C are
+    A common point is for a run of near heads, from the largest C down: solutions for large C are
     next to each other, whatever C is.
     """
     common: list[int] = []
-    served = np.empty(len(heads), int)
+    chosen = np.empty(len(heads), int)
     for p in reversed(range(len(heads))):  # ordered by class, then C
+        near = False
         if common and heads.of[common[-1]] == heads.of[p]:
-            move, k = W[p] - W[common[-1]], common[-1]
+            k = common[-1]
+            move = W[p] - W[k]
             weight = heads.C[k] * objective.weights.sum() * min(objective.loss.smoothness, 1.0)
-            if float(move @ (hessians[k] @ move)) <= NEAR**2 * weight:
-                served[p] = len(common) - 1
-                continue
-        common.append(p)
-        served[p] = len(common) - 1
-    return np.array(common), served
+            # margins differ by at most 0.05 (root mean square)
+            near = float(move @ (hessians[k] @ move)) <= 0.05**2 * weight
+        if not near:
+            common.append(p)
+        chosen[p] = len(common) - 1
+    return np.array(common), chosen
 
 
 def _solve_on(
@@ -198,10 +198,11 @@ def _solve_on(
 ) -> None:
     """Run Newton's method for some heads on one of `every` tiles of the rows.
 
-    It ends where the squared decrement is relatively `small`; `W` and `hessians` are updated.
+    It ends where the squared decrement is relatively `small`, or after 20 steps. `W` and `hessians`
+    are updated.
     """
     values, steps = np.full(len(heads), math.inf), np.zeros_like(W)
-    for _ in range(SAMPLE_STEPS):
+    for _ in range(20):
         trial = W[active] + steps[active]
         found = objective.evaluate(heads.take(active), trial, np.arange(len(active)), (every, 0))
         left = []

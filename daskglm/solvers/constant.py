@@ -1,4 +1,4 @@
-"""Problems in which all rows of one class have zero weight: a constant is the optimum."""
+"""The solver for problems in which all rows of one class have zero weight: a constant."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from daskglm.objectives.primal import Objective, Point
 def constant(objective: Objective) -> Generator[Point, None, Reason]:
     """Yield zero coefficients with an intercept that predicts the class that has weight.
 
-    The hinge losses are zero there, so it is an optimum. The logistic loss has none: it falls for
-    ever as the intercept grows, and has fallen to 2e-16 a row at the log-odds of 36 that are taken.
-    Cost: 1 pass.
+    The hinge losses are zero there, so it is an optimum. The logistic loss has no optimum: it falls
+    for ever as the intercept grows, and is 2e-16 a row at log-odds of 36, which are taken. Cost: 1
+    pass.
     """
     w = objective.xp.zeros(objective.size)
     w[-1] = objective.only_side * objective.loss.rest_margin

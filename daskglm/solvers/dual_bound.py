@@ -1,8 +1,8 @@
 """Bound a primal solver's error by dual variables, where rounding hides it from the gradient.
 
-Where columns have large means or scales, rounding keeps gradients from falling as far as `tol`
-wants, though the point is the optimum. Dual variables balance themselves exactly, so that nothing
-of an intercept's gradient is left in their bound.
+If columns have large means or scales, rounding keeps gradients from falling as far as `tol`
+demands, even at the optimum. Dual variables are balanced exactly, so that their bound has no part
+by the intercept's gradient.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import SAME_VALUE, Objective, Point
 
-# Points in turn that are level in floating point, after which the dual variables bound them.
+# Points in turn with values level in floating point after which dual variables bound them.
 LEVEL_POINTS = 3
 
 
 def with_dual_bound(
     objective: Objective, points: Generator[Point, None, Reason]
 ) -> Generator[Point, None, Reason]:
-    """The points of a primal solver, and one more with the bound of dual variables where values are
-    level or the solver makes no more progress.
+    """Pass on the points of a primal solver, and points with bounds by dual variables.
 
-    Losses without a dual, and objectives without a penalty of strength one, are left as they are.
-    Cost: nothing, or 3 passes for such a point.
+    Such a point follows where values are level, or where the solver makes no more progress. For
+    losses without a dual, and objectives without a penalty of strength one, there is none. Cost: 3
+    passes for each.
     """
     loss, penalty = objective.loss, objective.penalty
     if not (loss.has_dual and penalty.is_uniform and penalty.largest == 1.0):
@@ -38,8 +38,9 @@ def with_dual_bound(
 def bounded(
     dual_of: Callable[[], Dual], point: Point, rest: Generator[Point, None, Reason]
 ) -> Generator[Point, None, Reason]:
-    """A solver's points from its first; where values are level, one with the bound of the dual
-    variables there, which are made when they are first wanted.
+    """Pass on a solver's points from its first, and those with bounds as `with_dual_bound` does.
+
+    `dual_of` returns the dual variables, when they are needed.
     """
     level = 0
     while True:
@@ -58,9 +59,11 @@ def bounded(
 
 
 def _dual_of(objective: Objective) -> Dual:
+    """Make dual variables of zero."""
     return Dual(objective, objective.xp.zeros(objective.size), SDCAConfig(), 0)
 
 
 def _bound_by_dual(dual: Dual, point: Point) -> Point:
+    """Return the point with the bound by the dual variables at its coefficients."""
     dual.adopt(dual.objective, point.w)
     return replace(dual.certified_point(point.w), by=point.by, resume=point.resume)

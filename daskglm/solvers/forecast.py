@@ -12,8 +12,9 @@ from daskglm.solvers import costs
 
 
 def iterations_left(errors: Sequence[float], tol: float) -> float:
-    """Iterations to `tol` if errors go on falling at the rate of the last `costs.RATE_WINDOW`;
-    infinite where they do not fall, or are too few.
+    """Foresee the iterations to `tol`, by the rate of the last `costs.RATE_WINDOW` errors.
+
+    Infinite if errors do not fall, or are too few.
     """
     window = costs.RATE_WINDOW
     if errors and errors[-1] <= tol:
@@ -25,8 +26,10 @@ def iterations_left(errors: Sequence[float], tol: float) -> float:
 
 
 def relative_error(objective: Objective, point: Point, first: float) -> float:
-    """Bound on a point's relative error that is due to features, since the driver looks for the
-    best intercept by itself; without a penalty the gradient's norm over the `first` one.
+    """Bound the features' part of a point's relative error.
+
+    The intercept's part does not count, since the driver looks for the best intercept by itself.
+    Without a penalty there is no bound: then it is the gradient's norm over the `first` one.
     """
     tiny = float(np.finfo(float).tiny)
     if objective.is_penalised:

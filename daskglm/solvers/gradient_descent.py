@@ -17,10 +17,6 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.spec import SolverSpec
 
-# A step may raise the objective up to the largest of so many last values (Grippo, Lampariello &
-# Lucidi 1986).
-WINDOW = 10
-
 
 def gradient_descent(
     objective: Objective,
@@ -54,10 +50,12 @@ def gradient_descent(
     point = objective.at(w)
     if step == "auto":
         return (yield from _barzilai_borwein(objective, point, **(state or {})))
+
     total = objective.scale * objective.total_weight
     while True:
         yield point
         mean_gradient = point.gradient / total
+        # the paper's code takes one more step where it finds the gradient small
         small = epsilon is not None and np.linalg.norm(mean_gradient) <= epsilon
         point = objective.at(point.w - float(step) * mean_gradient)
         if small:
@@ -67,9 +65,9 @@ def gradient_descent(
 
 def check_step(step: Any, name: str) -> None:
     """Raise ValueError unless a step is a positive finite number, or "auto"."""
-    if not (isinstance(step, str) and step == "auto") and (
-        not is_number(step) or not 0 < step < math.inf
-    ):
+    if isinstance(step, str) and step == "auto":
+        return
+    if not is_number(step) or not 0 < step < math.inf:
         raise ValueError(
             f"{name}={shown(step)} of solver_options must be a positive finite number, or 'auto'"
         )
@@ -91,19 +89,20 @@ def _barzilai_borwein(
     odd: bool = False,
     before: Sequence[float] = (),
 ) -> Generator[Point, None, Reason]:
-    """Alternate the two Barzilai-Borwein steps; the first step is one over a bound on the
-    curvature.
+    """Alternate the two Barzilai-Borwein steps, from a first step of one over the curvature.
+
+    `t`, `odd` and `before` are the state of a solve to resume: the step, which of the two comes
+    next, and the last values.
     """
     radius = objective.engine.facts.largest_row_norm
-    curvature = (
-        objective.penalty.largest
-        + objective.scale
-        * objective.loss.smoothness
-        * objective.total_weight
-        * (radius * radius + objective.fit_intercept)
-    )
+    row_curvature = radius * radius + objective.fit_intercept
+    weight = objective.scale * objective.loss.smoothness * objective.total_weight
+    curvature = objective.penalty.largest + weight * row_curvature  # at most
     t = t or 1.0 / max(curvature, np.finfo(float).tiny)
-    values: deque[float] = deque(before, maxlen=WINDOW)
+
+    # a step may raise the objective up to the largest of the last ten values (Grippo, Lampariello
+    # & Lucidi 1986)
+    values: deque[float] = deque(before, maxlen=10)
     while True:
         kept = {"t": t, "odd": odd, "before": list(values)}
         values.append(point.value)
@@ -112,12 +111,13 @@ def _barzilai_borwein(
         accepted = backtrack(objective, point, trial, reference=max(values))
         if accepted is None:
             return Reason.NO_PROGRESS
+
         s, change = accepted.w - point.w, accepted.gradient - point.gradient
         inner = float(s @ change)
         if inner > 0.0:
             t = inner / float(change @ change) if odd else float(s @ s) / inner
             odd = not odd
-        else:
+        else:  # no curvature was seen along the step
             t *= 2.0
         point = accepted
 

@@ -1,6 +1,4 @@
-"""Two solvers in turn: dual ascent or L-BFGS first, then Newton's method or TRON for the last
-digits.
-"""
+"""Two solvers in turn: dual ascent or L-BFGS, then Newton's method or TRON for the last digits."""
 
 from __future__ import annotations
 
@@ -37,17 +35,16 @@ def sdca_then_newton(
     folder: str | None = None,
     **options: Any,
 ) -> Generator[Point, None, Reason]:
-    """Dual coordinate ascent, finished by Newton's method where that is cheaper than the epochs
-    still to come.
+    """Dual coordinate ascent, finished by Newton's method if that is cheaper than the epochs left.
 
     Parameters
     ----------
     polish : bool, optional
-        Whether the second stage may come: Newton's method (TRON for many features) on the primal,
-        for the hinge on proximal points of its dual. Default: where the stop rule is the gap. It
-        comes when the epochs left, by the rate of the last five, cost more than some Newton steps
-        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its
-        points are above w = 0, or it lowers the gap no further.
+        Whether a second stage is allowed: Newton's method (TRON for many features) on the primal,
+        for the hinge on proximal points of its dual. Default: if the stop rule is the gap. It
+        begins when the epochs left, by the rate of the last five, cost more than some Newton steps
+        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its points
+        are above w = 0, or it lowers the gap no further.
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options
@@ -55,29 +52,34 @@ def sdca_then_newton(
     """
     smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
-    # proximal targets differ by less than float32 tells apart
+    # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
     if not smooth and objective.engine.capabilities.device != "cpu":
         allowed = False
-    patience = 1.0 if tol < costs.TIGHT_TOL or not smooth or polish else costs.LOOSE_TOL_FACTOR
-    gaps: list[float] = []
+    patience = costs.LOOSE_TOL_FACTOR
+    if tol < costs.TIGHT_TOL or not smooth or polish:
+        patience = 1.0
+
     saved = None if state is None or folder is None else (state, folder)
     dual = Dual(objective, w, config_of(options), options.get("random_state", 0), saved)
-    if state is not None and saved is None:  # what was saved is a point of the second stage
+    # a checkpoint of the second stage has no dual variables
+    if state is not None and saved is None:
         return (yield from _second(objective, dual, w, math.inf)) or Reason.NO_PROGRESS
+
+    gaps: list[float] = []
     ascent = sdca(objective, w, tol=tol, dual=dual, state=state, **options)
     above = 0  # rounds in turn whose value is above that of w = 0
     while True:
         try:
             point = next(ascent)
         except StopIteration as end:
-            if allowed and end.value is Reason.STALLED:
-                return (
-                    yield from _second(objective, dual, point.w, math.inf)
-                ) or Reason.NO_PROGRESS
-            return end.value
+            if not (allowed and end.value is Reason.STALLED):
+                return end.value
+            reason = yield from _second(objective, dual, point.w, math.inf)
+            return reason or Reason.NO_PROGRESS
         yield point
         if point.certify is None and not gaps:  # the start, of which no gap is known
             continue
+
         gaps.append(float(point.gap or 0.0) / max(abs(point.value), np.finfo(float).tiny))
         above = 0 if point.value <= dual.at_zero else above + 1
         # no rate is known of the first ones
@@ -91,7 +93,7 @@ def sdca_then_newton(
             reason = yield from _second(objective, dual, point.w, math.inf if lost else passes)
             if reason is not None:
                 return reason
-            # it took more than the epochs it was to save: the ascent goes on from where it was
+            # it took more than the epochs it was to save: the ascent resumes from where it was
             allowed = False
 
 
@@ -105,13 +107,23 @@ def lbfgs_then_second_order(
     by_newton: bool = False,
     **state: Any,
 ) -> Generator[Point, None, Reason]:
-    """L-BFGS; where it was chosen by `auto`, a second-order method finishes what takes long.
+    """L-BFGS; if `auto` chose it, a second-order method finishes solves that take long.
 
     The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
     after `costs.LBFGS_PASSES`, and Newton's method once as many passes are spent as it would have
-    cost from the start: at worst about twice its cost, or three times where L-BFGS seemed to be
-    near its end. The other keywords are those of a solve to resume: `radius` that of TRON,
-    `by_newton` that Newton's method was at work.
+    cost from the start: at worst about twice its cost, or three times if L-BFGS seemed to be near
+    its end.
+
+    Parameters
+    ----------
+    automatic : bool
+        Whether `auto` chose the solver.
+    radius : float, optional
+        Of a solve to resume: radius of TRON, if that had taken over.
+    by_newton : bool
+        Of a solve to resume: whether Newton's method had taken over.
+    **state
+        Of a solve to resume: state of L-BFGS or TRON.
     """
     workload = Workload.of(objective, tol)
     certain = newton_cost(workload) if automatic else math.inf
@@ -125,6 +137,7 @@ def lbfgs_then_second_order(
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
+
     left = certain - (objective.passes - start)
     if left > 0.0 and not by_newton:
         steps = tron(objective, w, radius=radius, **state)
@@ -132,6 +145,7 @@ def lbfgs_then_second_order(
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w = last.w
+
     changes: dict[str, Any] = {"by": "newton", "resume": lambda: {"by_newton": True}}
     steps = newton(objective, w, tol=tol)
     reason, _ = yield from _up_to(math.inf, objective, steps, **changes)
@@ -145,7 +159,10 @@ def _to_its_end(
     points: Generator[Point, None, Reason],
     tol: float,
 ) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
-    """As `_up_to`, but on while the end is nearer than that of a method of `after` passes."""
+    """Pass on points as `_up_to`, and more while L-BFGS is nearer its end than another method.
+
+    The other method takes `after` passes.
+    """
     start, last = objective.passes, None
     errors: list[float] = []
     first = 0.0
@@ -169,8 +186,9 @@ def _to_its_end(
 def _up_to(
     passes: float, objective: Objective, points: Generator[Point, None, Reason], **changes: Any
 ) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
-    """Points of a solver, so changed, until it ends or has taken so many passes; returns why it
-    ended, and the last.
+    """Pass on a solver's points, with `changes`, until it ends or has taken this many passes.
+
+    Returns why it ended, None if it did not, and the last point.
     """
     start, last = objective.passes, None
     while objective.passes - start < passes:
@@ -186,19 +204,19 @@ def _up_to(
 def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
 ) -> Generator[Point, None, Reason | None]:
-    """Newton's method from a point of the ascent; None where it is not done after so many passes.
-
-    An ascent may have gone astray, its values being estimates: where the point is above the best
-    one evaluated, which at first is w = 0, the method begins there.
-    """
+    """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
     name, solver = (
         ("newton", newton) if objective.n_features <= costs.LARGEST_HESSIAN else ("tron", tron)
     )
     if not objective.loss.differentiable:
-        return (yield from _up_to(passes, objective, proximal_points(dual, solver), by=name))[0]
+        steps = proximal_points(dual, solver)
+        return (yield from _up_to(passes, objective, steps, by=name))[0]
+
     changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
     steps = solver(objective, w)
     first = next(steps)
+    # values of an ascent are estimates: if its point is above the best one evaluated, which at
+    # first is w = 0, the method begins there
     if not first.value <= dual.value:
         steps.close()
         steps = solver(objective, dual.kept)
@@ -207,7 +225,7 @@ def _second(
 
 
 def _second_epochs(objective: Objective, *, smooth: bool) -> float:
-    """Epochs in whose time the second method is expected to finish."""
+    """Foresee the time that the second method takes, in epochs."""
     epochs = costs.TRON_FINISH_EPOCHS
     if objective.n_features <= costs.LARGEST_HESSIAN:
         gram = Workload.of(objective).gram
@@ -216,8 +234,9 @@ def _second_epochs(objective: Objective, *, smooth: bool) -> float:
 
 
 def lbfgs_cost(workload: Workload) -> float:
-    """Passes that L-BFGS is expected to take: at most those after which another method takes over,
-    and that one's.
+    """Foresee the passes that L-BFGS takes.
+
+    They are at most those after which another method takes over, and that method's.
     """
     by_tron = workload.tron_passes * workload.tron_product
     second = min(by_tron, newton_cost(workload))
@@ -226,10 +245,10 @@ def lbfgs_cost(workload: Workload) -> float:
 
 
 def sdca_cost(workload: Workload) -> float:
-    """Passes that dual ascent is expected to take; infinite for rows that are heavy beside the
-    penalty.
+    """Foresee the passes that dual ascent takes; infinite if rows have far more curvature than
+    the penalty.
 
-    A smooth loss has linear convergence, so that epochs are proportional to the digits of `tol`.
+    With a smooth loss it converges linearly, so epochs are proportional to the digits of `tol`.
     """
     if not workload.smooth:
         return 0.0  # no other solver applies

@@ -12,17 +12,13 @@ import scipy.linalg
 
 from daskglm.core.device import gpu, on_device, to_host
 
-# Smallest diagonal entry of the Cholesky factor of a matrix with unit diagonal that is trusted:
-# below it the matrix is singular to about the root of double precision. Chosen, not measured.
-SMALLEST_PIVOT = 1e-7
-
 
 def newton_step(hessian: Any, gradient: Any) -> Any:
     """Solve H s = -g for a positive semidefinite H, scaled to a unit diagonal.
 
-    Cholesky; where that fails (collinear or constant columns without a penalty) the minimum-norm
-    solution from an eigendecomposition, leaving out directions along which the objective is flat.
-    On a device where H is there.
+    By Cholesky's factorisation; where that fails (collinear or constant columns without a penalty)
+    the minimum-norm solution by an eigendecomposition, which leaves out directions along which the
+    objective is flat. It is computed on a device if H is there.
     """
     if not on_device(hessian):
         return _newton_step(hessian, gradient)
@@ -33,6 +29,7 @@ def newton_step(hessian: Any, gradient: Any) -> Any:
 
 
 def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Solve as `newton_step`, in host memory."""
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale[scale == 0.0] = 1.0
     scaled = hessian / scale[:, None] / scale[None, :]
@@ -41,10 +38,13 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
             factor = scipy.linalg.cho_factor(scaled, lower=True, check_finite=False)
-        if np.diag(factor[0]).min() > SMALLEST_PIVOT:
+        # with smaller pivots the matrix is singular to about the root of double precision. Chosen.
+        if np.diag(factor[0]).min() > 1e-7:
             return scipy.linalg.cho_solve(factor, rhs, check_finite=False) / scale
     except scipy.linalg.LinAlgError:
         pass
+
+    # a Hessian that has overflowed is no system to solve: take its diagonal alone
     if not np.isfinite(scaled).all():
         return -gradient / scale**2
     values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
@@ -53,8 +53,9 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:
-    """Multiply by the inverse of a positive definite matrix, factorised once; of another as
-    `newton_step` does.
+    """Return a function that multiplies by the inverse of a matrix, which is factorised once.
+
+    Unless the matrix is positive definite, the function solves as `newton_step` does.
     """
     if on_device(hessian):
         inverse = gpu().inverse(hessian)
@@ -67,8 +68,10 @@ def inverse_of(hessian: Any) -> Callable[[Any], Any]:
 
 
 class CurvaturePair(NamedTuple):
-    """A step, the change of the gradient over it, their product, and what of an inverse Hessian
-    agrees with them.
+    """A step with the change of the gradient over it, as L-BFGS keeps them.
+
+    `curvature` is their product. `scale` is the factor by which an inverse Hessian agrees with the
+    pair.
     """
 
     step: Any
@@ -78,16 +81,18 @@ class CurvaturePair(NamedTuple):
 
 
 def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> CurvaturePair:
-    """The pair of a step, for `inverse_times` with this inverse."""
+    """Make the pair of a step, for `inverse_times` with this inverse."""
     products = step @ change, change @ inverse(change)
+    # both come from a device in one copy
     curvature, square = gpu().fetch(*products) if on_device(step) else map(float, products)
-    return CurvaturePair(step, change, curvature, curvature / square if curvature > 0.0 else 0.0)
+    scale = curvature / square if curvature > 0.0 else 0.0
+    return CurvaturePair(step, change, curvature, scale)
 
 
 def inverse_times(
     pairs: Sequence[CurvaturePair], inverse: Callable[[Any], Any], gradient: Any
 ) -> Any:
-    """An inverse Hessian times the gradient: `inverse`, corrected by what the pairs tell (L-BFGS).
+    """Multiply the gradient by `inverse`, corrected by the pairs: the two loops of L-BFGS.
 
     Nocedal & Wright, algorithm 7.4. `inverse` is scaled down to the pair that it agrees with best:
     the scale of the last one alone (their equation 7.20) swings tenfold from step to step.
@@ -95,7 +100,7 @@ def inverse_times(
     q = gradient.copy()
     alphas = []
     for s, change, curvature, _ in reversed(pairs):
-        # a number on the device, where vectors are there: nobody waits for it
+        # stays on the device of the vectors, so that nobody waits for it
         alpha = (s @ q) / curvature
         q -= alpha * change
         alphas.append(alpha)
@@ -113,32 +118,33 @@ class Diagonal(NamedTuple):
     values: Any
 
     def times(self, v: Any) -> Any:
-        """The matrix times v."""
+        """Multiply v by the matrix."""
         return self.values * v
 
     def solve(self, v: Any) -> Any:
-        """Its inverse times v."""
+        """Multiply v by the inverse."""
         return v / self.values
 
 
 class DenseMetric:
-    """The same of a positive definite matrix, factorised once, where the matrix is."""
+    """A positive definite matrix for the same, factorised once, on the device that it is on."""
 
     def __init__(self, matrix: Any) -> None:
         self.matrix, self.solve = matrix, inverse_of(matrix)
 
     def times(self, v: Any) -> Any:
-        """The matrix times v."""
+        """Multiply v by the matrix."""
         return self.matrix @ v
 
     @functools.cached_property
     def inverse(self) -> Any:
-        """Its inverse, (n, n) and symmetric; None where the matrix is (nearly) singular."""
+        """The inverse, (n, n) and symmetric; None if the matrix is (nearly) singular."""
         if on_device(self.matrix):
             return gpu().inverse(self.matrix)
         factor, failed = scipy.linalg.lapack.dpotrf(self.matrix, lower=1)
         if failed:
             return None
+        # LAPACK fills the lower triangle only
         lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
         return lower + np.tril(lower, -1).T
 

@@ -1,4 +1,4 @@
-"""Damped Newton with the explicit Hessian: for up to a few thousand features."""
+"""Damped Newton's method with an explicit Hessian, for up to a few thousand features."""
 
 from __future__ import annotations
 
@@ -24,24 +24,11 @@ from daskglm.solvers.linear_systems import (
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 
-# Rows for each feature in the first sample, growth from one sample to the next, and largest share
-# of all rows. Chosen.
-ROWS_PER_FEATURE, SAMPLE_GROWTH, LARGEST_SAMPLE = 20, 4.0, 0.1
-# Rows of the last sample, times the features over the root of tol: see `sample_sizes`. Chosen.
-LAST_SAMPLE_ROWS = 5.0
-# A sample is solved when the next step gains less than so many of its statistical errors, or this
-# share of the value, whichever is less. Chosen.
-STATISTICAL_ERRORS, LARGEST_ERROR = 10.0, 0.03
-MEMORY = 20  # pairs of steps and gradient changes that correct a sample's inverse Hessian
-# Rows from which margins (8 bytes a row) are not kept, where a row has at most so many bytes.
-# Chosen: unit steps do not need them.
-MANY_ROWS, SHORT_ROW_BYTES = 300_000, 240
-SAMPLE_SEED = 20  # of the first sample's rows; the next sample has the next
-
 
 class Model(NamedTuple):
-    """Where samples have led: w, a Hessian near that of all rows there, and how much a step by it
-    leaves of |g|^2.
+    """Result of the samples: coefficients, and a Hessian near that of all rows there.
+
+    `rate` is the share of |g|^2 that a step by that Hessian is expected to leave.
     """
 
     w: np.ndarray
@@ -52,8 +39,7 @@ class Model(NamedTuple):
 def newton(
     objective: Objective, w: np.ndarray, *, tol: float = 1e-6
 ) -> Generator[Point, None, Reason]:
-    """Newton's method on the full (generalised) Hessian X'DX, damped by line search, begun on
-    samples of the rows.
+    """Newton's method on the full (generalised) Hessian X'DX, damped by a line search.
 
     From w = 0 samples of growing size come first, each solved to its statistical accuracy; the
     first step on all rows, and more where that is cheaper than a Hessian of all rows, use the
@@ -66,7 +52,7 @@ def newton(
     Parameters
     ----------
     tol : float
-        The bound on relative suboptimality that is wanted: it tells which Hessian is cheaper.
+        Wanted bound on relative suboptimality, by which the cheaper Hessian is chosen.
     """
     model = None if w.any() else from_samples(objective, tol)
     keep = _keeps(objective)
@@ -79,11 +65,13 @@ def newton(
         yield point
         step = newton_step(point.gram, point.gradient)
         if not point.exact and _is_inexact(point, -float(point.gradient @ step), tol):
+            # from here on all Hessians are summed in float64
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
+
         trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
@@ -92,32 +80,33 @@ def newton(
 
 
 def _is_inexact(point: Point, square: float, tol: float) -> bool:
-    """Whether a Hessian summed in the rows' dtype is too far from the exact one to step by, or to
-    prove `tol`.
+    """Whether a Hessian summed in the rows' dtype is too inexact to step by, or to prove `tol`.
 
-    By its Newton decrement, whose square is given, a point that was not good enough would have
-    been.
+    `square` is the square of its Newton decrement.
     """
-    proves = math.isfinite(point.objective.loss.self_concordance) and point.objective.is_penalised
+    objective = point.objective
+    proves = math.isfinite(objective.loss.self_concordance) and objective.is_penalised
+    # a decrement this small would have ended the solve, had rounding not widened the bound
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
 
 def _keeps(objective: Objective) -> bool:
-    """Whether margins are few beside the rows: most steps are unit steps, which do not need
-    them.
+    """Whether to keep margins, 8 bytes a row: unless rows are many and of at most 240 bytes.
+
+    Most steps are unit steps, which do not need margins. Both limits are chosen.
     """
     facts = objective.engine.facts
-    return facts.n_rows < MANY_ROWS or facts.nbytes > SHORT_ROW_BYTES * facts.n_rows
+    return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
 
 
 def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
-    """Steps by the Hessian of a sample and exact gradients (L-BFGS on its inverse); returns a point
-    with a Hessian.
+    """Take steps by the Hessian of a sample and exact gradients: L-BFGS on its inverse.
 
-    That is the first trial point, unless more such steps are expected to reach tol for less.
+    Returns a point with a Hessian: the first trial point, unless more such steps are expected to
+    reach tol for less.
     """
     inverse = inverse_of(model.gram)
-    pairs: deque[CurvaturePair] = deque(maxlen=MEMORY)
+    pairs: deque[CurvaturePair] = deque(maxlen=20)
     rate = model.rate
     keep = _keeps(objective)
     point = objective.at(model.w, keep=keep)
@@ -129,17 +118,17 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
         accepted = backtrack(objective, point, trial, gram=gram, keep=keep)
         if accepted is None or accepted.gram is not None:
             return accepted or objective.at(point.w, gram=True, keep=keep)
+
         pair = pair_of(accepted.w - point.w, accepted.gradient - point.gradient, inverse)
         if pair.curvature > 0.0:
             pairs.append(pair)
-        rate = float((accepted.gradient @ accepted.gradient) / (point.gradient @ point.gradient))
+        left = accepted.gradient @ accepted.gradient
+        rate = float(left / (point.gradient @ point.gradient))
         point = accepted
 
 
 def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
-    """Whether steps that leave `rate` of the bound each reach tol for less than a Hessian of all
-    rows costs.
-    """
+    """Whether steps that leave `rate` of the bound reach tol for less than a Hessian costs."""
     wanted = tol * point.value
     bound = objective.feature_bound(point)
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
@@ -150,72 +139,74 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
 
 
 def from_samples(objective: Objective, tol: float) -> Model | None:
-    """Newton's method on random samples of the rows, each larger than the last; None where they
-    would not pay.
+    """Run Newton's method on random samples of the rows, each larger than the last.
 
     A sample of m rows has its optimum about d / (2 m) of the value above that of all rows, and is
     solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
+    Returns None where samples would not pay.
     """
     sizes = sample_sizes(objective.engine.facts, objective.size, tol)
     if not objective.engine.capabilities.cheap_samples or not sizes:
         return None
+
     w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
     gram = None
     for k, fraction in enumerate(sizes):
-        part = objective.sample(fraction, SAMPLE_SEED + k)
+        part = objective.sample(fraction, seed=20 + k)
+        # a gain of ten statistical errors, or 3 % of the value if that is less. Chosen.
+        least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:
             step = newton_step(point.gram, point.gradient)
-            ahead = -0.5 * float(point.gradient @ step)
-            if (
-                not ahead
-                > min(STATISTICAL_ERRORS * objective.size / (fraction * n), LARGEST_ERROR)
-                * point.value
-            ):
+            gain = -0.5 * float(point.gradient @ step)
+            if not gain > least * point.value:
                 break
-            accepted = backtrack(
-                part, point, part.at(point.w + step, gram=True, beside=point), gram=True
-            )
+            trial = part.at(point.w + step, gram=True, beside=point)
+            accepted = backtrack(part, point, trial, gram=True)
             if accepted is None:
                 break
             point = accepted
         w, gram = point.w + step, point.gram
+
     # by the spread of a sample covariance's eigenvalues
     rate = 4.0 * objective.size / (sizes[-1] * n)
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
 def sample_sizes(summary: DataSummary, size: int, tol: float = 1e-6) -> list[float]:
-    """Shares of the rows for samples that grow; none where all rows are few.
+    """Return the samples' shares of the rows, which grow fourfold; none if all rows are few.
 
     One step on all rows by the Hessian of m of them leaves about (size / m)^2 of the value, so the
-    last sample has `LAST_SAMPLE_ROWS` size / sqrt(tol) rows, or `LARGEST_SAMPLE` of all.
+    last sample has 5 size / sqrt(tol) rows, or a tenth of all. The numbers are chosen.
     """
     if summary.nonzeros < costs.SAMPLED_VALUES:
         return []
     n = summary.n_rows
+
+    # 20 rows for each coefficient, more where one class is rare
     rarest = min((rows for _, rows, _ in summary.classes), default=n) / n
-    least = ROWS_PER_FEATURE * size / n / min(2.0 * rarest, 1.0)
+    least = 20 * size / n / min(2.0 * rarest, 1.0)
+
     sizes = []
-    wanted = LAST_SAMPLE_ROWS * size / math.sqrt(min(max(tol, 1e-12), 1e-5))
-    fraction = min(LARGEST_SAMPLE, wanted / n)
+    wanted = 5.0 * size / math.sqrt(min(max(tol, 1e-12), 1e-5))
+    fraction = min(0.1, wanted / n)
     while fraction >= least:
         sizes.append(fraction)
-        fraction /= SAMPLE_GROWTH
+        fraction /= 4.0
     return sizes[::-1]
 
 
 def cost(workload: Workload) -> float:
-    """Passes that Newton's method is expected to take; infinite for too many features.
-
-    A Hessian that takes no time to speak of, or none beside reading the rows anew, is free.
-    """
+    """Foresee the passes that Newton's method takes; infinite for too many features."""
     summary, d = workload.summary, workload.n_features
     if d > costs.LARGEST_HESSIAN:
         return math.inf
     steps = workload.newton_steps
+
+    # the Hessian takes no time to speak of, or none beside reading the rows anew
     if workload.is_small or (not workload.samples and d <= costs.FEW_FEATURES):
         return steps
+
     if workload.samples and sample_sizes(summary, workload.size, workload.tol):
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram

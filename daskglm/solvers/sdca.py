@@ -1,6 +1,4 @@
-"""Stochastic dual coordinate ascent: local epochs on every worker, their changes of the shared
-vector added up.
-"""
+"""Stochastic dual coordinate ascent: workers run local epochs, and their changes are added up."""
 
 from __future__ import annotations
 
@@ -19,17 +17,8 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
 
-# Least sigma' among groups: at 1 their changes would no longer be compared.
-LEAST_SIGMA = 1.01
 # sigma' of the next round over what the changes of the last one asked for. Chosen.
 SIGMA_MARGIN = 1.1
-# Steps of Newton's method in a search along two directions, the damping factors it tries, and the
-# largest multiple of a change or step that it takes. Chosen.
-SEARCH_STEPS, DAMPING, LARGEST_MULTIPLE = 12, np.array([1.0, 0.5, 0.2, 0.05, 0.01]), 8.0
-# Rounds before the rate of the gap counts, and the rate from which a search pays. Chosen.
-FIRST_ROUNDS, SLOW_RATE = 4, 0.5
-# Rounds without a lower gap after which no more is expected. Chosen.
-IDLE_ROUNDS = 200
 
 
 def sdca(
@@ -56,29 +45,29 @@ def sdca(
     Parameters
     ----------
     tol : float
-        Relative gap (P - D) / D at which a point is certified; with `stop="model-change"` the
-        relative change of the coefficients from one round to the next at which to stop (the rule of
-        the Snap ML paper).
+        Relative gap (P - D) / D at which a point is certified. With `stop="model-change"`: the
+        relative change of the coefficients over a round at which to stop (the rule of the Snap ML
+        paper).
     partitioning : {"dynamic", "static", "wild"}
-        Assign buckets of rows to partitions anew at each epoch, or once; "wild": threads
-        share one vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong
-        point; the report tells.
+        Assign buckets of rows to partitions anew at each epoch, or once. "wild": threads share one
+        vector without locks (Algorithm 1 of the Snap ML paper), which can end at a wrong point; the
+        report's gap shows that.
     aggregation : {"auto", "adaptive", "safe", "search"}
-        How changes of partitions are added. "safe": sigma' is their number (CoCoA+, Ma et al.
-        2015). "adaptive": sigma' follows |sum of changes|^2 / sum of |change|^2 as measured; a sum
-        that overshoots is shortened so that the dual cannot fall. "search": sigma' = 1 among
+        How to add the changes of partitions. "safe": sigma' is their number (CoCoA+, Ma et al.
+        2015). "adaptive": sigma' follows |sum of changes|^2 / sum of |change|^2 as measured, and a
+        sum that overshoots is shortened so that the dual cannot fall. "search": sigma' = 1 among
         workers, then the best combination of the sum of changes and the previous step. "auto":
         "adaptive" until a round lowers the gap by less than half, then "search".
     partitions, nodes, threads, bucket_size, local_epochs
         See `requests.SDCAConfig`; per worker.
     shrinking : bool
-        Pass over rows that rest at a bound (hinge, squared hinge).
+        Skip rows whose dual variables stay at a bound (hinge, squared hinge).
     random_state : int
         Seed of the random orders.
     dual : Dual, optional
         The dual variables to work on; default: new ones that start from w.
     state : dict, optional
-        State of a solve to resume, whose dual variables `dual` has.
+        State of a solve to resume, whose dual variables are those of `dual`.
 
     Notes
     -----
@@ -111,12 +100,15 @@ def sdca(
         totals = dual.round(sigma.outer, sigma.inner)
         if dual.has_lost():
             watch.start_again()
+
+        # sums by the margins that the epochs met, so without a pass
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
         value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
         share = sigma.after(totals)
-        del totals  # vectors as long as w
+        del totals  # it holds vectors as long as w
+
         dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)
-        before = point.w if stop == "model-change" else None  # else a vector that nobody needs
+        before = point.w if stop == "model-change" else None  # else the vector can be freed
         point = dual.point(value, estimate)
         if watch.worth_certifying(estimate, value):
             assert point.certify is not None
@@ -125,26 +117,28 @@ def sdca(
         yield replace(point, resume=now, save_rows=dual.save)
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()
+
         if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
             return Reason.SMALL_CHANGE
-        if watch.idle >= IDLE_ROUNDS:
+        if watch.idle >= 200:  # rounds without a lower gap. Chosen.
             return Reason.STALLED
 
 
 def config_of(options: Mapping[str, Any]) -> SDCAConfig:
-    """The `SDCAConfig` of these options."""
+    """Make the `SDCAConfig` of these options; others are ignored."""
     names = {"bucket_size": "bucket", "local_epochs": "epochs", "shrinking": "shrink"}
     fields = {names.get(name, name): value for name, value in options.items()}
-    return SDCAConfig(
-        **{name: value for name, value in fields.items() if name in SDCAConfig.__dataclass_fields__}
-    )
+    known = SDCAConfig.__dataclass_fields__
+    return SDCAConfig(**{name: value for name, value in fields.items() if name in known})
 
 
 def _one_of(*known: str) -> Check:
+    """Make the check of an option that is one of these words."""
     return lambda value, name: check_choice(value, name, known)
 
 
 def _count(value: Any, name: str) -> None:
+    """Raise ValueError unless a value is a whole number above 0, or None."""
     check_whole(value, name, 1, optional=True)
 
 
@@ -164,9 +158,7 @@ OPTIONS: dict[str, Check] = {
 
 
 class _Sigma:
-    """The sigma' of CoCoA among groups of threads (`outer`) and among the partitions of a group
-    (`inner`).
-    """
+    """CoCoA's sigma' among groups of threads (`outer`), and partitions of a group (`inner`)."""
 
     def __init__(self, aggregation: str, groups: int, partitions: int) -> None:
         self.fixed = aggregation == "safe"
@@ -176,14 +168,12 @@ class _Sigma:
             self.begin_search()
 
     def among(self, groups: int, partitions: int) -> None:
-        """So many groups, and partitions of a group, are at work from now on: what is safe for any
-        of them.
-        """
+        """Set sigma' to what is safe for so many groups, and partitions of a group."""
         self.most = float(groups), float(partitions)
         self.outer, self.inner = (1.0 if self.search else self.most[0]), self.most[1]
 
     def state(self) -> dict[str, Any]:
-        """What `restore` wants."""
+        """Return the arguments of `restore`."""
         return {"outer": self.outer, "inner": self.inner, "search": self.search}
 
     def restore(self, outer: float, inner: float, search: bool) -> None:
@@ -193,17 +183,17 @@ class _Sigma:
             self.begin_search()
 
     def begin_search(self) -> None:
-        """From now on find the best multiple of each round's change, which makes sigma' = 1 among
-        groups safe.
+        """Search for the best multiple of each change from now on.
+
+        That makes sigma' = 1 among groups safe.
         """
         self.search, self.outer = True, 1.0
 
     def after(self, totals: Totals) -> float:
-        """The part of a round's changes to take: all, unless they overlap more than foreseen;
-        adapts to what they did.
+        """Choose the part of a round's changes to take, and adapt sigma' to how they overlap.
 
-        By the concavity of the dual it cannot fall along the sum of changes up to outer * sum
-        |change|^2 / |sum|^2.
+        The part is all of them, unless they overlap more than foreseen. The dual is concave, so it
+        cannot fall along the sum of changes up to outer * sum |change|^2 / |sum|^2.
         """
         share = 1.0
         if self.outer > 1.0:
@@ -211,15 +201,16 @@ class _Sigma:
             ratio = _ratio(float(change @ change), float(totals["squares"]))
             share = min(1.0, self.outer / ratio) if ratio > 0.0 else 1.0
             if not self.fixed:
-                self.outer = min(max(SIGMA_MARGIN * ratio, LEAST_SIGMA), self.most[0])
+                # above 1, or changes would no longer be compared
+                self.outer = min(max(SIGMA_MARGIN * ratio, 1.01), self.most[0])
         if not self.fixed:
-            self.inner = min(
-                max(SIGMA_MARGIN * _ratio(*map(float, totals["inner"])), 1.0), self.most[1]
-            )
+            ratio = _ratio(*map(float, totals["inner"]))
+            self.inner = min(max(SIGMA_MARGIN * ratio, 1.0), self.most[1])
         return share
 
 
 def _ratio(joint: float, apart: float) -> float:
+    """Divide |sum of changes|^2 by the sum of |change|^2; zero if there were no changes."""
     return joint / apart if apart > 0.0 else 0.0
 
 
@@ -228,54 +219,57 @@ class _Watch:
 
     def __init__(self, tol: float) -> None:
         self.tol = tol
-        self.factor = 1.0  # true gap after a round over what the estimates foretold
+        self.factor = 1.0  # true gap after a round over the one that estimates foretold
         self.foretold = self.last = self.least = math.inf
         self.idle = self.count = 0
         self.slow = False
 
     def worth_certifying(self, estimate: float, value: float) -> bool:
-        """Whether the gap after this round may be below tol; estimates lag by about half a
-        round.
-        """
+        """Whether the gap after this round may be below tol."""
         rate = min(estimate / self.last, 1.0) if 0.0 < self.last < math.inf else 0.5
         self.last = estimate
         self.count += 1
-        self.slow = self.slow or (self.count >= FIRST_ROUNDS and rate > SLOW_RATE)
+        # the rates of the first rounds tell little; a search pays at rates above a half. Chosen.
+        self.slow = self.slow or (self.count >= 4 and rate > 0.5)
         self.idle = 0 if estimate < self.least else self.idle + 1
         self.least = min(self.least, estimate)
+
+        # rows are met before and after changes, so estimates lag by about half a round
         self.foretold = math.sqrt(rate) * estimate
         gap = self.factor * self.foretold
         return gap <= max(self.tol, ROUNDING) * (value - gap)
 
     def start_again(self) -> None:
-        """Rows have lost their dual variables: what was reached before is no measure any more."""
+        """Discard the gaps met so far, after rows have lost their dual variables."""
         self.foretold = self.last = self.least = math.inf
         self.idle = 0
 
     def learn(self, gap: float) -> None:
-        """Compare a true gap with what was foretold."""
+        """Compare a true gap with the one that was foretold."""
         if self.foretold > 0.0:
             self.factor = min(max(gap / self.foretold, 0.1), 1e3)
 
 
 def _search(dual: Dual) -> tuple[float, float]:
-    """Multiples of the last change and of the previous step that maximise the dual: damped Newton
-    in two numbers.
+    """Find the multiples of the last change and of the previous step that maximise the dual.
 
-    Large ones are not taken: they would make much of the rounding errors of a change that is next
-    to nothing.
+    This is damped Newton in two numbers. Multiples are at most 8: larger ones would magnify the
+    rounding errors of a change that is nearly zero.
     """
+    damping = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
     steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
     values, slopes, hessians = dual.line(steps)
     best = int(np.argmin(values))
     start, at, value = float(values[0]), steps[best], float(values[best])
     slope, hessian = slopes[best], hessians[best]
-    for _ in range(SEARCH_STEPS):
+
+    for _ in range(12):
+        # scaled, since the change may be far smaller than the previous step
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
-        steps = np.clip(at + np.outer(DAMPING, direction), -LARGEST_MULTIPLE, LARGEST_MULTIPLE)
-        values, slopes, hessians = dual.line(steps)
+        steps = np.clip(at + np.outer(damping, direction), -8.0, 8.0)
+        values, slopes, hessians = dual.line(steps)  # of all damping factors in one round
         best = int(np.argmin(values))
         gain = value - float(values[best])
         if not gain > 0.0:

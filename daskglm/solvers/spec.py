@@ -1,4 +1,4 @@
-"""What a solver tells about itself, and the registry of all solvers that are known by name."""
+"""The description of a solver, and the registry of all solvers by name."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ SETTINGS = ("tol", "random_state", "automatic")
 
 @dataclass(frozen=True)
 class SolverSpec:
-    """A solver and what the rest of the package has to know of it.
+    """Description of a solver for the rest of the package.
 
     Parameters
     ----------
     name : str
-        Under which `solver=` finds it.
+        Value of `solver=` that selects it.
     run : generator function
         `run(objective, w, **options, **settings, **state)` yields the points it accepts, the first
         one at `w`, and returns the `Reason` for which it ends by itself. It asks the objective for
         all sums over rows, so it runs wherever the rows are.
     max_iter : int
-        Iterations at most where the user gives no number.
+        Default of the user's `max_iter`.
     options : mapping of str to callable
-        Each key of `solver_options` that it takes, with a function of the value and its name that
-        raises ValueError for a value that it cannot take.
+        Keys of `solver_options` that it takes, each with a function that takes the value and its
+        name, and raises ValueError for invalid values.
     settings : tuple of str
-        Those settings of the fit that `run` takes as keywords: "tol", the bound on relative
-        suboptimality that is wanted; "random_state", a seed not below 0; "automatic", whether
-        `auto` chose the solver.
+        Settings of the fit that `run` takes as keywords: "tol", the wanted bound on relative
+        suboptimality; "random_state", a seed not below 0; "automatic", whether `auto` chose the
+        solver.
     state : callable, optional
-        From the number of coefficients to the checks of what `Point.resume` may give, which a
-        checkpoint keeps; default: nothing is kept, and a solve resumes from the coefficients.
+        Takes the number of coefficients, and returns checks of the items of `Point.resume`, which
+        a checkpoint keeps. Default: it keeps nothing, and a solve resumes from the coefficients.
     solves_dual : bool
-        Whether it solves the dual problem, which takes a penalty and may have any convex loss;
-        others need a smooth loss.
+        Whether it solves the dual problem, which needs a penalty and takes any convex loss; others
+        need a smooth loss.
     forms_hessian : bool
         Whether it keeps a Hessian of d x d numbers for every thread.
     cost : callable, optional
-        What it is expected to take, as a number of passes: a function of the `Workload` that
-        depends on nothing else. Default: `auto` never chooses it.
+        Foresees how many passes it takes, from the `Workload` and nothing else. Default: `auto`
+        never chooses it.
     """
 
     name: str
@@ -64,7 +64,9 @@ class SolverSpec:
         """Whether `auto` may choose it for this problem."""
         if self.cost is None:
             return False
-        return workload.penalised and workload.has_dual if self.solves_dual else workload.smooth
+        if self.solves_dual:
+            return workload.penalised and workload.has_dual
+        return workload.smooth
 
     def generate(
         self,
@@ -74,7 +76,7 @@ class SolverSpec:
         settings: Mapping[str, Any],
         state: Mapping[str, Any],
     ) -> Generator[Point, None, Reason]:
-        """Points of a solve with these options, of the settings those that it takes."""
+        """Run the solver with these options, and those of the settings that it takes."""
         wanted = {name: settings[name] for name in self.settings}
         return self.run(objective, w, **options, **wanted, **state)
 
@@ -83,12 +85,12 @@ _known: dict[str, SolverSpec] = {}
 
 
 def register(spec: SolverSpec) -> None:
-    """Make a solver known by its name, to `fit`, the estimators and `auto`.
+    """Register a solver by its name, for `fit`, the estimators and `auto`.
 
     Raises
     ------
     ValueError
-        For a name that is no identifier or is taken, and for unknown `settings`.
+        If the name is not an identifier or is taken, and for unknown `settings`.
     """
     if not spec.name.isidentifier():
         raise ValueError(f"the solver's name {spec.name!r} must be letters, digits and underscores")
@@ -100,25 +102,23 @@ def register(spec: SolverSpec) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forget a solver that `register` made known; KeyError where there is none of that name."""
+    """Remove a solver from the registry; raise KeyError if there is none of that name."""
     del _known[name]
 
 
 def get_solver(name: str) -> SolverSpec:
-    """The solver of this name; ValueError where there is none."""
+    """Return the solver of this name; raise ValueError if there is none."""
     check_choice(name, "solver", solver_names())
     return _known[name]
 
 
 def solver_names() -> tuple[str, ...]:
-    """All names, in the order in which they were registered."""
+    """Return all names, in the order in which they were registered."""
     return tuple(_known)
 
 
 def check_options(solver: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for an unknown solver, an option that it does not take, or a value that the
-    option cannot have.
-    """
+    """Raise ValueError for an unknown solver or option, or an invalid value of an option."""
     check_choice(solver, "solver", ("auto", *_known))
     takes: Mapping[str, Check] = {} if solver == "auto" else _known[solver].options
     if unknown := sorted(set(options) - set(takes)):

@@ -19,29 +19,17 @@ from daskglm.solvers.trust_region import RegionStep, solve_in_region, steihaug_c
 from daskglm.solvers.workload import Workload, hessian_passes
 
 # Ratios of real to predicted decrease: below the first a step is rejected, below the others the
-# radius shrinks much or little; and factors of the radius. Those of LIBLINEAR 2.30 (eta0 to eta2,
-# sigma1 to sigma3).
+# radius shrinks much or little. Then factors of the radius. Both are those of LIBLINEAR 2.30 (eta0
+# to eta2, sigma1 to sigma3).
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0
 # Shares of the Hessian's diagonal in the preconditioner that are tried, the rest being the
 # identity; LIBLINEAR takes the second.
 MIXTURES = (0.5, 0.01)
-# Share of the rows on which preconditioners are tried. Chosen.
-TRIAL_SHARE = 1 / 16
-TRIAL_SEED, HESSIAN_SEED = 10, 11  # of the rows that are tried on, and of those with a Hessian
-# Rows for each feature of the sample whose Hessian preconditions, and its largest share of all
-# rows. Chosen.
-HESSIAN_ROWS, LARGEST_SHARE = 10, 0.25
-# Features for which adding up and factorising a sample's Hessian doubles its cost. Chosen.
-MATRIX_FEATURES = 1000.0
+# Largest share of all rows of the sample whose Hessian preconditions. Chosen.
+LARGEST_SHARE = 0.25
 # Products after which the preconditioner is reviewed; the number doubles each time it stays.
 REVIEW = 20.0
-# Linear systems that are expected to follow the first choice, and a later one. Chosen.
-FIRST_SYSTEMS, LATER_SYSTEMS = 5, 3
-# Products for each system that even a good preconditioner leaves.
-FEWEST_PRODUCTS = 3
-# Passes up to which a sample's Hessian is taken without a trial. Chosen.
-FREE_PASSES = 1.0
 # Part of a product that is saved where a dense preconditioner saves one: it costs the rest. Chosen.
 NET_SAVING = 0.75
 
@@ -52,42 +40,47 @@ def tron(
     """Trust-region Newton with preconditioned conjugate gradients.
 
     The method of Lin and More 1999 with the constants, radius rules and inner stopping rule of
-    LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for the preconditioner: `MIXTURES`
-    and, where features are few enough, the Hessian of a sample of the rows are tried on another
-    sample, and the one that costs least there is used (LIBLINEAR's is the second mixture); anew at
-    a later point, where products have been many. `radius` and `state` are those of a solve to
-    resume. Cost: 1 pass and 1 round per CG product, 1 of each per trial point; about 1 pass for a
-    trial, and a sample's Hessian.
+    LIBLINEAR 2.30 (the algorithm of Halloran & Rocke 2020), but for the preconditioner. Those of
+    `MIXTURES` and, if features are few enough, the Hessian of a sample of the rows are tried on
+    another sample; the one that costs least there is used, and reviewed at a later point if it took
+    many products. LIBLINEAR's is the second mixture.
+
+    `radius` and `state` are those of a solve to resume. Cost: 1 pass and 1 round per CG product, 1
+    of each per trial point; about 1 pass for a trial, and a sample's Hessian.
     """
-    preconditioner = (
-        Preconditioner(objective, w) if radius is None else Preconditioner(objective, None, **state)
-    )
+    first = radius is None
+    if first:
+        preconditioner = Preconditioner(objective, w)
+    else:
+        preconditioner = Preconditioner(objective, None, **state)
     point = objective.at(w, diagonal=True, curved=True)
     M = preconditioner.metric(point)
-    first = radius is None
-    radius = (
-        math.sqrt(float(point.gradient @ M.times(point.gradient))) if radius is None else radius
-    )
+    if radius is None:
+        radius = math.sqrt(float(point.gradient @ M.times(point.gradient)))
     yield _resumable(point, radius, preconditioner)
     while True:
         before = objective.passes
         taken = solve_in_region(point, M, radius)
         preconditioner.spent += objective.passes - before
+
         predicted = -0.5 * (taken.slope - taken.left)
         trial = objective.at(point.w + taken.step, diagonal=True, curved=True, beside=point)
         value = trial.value if math.isfinite(trial.value) else math.inf
         actual = point.value - value
+
+        # the first radius, a gradient's norm, is no length of a step
         radius = min(radius, taken.length) if first else radius
         first = False
         radius = _next_radius(radius, taken, actual, predicted)
+
+        # a step that is level in floating point may still lower the gradient
         level = max(abs(actual), abs(predicted)) <= ROUNDING * abs(point.value)
         if actual > ACCEPT * predicted or (level and predicted > 0):
             point = trial
-            if preconditioner.reviewed(point):  # another norm
-                radius *= (
-                    math.sqrt(float(taken.step @ preconditioner.metric(point).times(taken.step)))
-                    / taken.length
-                )
+            if preconditioner.reviewed(point):
+                # the radius is in the norm of the preconditioner
+                moved = preconditioner.metric(point).times(taken.step)
+                radius *= math.sqrt(float(taken.step @ moved)) / taken.length
             M = preconditioner.metric(point)
             yield _resumable(point, radius, preconditioner)
         elif predicted <= 0 or radius == 0.0:
@@ -95,6 +88,7 @@ def tron(
 
 
 def _resumable(point: Point, radius: float, preconditioner: Preconditioner) -> Point:
+    """Return the point with what a solve resumes from, as it is now."""
     state = preconditioner.state()
     return replace(point, resume=lambda: {"radius": radius, **state})
 
@@ -124,16 +118,22 @@ class Preconditioner:
         engine, facts, d = objective.engine, objective.engine.facts, objective.size
         large = facts.nonzeros >= costs.SAMPLED_VALUES
         self.tries = engine.capabilities.cheap_samples and large
-        self.wide = HESSIAN_ROWS * d / max(facts.n_rows, 1)
+
+        # the Hessian of ten rows for each feature, where that is a small part of all rows. Chosen.
+        self.wide = 10 * d / max(facts.n_rows, 1)
         few = self.wide <= LARGEST_SHARE and d <= costs.LARGEST_HESSIAN
-        self.factors = (
-            engine.capabilities.answers_samples and large and objective.is_penalised and few
-        )
-        self.cost = hessian_passes(facts, self.wide) * (1.0 + d / MATRIX_FEATURES)
+        samples = engine.capabilities.answers_samples and large
+        self.factors = samples and objective.is_penalised and few
+        # to add up and factorise it doubles its cost with 1,000 features. Chosen.
+        self.cost = hessian_passes(facts, self.wide) * (1.0 + d / 1000.0)
+
         self.full = None if center is None else self._hessian(objective.xp.asarray(center))
-        if w is not None and self.tries:
-            self._choose(w, FIRST_SYSTEMS)
-        elif w is not None and self.factors and self.cost <= FREE_PASSES:
+        if w is None:
+            return
+        # choices are for the systems that are expected to follow. Chosen.
+        if self.tries:
+            self._choose(w, 5)
+        elif self.factors and self.cost <= 1.0:  # a pass is little enough without a trial
             self._adopt(w)
 
     def metric(self, point: Point) -> Metric:
@@ -141,7 +141,7 @@ class Preconditioner:
         return _diagonal(point, self.mixture) if self.full is None else self.full
 
     def state(self) -> dict[str, Any]:
-        """What a solve resumes from: the arguments of a new one."""
+        """Return the arguments with which a resumed solve makes its preconditioner."""
         known = {"mixture": self.mixture, "share": self.share, "spent": self.spent, "due": self.due}
         return known if self.center is None else {**known, "center": self.center}
 
@@ -151,21 +151,25 @@ class Preconditioner:
             return False
         had = self.full
         if self.tries:
-            self._choose(point.w, LATER_SYSTEMS)
+            self._choose(point.w, 3)  # fewer systems are left than at first
         else:
             self._adopt(point.w)
-        self.due, self.spent = (2.0 * self.due if self.full is had else REVIEW), 0.0
+        self.due = 2.0 * self.due if self.full is had else REVIEW
+        self.spent = 0.0
         return self.full is not had
 
     def _choose(self, w: np.ndarray, steps: int) -> None:
         """Choose what costs least for this number of systems, by trials on a sample at w."""
-        point = self.objective.sample(TRIAL_SHARE, TRIAL_SEED).at(w, diagonal=True, curved=True)
+        # one row of 16, with a seed of its own. Chosen.
+        point = self.objective.sample(1 / 16, 10).at(w, diagonal=True, curved=True)
         counts = {mixture: _products(point, _diagonal(point, mixture)) for mixture in MIXTURES}
         self.mixture = min(MIXTURES, key=counts.__getitem__)
         least = counts[self.mixture]
         if self.full is not None:
             least = min(least, _products(point, self.full))
-        if not self.factors or steps * NET_SAVING * (least - FEWEST_PRODUCTS) <= self.cost:
+
+        # even a good preconditioner leaves three products a system
+        if not self.factors or steps * NET_SAVING * (least - 3) <= self.cost:
             return
         full = self._hessian(w)
         if steps * NET_SAVING * (least - _products(point, full)) > self.cost:
@@ -178,7 +182,8 @@ class Preconditioner:
             self.full, self.share, self.center = full, self.wide, w.copy()
 
     def _hessian(self, center: Any) -> DenseMetric:
-        gram = self.objective.sample(self.wide, HESSIAN_SEED).at(center, gram=True).gram
+        """Form the Hessian of a sample at `center`, of other rows than those of trials."""
+        gram = self.objective.sample(self.wide, 11).at(center, gram=True).gram
         assert gram is not None
         return DenseMetric(gram)
 
@@ -189,7 +194,7 @@ def _diagonal(point: Point, mixture: float) -> Diagonal:
 
 
 def _products(point: Point, M: Metric) -> int:
-    """Products that conjugate gradients take at a point."""
+    """Count the products that conjugate gradients take at a point."""
     count = 0
 
     def product(v: np.ndarray) -> np.ndarray:
@@ -203,7 +208,7 @@ def _products(point: Point, M: Metric) -> int:
 
 # ---- the trust region
 def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: float) -> float:
-    """Radius for the next step, from how well the quadratic model predicted this one."""
+    """Choose the radius of the next step by how well the quadratic model predicted this one."""
     length = taken.length
     beyond = -actual - taken.slope  # f(w + s) - f(w) - g's: what the linear model missed
     alpha = GROW if beyond <= 0 else max(SHRINK, -0.5 * taken.slope / beyond)
@@ -217,9 +222,9 @@ def _next_radius(radius: float, taken: RegionStep, actual: float, predicted: flo
 
 
 def cost(workload: Workload) -> float:
-    """Passes that TRON is expected to take.
+    """Foresee the passes that TRON takes.
 
-    Where a trial of L-BFGS can be had they follow from that one's, once it is made.
+    If a trial of L-BFGS is possible they follow from its iterations, once it is made.
     """
     if not workload.trial_share:
         return workload.tron_passes * workload.tron_product

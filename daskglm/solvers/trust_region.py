@@ -13,22 +13,13 @@ from daskglm.core.requests import CollectiveLost
 from daskglm.objectives.primal import Point
 from daskglm.solvers.linear_systems import Diagonal, Metric
 
-# Curvature along a direction, relative to the direction's square, that counts as zero: the model
-# then falls to the border of the region. The unit roundoff of float64.
-FLAT_CURVATURE = 1e-16
-# Share of the first residual, in the norm of M^-1, at which conjugate gradients end (LIBLINEAR
-# 2.30 takes the same).
-RESIDUAL_LEFT = 0.1
-# Products that conjugate gradients may take in spaces of fewer dimensions than this (LIBLINEAR).
-LEAST_PRODUCTS = 5
-
 
 class RegionStep(NamedTuple):
-    """A step s within a trust region, what is left of the residual r, and whether the step ends on
-    the border.
+    """A step s within a trust region.
 
-    `length` is the root of s'Ms, `slope` the product of step and gradient and `left` that of step
-    and residual.
+    `residual` is that of the linear system, and `on_border` whether the step ends at the region's
+    border. `length` is the root of s'Ms, `slope` the product of step and gradient and `left` that
+    of step and residual.
     """
 
     step: Any
@@ -40,15 +31,15 @@ class RegionStep(NamedTuple):
 
 
 def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
-    """`steihaug_cg` for the model of the objective around a point, beside the rows where their
-    devices can do that.
+    """Solve the model of the objective around a point as `steihaug_cg` does.
+
+    Engines that can solve it where the rows are do so, in one round.
     """
     if point.objective.engine.capabilities.solves_trust_regions:
-        # the engine has said why, and no longer offers it
+        # an engine that fails has warned, and no longer offers to
         with contextlib.suppress(CollectiveLost):
-            found = point.objective.trust_region_step(
-                point, M.values if isinstance(M, Diagonal) else M.inverse, radius
-            )
+            metric = M.values if isinstance(M, Diagonal) else M.inverse
+            found = point.objective.trust_region_step(point, metric, radius)
             return RegionStep(*(found[name] for name in RegionStep._fields))
     return steihaug_cg(point.hessian_vector, point.gradient, M, radius)
 
@@ -68,35 +59,41 @@ def steihaug_cg(
     z = M.solve(residual)
     direction = z
     zr = float(z @ residual)
-    goal = RESIDUAL_LEFT * np.sqrt(zr)
+    goal = 0.1 * np.sqrt(zr)
     square, along, length = zr, 0.0, 0.0  # p'Mp, s'Mp and s'Ms of direction p and step s
     on_border = False
-    for _ in range(max(len(gradient), LEAST_PRODUCTS)):
+    for _ in range(max(len(gradient), 5)):
         if np.sqrt(zr) <= goal:
             break
         hd = product(direction)
         curvature = float(direction @ hd)
-        flat = curvature <= FLAT_CURVATURE * square
+
+        # curvature within the unit roundoff is none: the model falls to the border of the region
+        flat = curvature <= 1e-16 * square
         alpha = math.inf if flat else zr / curvature
         longer = length + alpha * (2.0 * along + alpha * square)
         on_border = flat or not longer <= radius * radius
         if on_border:
-            alpha, longer = _to_border(along, square, radius * radius - length), radius * radius
+            alpha = _to_border(along, square, radius * radius - length)
+            longer = radius * radius
         step, residual, length = step + alpha * direction, residual - alpha * hd, longer
         if on_border:
             break
+
         z = M.solve(residual)
         zr, old = float(z @ residual), zr
         beta = zr / old
         along, square = beta * (along + alpha * square), zr + beta * beta * square
         direction = z + beta * direction
+
     slope, left = float(gradient @ step), float(step @ residual)
     return RegionStep(step, residual, on_border, math.sqrt(length), slope, left)
 
 
 def _to_border(along: float, square: float, room: float) -> float:
-    """How far to go along a direction until |s|_M = radius: the positive root, written without
-    cancellation.
+    """Find how far along a direction |s|_M = radius.
+
+    It is the positive root of a quadratic, in the form that does not cancel.
     """
     root = math.sqrt(max(along * along + square * room, 0.0))
     return room / (along + root) if along >= 0 else (root - along) / square
