@@ -15,7 +15,7 @@ How it meets the list of Halloran & Rocke 2020 (supplement, concealing transfer 
 
 The other way, host to device, `memory.Upload` and `streamed` launch a copy as soon as its data are
 packed, and what needs them waits for an event on the device. Margins, losses, slopes and D come of
-one kernel (`visit` in `common.cu`).
+one kernel (`finish_row` in `common.cu`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-// What all sources share: the losses as `losses/` has them, and sums over the threads of a block.
-// REAL is the dtype of the rows, VECTOR that of targets, weights and curvatures, SCALED that of rows scaled for a Gram;
-// all else is double.
+// The losses, and sums over the threads of a block. The host puts this text before every other
+// source.
+//
+// Compile-time types: REAL is the dtype of X, VECTOR that of targets, weights and curvatures, and
+// SCALED that of the rows sqrt(D) X from which a Hessian is formed. Everything else is double.
 
 #ifndef SCALED
 #define SCALED REAL
@@ -14,7 +16,9 @@ typedef long long int64;
   T* name = reinterpret_cast<T*>(dynamic_shared_memory)
 #endif
 
-// Copies from global to shared memory that pass by the registers (sm_80 on), in groups that can be waited for.
+// Asynchronous copies from global to shared memory. They bypass the registers (sm_80 and later).
+// Copies are committed in groups, and a thread can wait until only the `latest` groups are still
+// under way.
 #ifdef __CUDA_ON_CPU__
 #define COPY_ASYNC(to, from, bytes) twin::copy_async(to, from, bytes)
 #define COMMIT_COPIES() twin::commit()
@@ -24,12 +28,14 @@ typedef long long int64;
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(                            \
                    (unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(bytes) : "memory")
 #define COMMIT_COPIES() asm volatile("cp.async.commit_group;" ::: "memory")
-#define WAIT_FOR_COPIES_BUT(latest) asm volatile("cp.async.wait_group %0;" ::"n"(latest) : "memory")
+#define WAIT_FOR_COPIES_BUT(latest) \
+  asm volatile("cp.async.wait_group %0;" ::"n"(latest) : "memory")
 #endif
 
-// Float to double by one instruction. A cast takes two, since CuPy compiles everything with -ftz=true: a multiplication
-// makes 0 of float subnormals first. So subnormals in X, targets and weights count as what they are, here as on a CPU;
-// only what is computed in float, a Gram of float rows, has 0 for them.
+// Convert float to double by a single instruction. CuPy compiles with -ftz=true, under which a cast
+// first multiplies by one and so flushes float subnormals to zero. With this instruction subnormals
+// in X, targets and weights keep their value, as on a CPU. Only arithmetic in float (the Hessian of
+// float rows) flushes them.
 #ifdef __CUDA_ON_CPU__
 __device__ inline double widen(float x) { return x; }
 #else
@@ -41,11 +47,12 @@ __device__ inline double widen(float x) {
 #endif
 __device__ inline double widen(double x) { return x; }
 
-// A value of X times a number of type SCALED.
+// The product of a value of X and a square root of a curvature, in the type SCALED.
 __device__ inline float scaled(float root, float x) { return root * x; }
 __device__ inline double scaled(double root, float x) { return root * widen(x); }
 __device__ inline double scaled(double root, double x) { return root * x; }
 
+// Codes of the losses, as in losses/base.py.
 #define LOGISTIC 0
 #define SQUARED_HINGE 1
 #define SQUARED 2
@@ -54,51 +61,59 @@ __device__ inline double scaled(double root, double x) { return root * x; }
 
 #define EVERY_LANE 0xffffffffu
 
-struct Jet {
+struct LossTerms {
   double value, slope, curvature;
 };
 
 __device__ inline double larger(double a, double b) { return a > b ? a : b; }
 __device__ inline double smaller(double a, double b) { return a < b ? a : b; }
 
-// Loss of one row with weight s at margin z, with the parameters p1 and p2. The terms 0 * m let NaN through.
-__device__ inline Jet loss_at(int code, double p1, double p2, double y, double z, double s) {
-  Jet jet;
+// The loss of one row of weight s at the margin z, with its first two derivatives in z. p1 and p2
+// are the parameters of the loss. The terms 0 * m and 0 * z pass a NaN margin on to the value,
+// because comparisons with NaN are false and would hide it.
+__device__ inline LossTerms loss_at(int code, double p1, double p2, double y, double z, double s) {
+  LossTerms terms;
   double m = y * z;
   if (code == LOGISTIC) {
+    // exp of a negative number cannot overflow
     double e = exp(-fabs(m)), other = 1.0 / (1.0 + e);
     double p = m > 0.0 ? e * other : other;
-    jet.slope = -s * y * p;
-    jet.curvature = s * e * other * other;
-    jet.value = s * (larger(-m, 0.0) + log1p(e) + 0.0 * m);
+    terms.slope = -s * y * p;
+    terms.curvature = s * e * other * other;
+    terms.value = s * (larger(-m, 0.0) + log1p(e) + 0.0 * m);
   } else if (code == SQUARED_HINGE) {
-    double lack = larger(1.0 - m, 0.0);
-    jet.slope = -2.0 * s * y * lack;
-    jet.curvature = lack > 0.0 ? 2.0 * s : 0.0;
-    jet.value = s * (lack * lack + 0.0 * m);
+    double violation = larger(1.0 - m, 0.0);
+    terms.slope = -2.0 * s * y * violation;
+    terms.curvature = violation > 0.0 ? 2.0 * s : 0.0;
+    terms.value = s * (violation * violation + 0.0 * m);
   } else if (code == HINGE) {
-    double lack = larger(1.0 - m, 0.0);
-    jet.slope = lack > 0.0 ? -s * y : 0.0;
-    jet.curvature = 0.0;
-    jet.value = s * (lack + 0.0 * m);
+    double violation = larger(1.0 - m, 0.0);
+    terms.slope = violation > 0.0 ? -s * y : 0.0;
+    terms.curvature = 0.0;
+    terms.value = s * (violation + 0.0 * m);
   } else if (code == SQUARED) {
     double r = z - y;
-    jet.slope = s * r;
-    jet.curvature = s;
-    jet.value = 0.5 * s * r * r;
-  } else {  // SMOOTHED_HINGE; the value is NaN for a code that no loss has
-    double width = code == SMOOTHED_HINGE ? p1 : nan(""), label = y > 0.0 ? 1.0 : -1.0;
-    double lack = larger(fabs(y) - label * z, 0.0);
-    bool inner = lack <= width;
-    jet.slope = -s * label * smaller(lack / width, 1.0);
-    jet.curvature = inner && lack > 0.0 ? s / width : 0.0;
-    jet.value = s * ((inner ? 0.5 * lack * lack / width : lack - 0.5 * width) + 0.0 * z);
+    terms.slope = s * r;
+    terms.curvature = s;
+    terms.value = 0.5 * s * r * r;
+  } else {  // SMOOTHED_HINGE, or a code that no loss has, for which the terms are NaN
+    double width = code == SMOOTHED_HINGE ? p1 : nan("");
+    double label = y > 0.0 ? 1.0 : -1.0;
+    double violation = larger(fabs(y) - label * z, 0.0);
+    bool inner = violation <= width;
+    terms.slope = -s * label * smaller(violation / width, 1.0);
+    terms.curvature = inner && violation > 0.0 ? s / width : 0.0;
+    double value = inner ? 0.5 * violation * violation / width : violation - 0.5 * width;
+    terms.value = s * (value + 0.0 * z);
   }
-  return jet;
+  return terms;
 }
 
-// What a kernel that has the margin u of row i makes of it. mode: a loss code (>= 0): margin, slope and curvature are
-// stored (null: not wanted); PRODUCT: slope = curvature * margin is, and the value is v'Hv; FORWARD: the margin is.
+// Finish row i, whose margin (or product with a direction) is u. `mode` is one of:
+//
+// - the code of a loss (>= 0): store u in z, and the slope and curvature of the loss (unless null);
+// - PRODUCT: store slope = curvature[i] * u; the value returned is u * slope, a term of v'Hv;
+// - FORWARD: only store u in z.
 #define PRODUCT -1
 #define FORWARD -2
 
@@ -107,8 +122,9 @@ struct Row {
 };
 
 template <class Number>
-__device__ inline Row visit(int mode, double p1, double p2, const Number* y, const Number* weight, double* z,
-                            double* slope, Number* curvature, int64 i, double u) {
+__device__ inline Row finish_row(int mode, double p1, double p2, const Number* y,
+                                 const Number* weight, double* z, double* slope, Number* curvature,
+                                 int64 i, double u) {
   Row row = {0.0, 0.0, 0.0};
   if (mode == PRODUCT) {
     row.curvature = widen(curvature[i]);
@@ -117,32 +133,41 @@ __device__ inline Row visit(int mode, double p1, double p2, const Number* y, con
   } else {
     z[i] = u;
     if (mode == FORWARD) return row;
-    Jet jet = loss_at(mode, p1, p2, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
-    if (curvature) curvature[i] = (Number)jet.curvature;
-    row.slope = jet.slope;
-    row.curvature = jet.curvature;
-    row.value = jet.value;
+    LossTerms terms = loss_at(mode, p1, p2, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
+    if (curvature) curvature[i] = (Number)terms.curvature;
+    row.slope = terms.slope;
+    row.curvature = terms.curvature;
+    row.value = terms.value;
   }
   if (slope) slope[i] = row.slope;
   return row;
 }
 
-// Sum over groups of `width` neighbouring lanes; the first lane of a group has it.
+// The number of this thread in the grid, and the number of threads in the grid.
+__device__ inline int64 grid_thread() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ inline int64 grid_threads() { return (int64)gridDim.x * blockDim.x; }
+
+// Sum over groups of `width` neighbouring lanes; only the first lane of a group gets the sum.
 __device__ inline double lane_sum(double x, int width) {
   for (int step = width / 2; step > 0; step /= 2) x += __shfl_down_sync(EVERY_LANE, x, step, width);
   return x;
 }
 
-// Sum over the threads of a block, a whole number of warps; thread 0 has it. `scratch` holds 32 numbers.
+// Sum over the threads of a block, whose number is a multiple of 32; only thread 0 gets the sum.
+// `scratch` has 32 elements of shared memory.
 __device__ inline double block_sum(double x, double* scratch) {
   x = lane_sum(x, 32);
-  __syncthreads();
+  __syncthreads();  // an earlier sum may still be reading `scratch`
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
   __syncthreads();
-  if (threadIdx.x < 32) x = lane_sum(threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0.0, 32);
+  if (threadIdx.x < 32) {
+    x = threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0.0;
+    x = lane_sum(x, 32);
+  }
   return x;
 }
 
+// The same for the largest of numbers that are not negative.
 __device__ inline double block_largest(double x, double* scratch) {
   for (int step = 16; step > 0; step /= 2) x = larger(x, __shfl_down_sync(EVERY_LANE, x, step));
   __syncthreads();
@@ -155,8 +180,9 @@ __device__ inline double block_largest(double x, double* scratch) {
   return x;
 }
 
-// Adds up to four sums over the grid; true for thread 0 of the block that is last, which then has the totals in `sum`.
-// `ticket` is zero before and after; a row of partial holds four numbers.
+// Sum up to four numbers over the whole grid. Returns true only in thread 0 of the block that
+// finishes last, which then has the totals in `sum`. `partial` has four elements per block.
+// `ticket` counts the finished blocks; it must be zero, and atomicInc wraps it back to zero.
 __device__ inline bool grid_sums(double* sum, int count, double* partial, unsigned* ticket) {
   __shared__ double scratch[32];
   __shared__ int last;
@@ -165,7 +191,7 @@ __device__ inline bool grid_sums(double* sum, int count, double* partial, unsign
     if (threadIdx.x == 0) partial[blockIdx.x * 4 + k] = total;
   }
   if (threadIdx.x == 0) {
-    __threadfence();
+    __threadfence();  // the sums must be visible before the ticket is
     last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
   }
   __syncthreads();
@@ -173,7 +199,8 @@ __device__ inline bool grid_sums(double* sum, int count, double* partial, unsign
   __threadfence();
   for (int k = 0; k < count; ++k) {
     double total = 0.0;
-    for (int b = threadIdx.x; b < (int)gridDim.x; b += blockDim.x) total += ((volatile double*)partial)[b * 4 + k];
+    for (int b = threadIdx.x; b < (int)gridDim.x; b += blockDim.x)
+      total += ((volatile double*)partial)[b * 4 + k];
     sum[k] = block_sum(total, scratch);
   }
   return threadIdx.x == 0;

@@ -1,23 +1,27 @@
-// Sparse rows: CSR, and CSC beside it where memory allows. `lanes` neighbouring lanes of a warp share a row, or a
-// segment of a column. With `pattern` all stored values equal data[0]. INDEX is the dtype of indices.
+// Sparse rows: CSR, and also CSC where memory allows. `lanes` neighbouring lanes of a warp share a
+// row, or a segment of a column. With `pattern` all stored values equal data[0]. INDEX is the dtype
+// of indices.
 //
-// Column sums are taken in segments, so that a frequent column does not keep one warp busy for long; their sums are
-// added in order, so that results do not depend on timing. Without the CSC rows are scattered by atomics, which do.
-// With DIAGONAL the kernels of column sums make those of c x^2, the Hessian's diagonal, of the same read.
+// Column sums are taken over segments of columns, so that a frequent column does not occupy one
+// warp for long. The sums of segments are added in order: results do not depend on timing. Without
+// the CSC copy rows are scattered by atomics, and results do depend on it. With DIAGONAL the
+// kernels of column sums also add up curvature * x^2, the Hessian's diagonal, from the same read.
 
 #ifndef DIAGONAL
 #define DIAGONAL 0
 #endif
 
-// Margins and what `visit` makes of them. A row of partial: sums of slopes, of values and of curvatures.
+// Margins, each passed to `finish_row`. Row blockIdx.x of partial (blocks, 3) gets the sums of
+// slopes, of values and of curvatures.
 extern "C" __global__ void __launch_bounds__(256)
-csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes, int d,
-            const double* w, int intercept, int mode, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-            double* z, double* slope, VECTOR* curvature, double* partial, const int* live) {
+csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern,
+            long long rows, int lanes, int d, const double* w, int intercept, int mode, double p1,
+            double p2, const VECTOR* y, const VECTOR* weight, double* z, double* slope,
+            VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];
   const int in_warp = 32 / lanes, lane = threadIdx.x % lanes;
-  const int64 warp = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const int64 warp = grid_thread() / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32) * in_warp;
   const double b = intercept ? w[d] : 0.0;
   double slopes = 0.0, value = 0.0, curvatures = 0.0;
@@ -38,7 +42,7 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     if (pattern) u *= widen(data[0]);
     u += b;
     if (i >= rows || lane != 0) continue;
-    Row row = visit<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
+    Row row = finish_row<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
     slopes += row.slope;
     value += row.value;
     curvatures += row.curvature;
@@ -54,11 +58,13 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
   }
 }
 
-// Adds r x, and with DIAGONAL c x^2, over entries `from`, `from` + lanes, ... of a column. A pattern's x is left to who
-// has the sum. Four entries at a time, so that their gathers are on their way together.
+// Add r x, and with DIAGONAL curvature * x^2, over the entries `from`, `from` + lanes, ... of a
+// column. With PATTERN x counts as one, and the caller multiplies the sum. The loop is unrolled so
+// that the gathers of four entries are under way together.
 template <bool PATTERN>
-__device__ inline void add_entries(const REAL* data, const INDEX* rows, int64 from, int64 stop, int lanes,
-                                   const double* r, const VECTOR* curvature, double& sum, double& square) {
+__device__ inline void add_entries(const REAL* data, const INDEX* rows, int64 from, int64 stop,
+                                   int lanes, const double* r, const VECTOR* curvature, double& sum,
+                                   double& square) {
 #pragma unroll 4
   for (int64 p = from; p < stop; p += lanes) {
     const INDEX i = rows[p];
@@ -68,14 +74,15 @@ __device__ inline void add_entries(const REAL* data, const INDEX* rows, int64 fr
   }
 }
 
-// Sums of r x, and with DIAGONAL those of c x^2 into `squares`, over the segments of columns that `starts`
-// (segments + 1) cuts.
+// Sums of r x, and with DIAGONAL of curvature * x^2 into `squares`, over segments of columns.
+// Segment s has the entries starts[s] to starts[s + 1].
 extern "C" __global__ void __launch_bounds__(256, 6)
-csc_segments(const REAL* data, const INDEX* rows, int pattern, const long long* starts, long long segments, int lanes,
-             const double* r, const VECTOR* curvature, double* sums, double* squares, const int* live) {
+csc_segments(const REAL* data, const INDEX* rows, int pattern, const long long* starts,
+             long long segments, int lanes, const double* r, const VECTOR* curvature, double* sums,
+             double* squares, const int* live) {
   if (live && !*live) return;
   const int in_warp = 32 / lanes, lane = threadIdx.x % lanes;
-  const int64 warp = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const int64 warp = grid_thread() / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32) * in_warp;
   for (int64 base = warp * in_warp; base < segments; base += all) {
     const int64 s = base + threadIdx.x % 32 / lanes;
@@ -96,15 +103,15 @@ csc_segments(const REAL* data, const INDEX* rows, int pattern, const long long* 
   }
 }
 
-// Column sums from those of segments, added to `out`, and with DIAGONAL those of `squares` to `diagonal`; column j has
-// the segments first[j] to first[j + 1].
+// Add the sums of segments to `out`, and with DIAGONAL `squares` to `diagonal`. Column j has the
+// segments first[j] to first[j + 1]; four lanes share it.
 extern "C" __global__ void __launch_bounds__(256)
-csc_columns(const double* sums, const double* squares, const INDEX* first, long long columns, double* out,
-            double* diagonal, const int* live) {
+csc_columns(const double* sums, const double* squares, const INDEX* first, long long columns,
+            double* out, double* diagonal, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % 4;
   const int64 all = (int64)gridDim.x * (blockDim.x / 4);
-  const int64 start = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 8;
+  const int64 start = grid_thread() / 32 * 8;
   for (int64 base = start; base < columns; base += all) {
     const int64 j = base + threadIdx.x % 32 / 4;
     double sum = 0.0, square = 0.0;
@@ -121,14 +128,15 @@ csc_columns(const double* sums, const double* squares, const INDEX* first, long 
   }
 }
 
-// X' r, and with DIAGONAL X.^2' c, added to `out` and `diagonal` by atomics.
+// Add X' r to `out`, and with DIAGONAL X.^2' curvature to `diagonal`, by atomics.
 extern "C" __global__ void __launch_bounds__(256)
-csr_scatter(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int lanes,
-            const double* r, const VECTOR* curvature, double* out, double* diagonal, const int* live) {
+csr_scatter(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern,
+            long long rows, int lanes, const double* r, const VECTOR* curvature, double* out,
+            double* diagonal, const int* live) {
   if (live && !*live) return;
   const int lane = threadIdx.x % lanes;
   const int64 all = (int64)gridDim.x * (blockDim.x / lanes);
-  for (int64 i = ((int64)blockIdx.x * blockDim.x + threadIdx.x) / lanes; i < rows; i += all) {
+  for (int64 i = grid_thread() / lanes; i < rows; i += all) {
     const double s = r[i], c = DIAGONAL ? widen(curvature[i]) : 0.0;
     if (s == 0.0 && c == 0.0) continue;
     const int64 stop = indptr[i + 1];
@@ -141,13 +149,14 @@ csr_scatter(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
   }
 }
 
-// sqrt(D) [X 1] as dense rows of `side` columns, into zeros, a warp a row.
+// sqrt(D) [X 1] as dense rows of `side` columns, one warp per row. `out` must be zero before.
 extern "C" __global__ void __launch_bounds__(256)
-csr_scaled(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int d,
-           int side, const VECTOR* curvature, SCALED* out) {
+csr_scaled(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows,
+           int d, int side, const VECTOR* curvature, SCALED* out) {
   const int lane = threadIdx.x % 32;
+  const int64 first = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
-  for (int64 i = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < rows; i += all) {
+  for (int64 i = first; i < rows; i += all) {
     const SCALED root = (SCALED)sqrt(widen(curvature[i]));
     for (int64 p = indptr[i] + lane; p < indptr[i + 1]; p += 32)
       out[i * side + indices[p]] = scaled(root, data[pattern ? 0 : p]);
@@ -155,12 +164,13 @@ csr_scaled(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
   }
 }
 
-// As dense_norms.
+// Squared norms of rows, and their largest and sum, as `dense_norms`.
 extern "C" __global__ void __launch_bounds__(256)
-csr_norms(const REAL* data, const INDEX* indptr, int pattern, long long rows, double* norms, double* partial) {
+csr_norms(const REAL* data, const INDEX* indptr, int pattern, long long rows, double* norms,
+          double* partial) {
   __shared__ double scratch[32];
   double most = 0.0, total = 0.0;
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     double norm = 0.0;
     for (int64 p = indptr[i]; p < indptr[i + 1]; ++p) {
       double x = widen(data[pattern ? 0 : p]);

@@ -35,7 +35,7 @@ NARROW = 63  # features up to which a tile of rows fits in shared memory
 WIDE = {4: 2048, 8: 1024}
 DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
 NARROW_THREADS, GRAM_THREADS = 128, 256
-# in place of a loss: see `visit` in common.cu
+# in place of a loss: see `finish_row` in common.cu
 PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
 # y, weight, z and curvature of some rows; None: not there

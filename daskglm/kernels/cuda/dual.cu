@@ -1,34 +1,45 @@
-// Stochastic dual coordinate ascent on the device, after TPA-SCD (Parnell et al. 2017): a team of threads, which is a
-// block, takes a row; teams that share a replica of the shared vector add to it by atomics, asynchronously.
-// Coordinate steps as in `losses/`, orders as in `kernels/coordinate_ascent.py`.
+// Stochastic dual coordinate ascent on the device, after TPA-SCD (Parnell et al. 2017). A team of
+// threads, one block, updates one row at a time. Teams that share a replica of the shared vector
+// add to it by atomics, asynchronously. Coordinate steps are those of `losses/`, and the orders of
+// rows those of `kernels/coordinate_ascent.py`.
 
+// Least argument of a logarithm, and least divisor.
 #define TINY 1e-300
 
 #ifdef __CUDA_ON_CPU__
 #define FRESH(place) (*(place))
 #else
-#define FRESH(place) __ldcg(place)  // past the first-level cache, which atomics of other blocks do not reach
+// Bypasses the first-level cache, which does not see the atomics of other blocks.
+#define FRESH(place) __ldcg(place)
 #endif
 
+// The coordinate step of the logistic loss: p = 1 / (1 + exp(m)) for the root m of
+// m - q / (1 + exp(m)) = c, by Newton's method from `start`, safeguarded by bisection.
 __device__ inline double logistic_step(double c, double q, double start) {
   double low = c, high = c + q, m = smaller(larger(start, low), high), last = 1e308;
   for (int turn = 0; turn < 100; ++turn) {
     double e = exp(-fabs(m)), r = 1.0 / (1.0 + e), p = m > 0.0 ? e * r : r, slope = e * r * r;
     double excess = m - q * p - c;
-    if (excess > 0.0) high = m; else low = m;
+    if (excess > 0.0)
+      high = m;
+    else
+      low = m;
     double move = -excess / (1.0 + q * slope);
-    if (fabs(move) <= 0.25 && (move * move <= 0.25 * fabs(m + move - start) || fabs(move) <= 1e-12 * (1.0 + fabs(m))))
+    if (fabs(move) <= 0.25 && (move * move <= 0.25 * fabs(m + move - start) ||
+                               fabs(move) <= 1e-12 * (1.0 + fabs(m))))
       return p - slope * move;
     if (high - low <= 1e-15 * (fabs(low) + fabs(high))) return p;
-    if (!(low < m + move && m + move < high) || fabs(move) > 0.5 * last) move = 0.5 * (low + high) - m;
+    if (!(low < m + move && m + move < high) || fabs(move) > 0.5 * last)
+      move = 0.5 * (low + high) - m;
     last = fabs(move);
     m += move;
   }
   return 1.0 / (1.0 + exp(m));
 }
 
-// The best dual variable of one row, all others fixed; see `losses.conjugates.step`.
-__device__ inline double best(int code, double p1, double p2, double y, double z, double a, double q) {
+// The best dual variable of one row while all others are fixed: `losses.conjugates.step`.
+__device__ inline double best(int code, double p1, double p2, double y, double z, double a,
+                              double q) {
   if (code == SQUARED) return (y - z + q * a) / (1.0 + q);
   double c = y * z - q * (y * a), p;
   if (code == LOGISTIC)
@@ -44,7 +55,7 @@ __device__ inline double best(int code, double p1, double p2, double y, double z
   return y * p;
 }
 
-// Of a^2 in the conjugate, for losses other than the logistic one.
+// Coefficient of a^2 in the conjugate of a loss, for all but the logistic one.
 __device__ inline double square_of(int code, double p1) {
   switch (code) {
     case SQUARED: return 0.5;
@@ -55,6 +66,7 @@ __device__ inline double square_of(int code, double p1) {
   return nan("");  // no loss has this code
 }
 
+// The conjugate of the loss at -a, for a dual variable within its domain.
 __device__ inline double conjugate(int code, double p1, double p2, double y, double a) {
   if (code == LOGISTIC) {
     double p = y * a, other = 1.0 - p;
@@ -63,8 +75,10 @@ __device__ inline double conjugate(int code, double p1, double p2, double y, dou
   return square_of(code, p1) * a * a - y * a;
 }
 
-typedef unsigned long long bits64;  // overflows as it should
+typedef unsigned long long bits64;  // wraps around on overflow
 
+// A random bijection of 0 ... mask, and the order that it makes, as `_shuffled` and `place_of` of
+// kernels/coordinate_ascent.py.
 __device__ inline bits64 shuffled(bits64 i, bits64 mask, int half, bits64 key) {
   i = ((i + key) * 0x9E3779B1ULL) & mask;
   i ^= i >> half;
@@ -74,6 +88,7 @@ __device__ inline bits64 shuffled(bits64 i, bits64 mask, int half, bits64 key) {
   return i ^ (i >> half);
 }
 
+// The place of number i in a random order of 0 ... count - 1, which `key` chooses.
 __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
   int bits = 1;
   while ((1LL << bits) < count) ++bits;
@@ -83,27 +98,33 @@ __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
   return (int64)at;
 }
 
-// One epoch over the rows of a block. gridDim = (teams, partitions); each partition has a replica of v (d + 1). Buckets
-// of rows are visited in the order that `key` stands for: dealt to partitions anew, or with `fixed` each partition its
-// own run of them. Changes enter v multiplied by sigma; `damp` (>= 1) shortens steps for what other teams do meanwhile.
-// indptr null: dense rows in `data`. `seen` null: margins met are not wanted.
+// Run one epoch over the rows of a block. gridDim = (teams, partitions), and each partition has a
+// replica of v (d + 1).
+//
+// `key` chooses the order of the buckets of rows. They are assigned to partitions anew, or with
+// `fixed` each partition keeps its own run of them. Changes enter v multiplied by sigma; `damp`
+// (>= 1) shortens steps, since other teams change v meanwhile. If `indptr` is null, `data` holds
+// dense rows. `seen`, unless null, gets the margins that rows had when they were updated.
 extern "C" __global__ void __launch_bounds__(256)
-dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows, int d, int code,
-           double p1, double p2, const VECTOR* y, const VECTOR* weight, double C, const double* norms, double bias,
-           double offset, double* alpha, double* replicas, double* seen, int bucket, long long key, int fixed, double sigma,
-           double damp) {
+dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows,
+           int d, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, double C,
+           const double* norms, double bias, double offset, double* alpha, double* replicas,
+           double* seen, int bucket, long long key, int fixed, double sigma, double damp) {
   __shared__ double scratch[32];
   __shared__ double step;
   const int64 buckets = (rows + bucket - 1) / bucket;
-  const int64 begin = buckets * blockIdx.y / gridDim.y, end = buckets * (blockIdx.y + 1) / gridDim.y;
+  const int64 begin = buckets * blockIdx.y / gridDim.y;
+  const int64 end = buckets * (blockIdx.y + 1) / gridDim.y;
   double* v = replicas + (int64)blockIdx.y * (d + 1);
   for (int64 t = begin + blockIdx.x; t < end; t += gridDim.x) {
-    const int64 place = fixed ? begin + place_of(t - begin, end - begin, key) : place_of(t, buckets, key);
+    const int64 place =
+        fixed ? begin + place_of(t - begin, end - begin, key) : place_of(t, buckets, key);
     const int64 stop = (place + 1) * bucket < rows ? (place + 1) * bucket : rows;
     for (int64 i = place * bucket; i < stop; ++i) {
       const double cost = C * (weight ? widen(weight[i]) : 1.0);
       if (cost == 0.0) continue;
-      const int64 from = indptr ? (int64)indptr[i] : i * d, to = indptr ? (int64)indptr[i + 1] : from + d;
+      const int64 from = indptr ? (int64)indptr[i] : i * d;
+      const int64 to = indptr ? (int64)indptr[i + 1] : from + d;
       double z = 0.0;
       for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
         z += widen(data[pattern ? 0 : p]) * FRESH(v + (indptr ? (int64)indices[p] : p - from));
@@ -121,19 +142,22 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
       const double change = step;
       if (change != 0.0)
         for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
-          atomicAdd(v + (indptr ? (int64)indices[p] : p - from), change * widen(data[pattern ? 0 : p]));
+          atomicAdd(v + (indptr ? (int64)indices[p] : p - from),
+                    change * widen(data[pattern ? 0 : p]));
       __syncthreads();
     }
   }
 }
 
-// Conjugates before and after, losses and gaps at the margins seen: a row of partial (4).
+// Row blockIdx.x of partial (blocks, 4) gets the sums of the conjugates before and after an epoch,
+// and of the losses and the gaps at the margins seen.
 extern "C" __global__ void __launch_bounds__(256)
-dual_estimates(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-               const double* alpha, const double* work, const double* seen, double* partial) {
+dual_estimates(long long rows, int code, double p1, double p2, const VECTOR* y,
+               const VECTOR* weight, const double* alpha, const double* work, const double* seen,
+               double* partial) {
   __shared__ double scratch[32];
   double sum[4] = {0.0, 0.0, 0.0, 0.0};
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     const double s = weight ? widen(weight[i]) : 1.0, z = seen[i], a = alpha[i];
     const double loss = s == 0.0 ? 0.0 : loss_at(code, p1, p2, widen(y[i]), z, s).value;
     const double before = s * conjugate(code, p1, p2, widen(y[i]), a);
@@ -148,21 +172,23 @@ dual_estimates(long long rows, int code, double p1, double p2, const VECTOR* y, 
   }
 }
 
-// Conjugates along alpha + c1 (work - alpha) + c2 previous, for each row (c1, c2) of `coefficients`: value, two
-// slopes, three second derivatives and how many rows lie outside the domain, LENGTH numbers each. See
-// `losses.conjugates.along`.
+// The sum of the conjugates at alpha + c1 (work - alpha) + c2 previous, for each row (c1, c2) of
+// `coefficients`. partial (blocks, m, LENGTH) gets the value, two slopes, three second derivatives,
+// and how many rows are outside the domain. See `losses.conjugates.along`.
 #define LENGTH 7
 
 extern "C" __global__ void __launch_bounds__(256)
-dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* alpha,
-           const double* work, const double* previous, const double* coefficients, double* partial) {
+dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+           const double* alpha, const double* work, const double* previous,
+           const double* coefficients, double* partial) {
   __shared__ double scratch[32];
   const double c1 = coefficients[2 * blockIdx.y], c2 = coefficients[2 * blockIdx.y + 1];
   const double square = square_of(code, p1);
   double sum[LENGTH] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     const double s = weight ? widen(weight[i]) : 1.0, label = widen(y[i]);
-    const double d1 = work[i] - alpha[i], d2 = previous ? previous[i] : 0.0, at = alpha[i] + c1 * d1 + c2 * d2;
+    const double d1 = work[i] - alpha[i], d2 = previous ? previous[i] : 0.0;
+    const double at = alpha[i] + c1 * d1 + c2 * d2;
     const bool moved = d1 != 0.0 || d2 != 0.0;
     double p = label * at, value, first, second;
     if (code == LOGISTIC) {
@@ -173,7 +199,8 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
       first = label * (log_p - log_other);
       second = 1.0 / (p * other);
     } else {
-      if (code != SQUARED && moved && (p < -1e-15 || (code != SQUARED_HINGE && p > 1.0 + 1e-15))) sum[6] += 1.0;
+      const bool outside = p < -1e-15 || (code != SQUARED_HINGE && p > 1.0 + 1e-15);
+      if (code != SQUARED && moved && outside) sum[6] += 1.0;
       value = square * at * at - label * at;
       first = 2.0 * square * at - label;
       second = 2.0 * square;
@@ -187,28 +214,31 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
   }
   for (int k = 0; k < LENGTH; ++k) {
     double total = block_sum(sum[k], scratch);
-    if (threadIdx.x == 0) partial[((int64)blockIdx.x * gridDim.y + blockIdx.y) * LENGTH + k] = total;
+    if (threadIdx.x == 0)
+      partial[((int64)blockIdx.x * gridDim.y + blockIdx.y) * LENGTH + k] = total;
   }
 }
 
-// Conjugates with the variables of positive and negative rows scaled, and all shifted: one number a block.
+// The sum of the conjugates with the dual variables of positive and negative rows scaled, and all
+// shifted; one number per block.
 extern "C" __global__ void __launch_bounds__(256)
-dual_value(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* alpha,
-           double positive, double negative, double shift, double* partial) {
+dual_value(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+           const double* alpha, double positive, double negative, double shift, double* partial) {
   __shared__ double scratch[32];
   double sum = 0.0;
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x)
+  for (int64 i = grid_thread(); i < rows; i += grid_threads())
     sum += (weight ? widen(weight[i]) : 1.0) *
-           conjugate(code, p1, p2, widen(y[i]), (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
+           conjugate(code, p1, p2, widen(y[i]),
+                     (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// Dual variables brought into the domain of the conjugate.
+// Clip dual variables to the domain of the conjugate.
 extern "C" __global__ void __launch_bounds__(256)
 dual_clip(long long rows, int code, double p1, double p2, const VECTOR* y, double* alpha) {
-  if (code == SQUARED) return;  // any dual variable will do
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+  if (code == SQUARED) return;  // its domain is all numbers
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     double p = larger(widen(y[i]) * alpha[i], 0.0);
     alpha[i] = widen(y[i]) * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
   }

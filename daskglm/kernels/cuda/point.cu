@@ -1,11 +1,14 @@
-// What an objective makes of the sums over the rows at a point, in one launch, and all scalars of the point in one row.
+// Turn the sums over rows at a point into objective, gradient and diagonal, by one launch. All
+// scalars of the point are in one row, which the host copies once.
 
-// gradient = scale * gradient + penalty * w, diagonal (null: not wanted) = scale * diagonal + penalty, both without the
-// penalty in the intercept. row: the objective, |w|^2 of features and the intercept, the same two of the gradient, and
-// |w - other|^2 (null: zero).
+// gradient = scale * gradient + penalty * w and, unless null, diagonal = scale * diagonal +
+// penalty. The intercept, at place d, has no penalty. `row` gets six numbers: the objective; |w|^2
+// of the features and w of the intercept; the same two of the gradient; and |w - other|^2, which is
+// zero if `other` is null.
 extern "C" __global__ void __launch_bounds__(256)
-point_finish(int size, int d, double scale, double penalty, const double* w, const double* other, const double* value,
-             double* gradient, double* diagonal, double* row, int* ticket, double* partial) {
+point_finish(int size, int d, double scale, double penalty, const double* w, const double* other,
+             const double* value, double* gradient, double* diagonal, double* row, int* ticket,
+             double* partial) {
   double sum[3] = {0.0, 0.0, 0.0};
   for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < size; j += gridDim.x * blockDim.x) {
     const double at = w[j], part = other ? at - other[j] : 0.0;

@@ -1,34 +1,36 @@
-// Vectors with one number a row, and sums of what blocks left: nothing here reads X.
+// Kernels on vectors of one number per row, and the sum of what blocks leave. None reads X.
 
 #define MOST_POINTS 3
 #define SIDE (MOST_POINTS + 1)
 #define LENGTH (1 + SIDE + SIDE * SIDE)
 
-// out[j], or with `add` what is there plus, the sum of column j of partial (rows, length). A block a column.
+// Column sums of partial (rows, length), one block per column: out[j] = sum, or with `add` out[j]
+// += sum. With a flag `live` that is zero it does nothing.
 extern "C" __global__ void __launch_bounds__(256)
 sum_partials(const double* partial, int rows, int length, double* out, int add, const int* live) {
   if (live && !*live) return;
   __shared__ double scratch[32];
   double sum = 0.0;
-  for (int i = threadIdx.x; i < rows; i += blockDim.x) sum += partial[(int64)i * length + blockIdx.x];
+  for (int i = threadIdx.x; i < rows; i += blockDim.x)
+    sum += partial[(int64)i * length + blockIdx.x];
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) out[blockIdx.x] = (add ? out[blockIdx.x] : 0.0) + sum;
 }
 
-// Slopes (null: not wanted) and curvatures (likewise) at the margins z; sums of slopes, losses and curvatures in a row
-// of partial (3).
+// Store slopes and curvatures of the losses at the margins z; each is null if it is not wanted. Row
+// blockIdx.x of partial (blocks, 3) gets the sums of slopes, losses and curvatures.
 extern "C" __global__ void __launch_bounds__(256)
-row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z,
-           double* slope, VECTOR* curvature, double* partial) {
+row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+           const double* z, double* slope, VECTOR* curvature, double* partial) {
   __shared__ double scratch[32];
   double slopes = 0.0, value = 0.0, curvatures = 0.0;
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
-    Jet jet = loss_at(code, p1, p2, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
-    if (slope) slope[i] = jet.slope;
-    if (curvature) curvature[i] = (VECTOR)jet.curvature;
-    slopes += jet.slope;
-    value += jet.value;
-    curvatures += jet.curvature;
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
+    LossTerms terms = loss_at(code, p1, p2, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
+    if (slope) slope[i] = terms.slope;
+    if (curvature) curvature[i] = (VECTOR)terms.curvature;
+    slopes += terms.slope;
+    value += terms.value;
+    curvatures += terms.curvature;
   }
   slopes = block_sum(slopes, scratch);
   value = block_sum(value, scratch);
@@ -40,12 +42,15 @@ row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, cons
   }
 }
 
-// Loss on combinations of k margin vectors and a constant, with derivatives in the coefficients; the combination is
-// row blockIdx.y of `coefficients` (m, k + 1). Row blockIdx.x of partial holds LENGTH numbers for each combination.
+// The loss along combinations of margins, z = c_0 z_0 + ... + c_(k-1) z_(k-1) + c_k, with its
+// gradient and Hessian in the coefficients c. `coefficients` (m, k + 1) has one row per blockIdx.y.
+// partial (blocks, m, LENGTH) gets the value, the gradient and the Hessian; k <= MOST_POINTS.
 extern "C" __global__ void __launch_bounds__(256)
-along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, const double* z0,
-     const double* z1, const double* z2, int k, const double* coefficients, double* partial) {
+along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+      const double* z0, const double* z1, const double* z2, int k, const double* coefficients,
+      double* partial) {
   __shared__ double scratch[32];
+  // loops have fixed trip counts, so that these arrays stay in registers
   const double* Z[MOST_POINTS] = {z0, z1, z2};
   double c[SIDE], basis[SIDE], value = 0.0, slopes[SIDE], hessian[SIDE * SIDE];
 #pragma unroll
@@ -56,20 +61,21 @@ along(long long rows, int code, double p1, double p2, const VECTOR* y, const VEC
 #pragma unroll
     for (int b = 0; b < SIDE; ++b) hessian[a * SIDE + b] = 0.0;
   }
-  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += (int64)gridDim.x * blockDim.x) {
+  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     double z = 0.0;
 #pragma unroll
     for (int a = 0; a < MOST_POINTS; ++a)
       if (a < k) basis[a] = Z[a][i];
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) z += c[a] * basis[a];
-    Jet jet = loss_at(code, p1, p2, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
-    value += jet.value;
+    LossTerms terms = loss_at(code, p1, p2, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
+    value += terms.value;
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) {
-      slopes[a] += jet.slope * basis[a];
+      slopes[a] += terms.slope * basis[a];
 #pragma unroll
-      for (int b = 0; b < SIDE; ++b) hessian[a * SIDE + b] += jet.curvature * basis[a] * basis[b];
+      for (int b = 0; b < SIDE; ++b)
+        hessian[a * SIDE + b] += terms.curvature * basis[a] * basis[b];
     }
   }
   double* out = partial + ((int64)blockIdx.x * gridDim.y + blockIdx.y) * LENGTH;
