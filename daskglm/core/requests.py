@@ -34,10 +34,10 @@ class Folds:
     roles : tuple of tuples of int
         For each group and fold: 0 trained on, 1 held out, 2 neither.
     seed : int, optional
-        Rows are dealt to groups at random, class by class within each run of rows that was loaded
+        Rows are put into groups at random, class by class within each run of rows that was loaded
         together.
     groups : (n,) array, optional
-        Group of each row of data in memory, in their order, where they are not dealt.
+        Group of each row of data in memory, in their order, if they are not assigned at random.
     """
 
     key: str
@@ -213,10 +213,10 @@ class SDCAConfig:
     Parameters
     ----------
     partitioning : {"dynamic", "static", "wild"}
-        Whether buckets are dealt anew to threads at each epoch, once for all, or share one vector
+        Whether threads get buckets anew at each epoch, get them once for all, or share one vector
         without locks.
     partitions : int, optional
-        Parts, each with a replica of the shared vector, into which the rows of a group are dealt;
+        Parts, each with a replica of the shared vector, into which the rows of a group are divided;
         default: threads.
     nodes : int, optional
         Groups of threads, each with rows of its own; default: NUMA nodes.

@@ -18,7 +18,7 @@ __all__ = ["Pattern", "backend_of", "for_rows", "gram_side"]
 
 
 def backend_of(X: Any) -> Any:
-    """The backend of rows: `host` or `cuda`."""
+    """Return the backend of rows: `host` or `cuda`."""
     return gpu() if on_device(X) else host
 
 
@@ -29,7 +29,8 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
 
 
 def gram_side(n_features: int) -> int:
-    """Side of the square array that `evaluate` wants for a Gram: d + 1, rounded up to whole
-    register blocks of 4.
+    """Return the side of the square array in which `evaluate` puts a Gram.
+
+    It is d + 1, rounded up to whole register blocks of 4.
     """
     return (n_features + 4) // 4 * 4

@@ -37,14 +37,15 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 def slots(rows: int, groups: int, run: int) -> int:
-    """Places for a tile of so many rows in runs by group, each filled up to a multiple of `run`;
-    and some to spare.
+    """Count the places for a tile of so many rows, in runs by group.
+
+    Each run is filled up to a multiple of `run`, and some places are spare.
     """
     return -(-(rows + groups * (run - 1)) // TURN) * TURN + TURN
 
 
 @compiled(nogil=True)
-def deal(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
+def order_by_group(group, rows, run, order, bounds):  # type: ignore[no-untyped-def]
     """Put rows in the order of their groups within tiles of so many `rows`.
 
     Order (tiles, slots) gets their numbers, where runs begin at multiples of `run`; bounds (tiles,
@@ -81,9 +82,7 @@ def _ask(X, first, count):  # type: ignore[no-untyped-def]
 
 @overload(_ask)
 def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
-    """Ask for dense rows before their turn: in the order of their groups the processor does not
-    foresee them.
-    """
+    """Prefetch dense rows: in the order of their groups the processor does not foresee them."""
     if not isinstance(X, types.Array):
         return lambda X, first, count: None
 
@@ -97,10 +96,9 @@ def _ask_for(X, first, count):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def _forward(columns, count, W, many, run, z, X, ahead):  # type: ignore[no-untyped-def]
-    """Margins of `many` problems on the rows of `run` (start, stop) of a tile, in turns; Z is like
-    `columns`.
+    """Compute the margins of `many` problems on the rows `run` (start, stop) of a tile, into z.
 
-    Meanwhile as many rows of X are asked for, from `ahead` on.
+    z is laid out like `columns`. Meanwhile as many rows of X are prefetched, from `ahead` on.
     """
     gap, width = columns.shape[1], W.shape[1]
     of, w, to = columns.reshape(columns.size), W.reshape(W.size), z.reshape(z.size)
@@ -112,8 +110,9 @@ def _forward(columns, count, W, many, run, z, X, ahead):  # type: ignore[no-unty
 
 @compiled(nogil=True)
 def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-def]
-    """Out (problems, width) += slopes columns' over [start, stop); slopes are the columns from the
-    width-th on.
+    """Add slopes columns' over [start, stop) to `out` (problems, width).
+
+    The slopes are the columns from the width-th on.
     """
     gap, width = columns.shape[1], out.shape[1]
     of, to = columns.reshape(columns.size), out.reshape(out.size)
@@ -125,8 +124,9 @@ def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-d
 
 @compiled(nogil=True)
 def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += columns diag(curvature) columns' over [start, stop), in the
-    precision of `scaled`.
+    """Add columns diag(curvature) columns' over [start, stop) to the upper triangle of `gram`.
+
+    Products have the precision of `scaled`.
     """
     factor, c = roots[start:stop], curvature[start:stop]
     for t in range(len(factor)):
@@ -140,8 +140,9 @@ def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ign
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
-    """Weights of the rows of each class, and of those predicted right: out += [hit +, all +, hit -,
-    all -].
+    """Add up the weights of the rows of each class, and of those predicted right.
+
+    `out` += [right +, all +, right -, all -].
     """
     total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
     weighted = len(weight) > 0
@@ -162,7 +163,7 @@ def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def _moment(z, other):  # type: ignore[no-untyped-def]
-    """Sum of (z - other) ** MOMENT."""
+    """Return the sum of (z - other) ** MOMENT."""
     total = 0.0
     for t in range(len(z)):
         q = (z[t] - other[t]) * (z[t] - other[t])
@@ -175,11 +176,11 @@ def _moment(z, other):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def losses_of_tile(law, y, weights, bounds, roles, z, out):  # type: ignore[no-untyped-def]
-    """One problem on one tile: loss of each group, slopes and curvatures (zero where not trained
-    on), hits held out.
+    """Compute one problem's losses, slopes and curvatures on one tile.
 
-    `bounds` (groups, 2) has the runs of groups; `weights` is (weight, raw), of which rows held out
-    have `raw`; `out` is (slope, curvature, values, counts).
+    Slopes and curvatures are zero for rows that are not trained on. `bounds` (groups, 2) has the
+    runs of groups; `weights` is (weight, raw), of which rows held out have `raw`; `out` is (slope,
+    curvature, values, counts), where `counts` is of rows held out.
     """
     weight, raw = weights
     slope, curvature, values, counts = out
@@ -251,11 +252,9 @@ def targets_of_tile(rows, data, Y, S, R):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def score(law, data, deal, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
-    """Losses and hits of the rows held out of each problem, over some tiles of the rows; see
-    `evaluate`.
-    """
-    (X, d, _, _, _, raw, signs), (order, bounds, rows), (W, of, roles, _) = data, deal, problems
+def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
+    """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`."""
+    (X, d, _, _, _, raw, signs), (order, bounds, rows), (W, of, roles, _) = data, tiling, problems
     P, groups, most = len(of), roles.shape[1], order.shape[1]
     columns, z, held = (
         room_for(W.shape[1], most, W),
@@ -291,22 +290,21 @@ def score(law, data, deal, problems, tiles, values, counts):  # type: ignore[no-
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(  # type: ignore[no-untyped-def]
-    law, data, deal, problems, grams, tiles, out
+    law, data, tiling, problems, grams, tiles, out
 ):
-    """Sums of many problems over some tiles of the rows of X; sparse rows become dense, tile by
-    tile.
+    """Add up many problems over some tiles of the rows of X. Sparse rows become dense by tiles.
 
     Parameters
     ----------
     data : (X, d, labels, y, weight, raw, signs)
         - d: number of features;
-        - labels, y (n,): label of each row, an index into `signs`; target of each row where there
+        - labels, y (n,): label of each row, an index into `signs`; target of each row if there
           are no labels;
         - weight, raw (n,) or empty: weights of rows that are trained on, and held out;
         - signs (classes, labels): target of each label for each class; no rows: a regression.
-    deal : (order, bounds, rows)
-        Numbers of the rows in each tile of so many `rows`, and the runs of groups within it; see
-        the function `deal`.
+    tiling : (order, bounds, rows)
+        Numbers of the rows in each tile of `rows` rows, and the runs of groups within it; see
+        the function `order_by_group`.
     problems : (W, of, roles, anchor)
         - W (P or more, features): coefficients, intercept at d, padded with zeros: as many rows as
           whole blocks of LEFT have, as many features as whole blocks of RIGHT. First the problems',
@@ -314,17 +312,17 @@ def evaluate(  # type: ignore[no-untyped-def]
         - of (P,), roles (P, groups): class of each problem, and role of each group in it;
         - anchor (P,): row of W that is the anchor of each problem; -1: none.
     grams : (by_group, of_gram, like)
-        Whether sums and Grams are by group, or over the rows that are trained on; problems whose
-        Gram is wanted; an array of the dtype in which its products are summed over a tile.
+        Whether sums and Grams are by group, or over the rows that are trained on; the problems
+        whose Grams to form; an array of the dtype in which products are summed over a tile.
     tiles : array of int
-        Numbers of the tiles to visit.
+        Numbers of the tiles to read.
     out : (sums, values, counts, moments, gram)
-        Is added to: sums (groups or 1, P, features), values (groups, P), counts (P, 4), moments
-        (P,): sums over all rows of (margin less that of the anchor) ** MOMENT, gram (groups or 1,
-        Grams, side, side).
+        Arrays to which to add: sums (groups or 1, P, features), values (groups, P), counts (P, 4),
+        moments (P,): sums over all rows of (margin less that of the anchor) ** MOMENT, gram (groups
+        or 1, Grams, side, side).
     """
     X, d, _, _, weight, raw, signs = data
-    (order, bounds, rows), (W, of, roles, anchor) = deal, problems
+    (order, bounds, rows), (W, of, roles, anchor) = tiling, problems
     (by_group, of_gram, like), (sums, values, counts, moments, gram) = grams, out
     P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
     # features, then slopes

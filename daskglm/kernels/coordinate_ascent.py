@@ -181,7 +181,7 @@ def _norm_of(X, i):  # type: ignore[no-untyped-def]
 # ---- order of visits
 @njit(nogil=True)
 def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
-    """A bijection of [0, mask]: odd multiplications and shifts, three rounds keyed by `key`."""
+    """Map [0, mask] one to one: three rounds of odd multiplications and shifts, keyed by `key`."""
     i = ((i + key) * 0x9E3779B1) & mask
     i ^= i >> half
     i = ((i + (key >> 20)) * 0x85EBCA6B) & mask
@@ -192,11 +192,10 @@ def _shuffled(i, mask, half, key):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def place_of(i, count, mask, half, key):  # type: ignore[no-untyped-def]
-    """The i-th of `count` places in the random order that `key` stands for, computed where it is
-    needed.
+    """Return the i-th of `count` places in a random order, which `key` chooses.
 
-    So no list of places is shuffled, stored or read, by any thread. Values past the end are
-    permuted again (cycle walking), which keeps a bijection.
+    Threads compute places when they need them, so no list is shuffled, stored or read. Values past
+    the end are permuted again (cycle walking), which keeps the map one to one.
     """
     at = _shuffled(i, mask, half, key)
     while at >= count:
@@ -291,10 +290,10 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
 
 @compiled(nogil=True, error_model="numpy", fastmath=REASSOCIATE)
 def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
-    """Sum of the replicas' changes from u into the first of them, over the entries [start, stop).
+    """Add the replicas' changes from u to the first replica, over the entries [start, stop).
 
-    Returns the squared norms of the sum and, summed, of the parts. Not left to BLAS, whose idle
-    threads spin.
+    Returns the squared norm of the sum, and the sum of those of the parts. Idle threads of a BLAS
+    would spin, so this loop is our own.
     """
     joint, apart = 0.0, 0.0
     for j in range(start, stop):
@@ -311,9 +310,7 @@ def merge(first, others, u, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def advance(u, direction, share, start, stop):  # type: ignore[no-untyped-def]
-    """Put where u gets by a multiple of a direction into the direction, over the entries [start,
-    stop).
-    """
+    """Set direction to u + share * direction over the entries [start, stop)."""
     for j in range(start, stop):
         direction[j] = u[j] + share * direction[j]
 
@@ -328,12 +325,12 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def totals(rows, C, alpha, v, start, stop, out, positives):  # type: ignore[no-untyped-def]
-    """One pass over `rows` (X, y, weight) for `out` (z, own, side): margins X v (no intercept) into
-    z, C s a x added to own (d + 1,), its last entry C s a.
+    """Add up the margins and the shared vector in one pass over `rows` (X, y, weight).
 
-    An empty `own` is left alone. `side` (empty: not wanted), of the same length, gets the part of
-    the rows with y > 0, or where `positives` is false C s x. Both are what moves the dual variables
-    back to where an unpenalised intercept allows them.
+    `out` is (z, own, side): z gets the margins X v (without the intercept), and own (d + 1,) the
+    sum of C s a x, whose last entry is that of C s a. An empty `own` is left alone. `side`, of the
+    same length or empty, gets the part of the rows with y > 0, or where `positives` is false C s x.
+    Both serve to move the dual variables back to where an unpenalised intercept allows them.
     """
     X, y, weight = rows
     z, own, side = out

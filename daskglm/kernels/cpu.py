@@ -27,9 +27,7 @@ xp = np
 
 
 class Pattern(NamedTuple):
-    """Sparse rows whose stored values are all equal, as one-hot features have them: CSR without the
-    array of values.
-    """
+    """CSR without the array of values: all stored values are equal (one-hot features)."""
 
     value: np.ndarray
     indices: np.ndarray
@@ -59,7 +57,7 @@ def for_rows(X: Any) -> tuple[ModuleType, Any]:
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> np.ndarray:
-    """One float64 number a row; `values` None: undefined ones."""
+    """Return one float64 number per row; uninitialised if `values` is None."""
     if values is not None:
         return np.asarray(values)
     return np.empty(len(rows) if isinstance(rows, np.ndarray) else len(rows[2]) - 1)
@@ -81,17 +79,15 @@ def kept_margins(rows: Any) -> int:
 
 
 def gram_without_curvature(rows: Any) -> bool:
-    """Whether a Gram comes without the curvatures being kept: no, they are an output of the same
-    sweep.
-    """
+    """Return False: curvatures are an output of the same pass as the Gram."""
     return False
 
 
 def is_resident(X: Any) -> bool:
-    """Whether rows are in a device's memory."""
+    """Return whether rows are in a device's memory."""
     return False
 
 
 def to_host(totals: dict[str, Any]) -> dict[str, Any]:
-    """Sums as NumPy arrays, which they are."""
+    """Return sums as NumPy arrays, which they are."""
     return totals

@@ -26,12 +26,11 @@ NEAR = 1 << 16
 
 @compiled(nogil=True)
 def _tile_rows(d, count):  # type: ignore[no-untyped-def]
-    """Rows between a gather and a scatter: a few that stay in the first-level cache, or all where
-    vectors are long.
+    """Return the number of rows between a gather and a scatter.
 
-    Two vectors beyond the cache drive each other out of it at every turn, which costs more than
-    reading the places twice: 138 ms against 82 for 1,000,000 one-hot rows and columns (2 cores,
-    2026-11).
+    A few rows stay in the first-level cache; where vectors are long the answer is all rows. Two
+    vectors larger than the cache evict each other at every turn, which costs more than to read the
+    indices twice: 138 ms against 82 for 1,000,000 one-hot rows and columns (2 cores, 2026-11).
     """
     return TILE_ROWS if d <= NEAR else max(count, 1)
 
@@ -89,8 +88,9 @@ def _squares(X, curvature, start, count, out):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _rank_update(X, curvature, start, count, d, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += [X 1]' D [X 1] over one tile; column indices ascend within a
-    row.
+    """Add [X 1]' D [X 1] over one tile to the upper triangle of `gram`.
+
+    Column indices must ascend within each row.
     """
     data, indices, indptr = X
     pattern = len(data) == 1
@@ -123,8 +123,9 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop);
-    see `dense`.
+    """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
+
+    See `dense.evaluate`.
     """
     X, y, weight = rows
     z, curvature, sums, diagonal, gram = out
@@ -156,9 +157,7 @@ evaluate_exactly = evaluate  # whose Gram is summed in float64
 
 @compiled(nogil=True, error_model="numpy")
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of
-    it.
-    """
+    """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
     rows = _tile_rows(len(v), stop - start)
     u = np.empty(rows)
     total = 0.0
@@ -177,8 +176,9 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or
-    a square is not.
+    """Return the largest squared row norm over [start, stop), and the sum of all.
+
+    The sum is not finite if a value or its square is not.
     """
     data, _, indptr = X
     largest, total = 0.0, 0.0
@@ -197,9 +197,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns,
-    moment.
-    """
+    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
     data, indices, indptr = X
     d, last, whole = len(centre), len(data) - 1, 0.0
     for c in centre:

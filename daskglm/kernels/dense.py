@@ -2,7 +2,7 @@
 here.
 
 Each takes a run of rows [start, stop) and adds to float64 outputs that belong to the calling
-thread, so that a caller may deal rows to threads as it likes. X is read once per call, tile by
+thread, so that a caller may divide rows among threads as it likes. X is read once per call, tile by
 tile: a tile of rows stays in the second-level cache between the forward product, the loss and the
 backward product. Products and sums are float64 whatever X is, but for the Gram's, which are summed
 in X's precision over the rows of one tile, unless they are to be exact.
@@ -52,17 +52,16 @@ def _padded(w):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def _fetch(flat, first, count):  # type: ignore[no-untyped-def]
-    """Fetch `count` numbers, in turns of the work on a tile: the processor's own prefetching rests
-    meanwhile.
-    """
+    """Prefetch `count` numbers amid the work on a tile, when the processor does not by itself."""
     for p in range(first, min(first + count, len(flat)), numbers(flat, LINE_BYTES)):
         fetch(flat, p)
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
-    """Margins of the rows [start, stop) with padded w; meanwhile half of as many rows from `ahead`
-    on are fetched.
+    """Compute the margins of the rows [start, stop) with padded w.
+
+    Meanwhile half of as many rows from `ahead` on are prefetched.
     """
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
@@ -82,8 +81,9 @@ def _forward(X, w, b, start, stop, z, ahead):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def _backward(X, slope, start, count, out, ahead):  # type: ignore[no-untyped-def]
-    """Padded out += X[start:start + count]' slope; meanwhile the other half of the rows from
-    `ahead` on is fetched.
+    """Add X[start:start + count]' slope to `out`, which is padded.
+
+    Meanwhile the other half of the rows from `ahead` on is prefetched.
     """
     d = X.shape[1]
     flat, vectors = X.reshape(X.size), _vectors(d)
@@ -120,10 +120,10 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over [start, stop),
-    reading X once.
+    """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
 
-    `rows` is (X, y, weight), `out` (z, curvature, sums, diagonal, gram); see `records`.
+    X is read once. `rows` is (X, y, weight), `out` (z, curvature, sums, diagonal, gram); see
+    `records`.
     """
     X, y, weight = rows
     z, curvature, sums, diagonal, gram = out
@@ -163,9 +163,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
-    """`evaluate` with a Gram that is summed in float64: rows of float32 are converted, some at a
-    time.
-    """
+    """Do the same with a Gram summed in float64: float32 rows are converted, some at a time."""
     X = rows[0]
     if X.dtype == np.float64:
         evaluate(law, rows, w, b, start, stop, out)
@@ -182,9 +180,7 @@ def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-unty
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add [X 1]' D (X v + vb) over [start, stop) to `out` (d + 1,), reading X once; return v' of
-    it.
-    """
+    """Add [X 1]' D (X v + vb) of [start, stop) to `out` (d + 1,) in one pass; return v' of it."""
     d = X.shape[1]
     rows = _tile_rows(X)
     u = np.empty(rows)
@@ -207,8 +203,9 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
-    """Largest squared row norm over [start, stop), and their sum, which is not finite if a value or
-    a square is not.
+    """Return the largest squared row norm over [start, stop), and the sum of all.
+
+    The sum is not finite if a value or its square is not.
     """
     largest, total = 0.0, 0.0
     for i in range(start, stop):
@@ -223,9 +220,7 @@ def squared_norms(X, start, stop):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def spread(X, centre, scale, start, stop, sums):  # type: ignore[no-untyped-def]
-    """Add to `sums` (2 d + 1,) what `requests.Spread` asks for over [start, stop): sums, columns,
-    moment.
-    """
+    """Add what `requests.Spread` asks for over [start, stop) to `sums` (2 d + 1,)."""
     d = X.shape[1]
     for i in range(start, stop):
         square = 0.0

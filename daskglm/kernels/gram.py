@@ -41,8 +41,9 @@ BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in r
 # ---- short rows
 @compiled(nogil=True)
 def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignore[no-untyped-def]
-    """Columns = [X 1] of one tile, times the roots of its curvatures; gram += products of every two
-    of them.
+    """Add the products of every two columns of one tile to `gram`, for short rows.
+
+    The columns are [X 1] times the roots of the curvatures.
     """
     d, gap = X.shape[1], columns.shape[1]
     flat, to = X.reshape(X.size), columns.reshape(columns.size)
@@ -67,9 +68,7 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
 # ---- long rows
 @intrinsic
 def pack(typingctx: Any, rows: Any, at: Any, factor: Any, plain: Any, scaled: Any, to: Any) -> Any:
-    """Copy VECTOR_BYTES of a row from rows[at] on to plain[to], and their products with `factor` to
-    scaled[to].
-    """
+    """Copy VECTOR_BYTES of a row, from rows[at] to plain[to], and times `factor` to scaled[to]."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         rows, at, factor, plain, scaled, to = args
@@ -152,8 +151,7 @@ products_1, products_2 = _products(1), _products(2)
 
 @compiled(nogil=True)
 def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped-def]
-    """Plain = [X 1] of one tile cut into panels of columns (panel, row, column), scaled = the same
-    times curvatures.
+    """Cut [X 1] of one tile into panels (panel, row, column), plain and times curvatures.
 
     Columns past the last hold anything finite.
     """
@@ -220,7 +218,7 @@ def _is_short(X):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def gram_rows(X):  # type: ignore[no-untyped-def]
-    """Rows that `add_gram` takes at once, whole vectors of them."""
+    """Return how many rows `add_gram` takes at once, which are whole vectors of them."""
     if not _is_short(X):
         return ROWS
     lanes = numbers(X, VECTOR_BYTES)
@@ -229,7 +227,7 @@ def gram_rows(X):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def scratch(X, rows):  # type: ignore[no-untyped-def]
-    """What `add_gram` works in; for no rows nothing."""
+    """Make the arrays in which `add_gram` works; empty ones for no rows."""
     d = X.shape[1]
     if rows == 0:
         return np.empty((0, 0, 0), X.dtype), np.empty((0, 0, 0), X.dtype), np.empty(0)
@@ -243,11 +241,10 @@ def scratch(X, rows):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def add_gram(X, curvature, start, count, work, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += [X 1]' D [X 1] of the rows [start, start + count), at most
-    `gram_rows`.
+    """Add [X 1]' D [X 1] of the rows [start, start + count) to the upper triangle of `gram`.
 
-    Products are summed in X's precision, tiles in float64. `gram` is square of side `gram_side(d)`;
-    what lies past d + 1 is of no use.
+    They are at most `gram_rows`. Products are summed in X's precision, tiles in float64. `gram` is
+    square of side `gram_side(d)`; entries past d + 1 are undefined.
     """
     plain, scaled, edge = work
     if _is_short(X):

@@ -31,12 +31,11 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def along(law, y, weight, Z, coefficients, start, stop, out):  # type: ignore[no-untyped-def]
-    """The loss at margins combined from cached ones, with derivatives in the coefficients, over
-    [start, stop).
+    """Add up the loss at combinations of cached margins, with derivatives, over [start, stop).
 
-    Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for sum_j c_j Z_j +
-    c_k. Adds to `out`: values (m,), slopes (m, k + 1) and Hessians (m, k + 1, k + 1), where index k
-    is the constant direction.
+    Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for the margins sum_j
+    c_j Z_j + c_k, and derivatives are in the coefficients. Adds to `out`: values (m,), slopes (m, k
+    + 1) and Hessians (m, k + 1, k + 1), where index k is the constant direction.
     """
     values, slopes, hessians = out
     k = len(Z)

@@ -39,7 +39,7 @@ def address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
 
 
 def itemsize_of(kind: Any) -> int:
-    """Bytes of one number of an array of this type."""
+    """Return the bytes of one number of an array of this type."""
     return int(np.dtype(str(kind.dtype)).itemsize)
 
 
@@ -71,14 +71,15 @@ def everywhere(builder: Any, number: Any, lanes: int) -> Any:
 
 
 def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """A b + c, rounded once where the processor can."""
+    """Emit a b + c, rounded once if the processor can."""
     fused = ("contract",)
     return builder.fadd(builder.fmul(a, b, flags=fused), c, flags=fused)
 
 
 def sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
-    """One vector of the sums within each of as many vectors as they have lanes: neighbours are
-    added crosswise.
+    """Emit one vector of the sums within each of as many vectors as they have lanes.
+
+    Neighbours are added crosswise.
     """
     lanes, width = len(vectors), 1
     while width < lanes:
@@ -95,8 +96,9 @@ def sums_of_lanes(builder: Any, vectors: Sequence[Any]) -> Any:
 def loop(
     builder: Any, count: Any, start: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
-    """Code of a loop that runs `count` (at least one) times and hands the values of one turn to the
-    next.
+    """Emit a loop that runs `count` (at least one) times.
+
+    It passes the values of one turn on to the next.
     """
     before, inside = builder.block, builder.append_basic_block("turn")
     after = builder.append_basic_block("after")
@@ -146,11 +148,10 @@ def fetch(typingctx: Any, array: Any, at: Any) -> Any:
 def dots(
     typingctx: Any, rows: Any, at: Any, d: Any, w: Any, vectors: Any, b: Any, z: Any, to: Any
 ) -> Any:
-    """z[to : to + LANES] = b + dot products of w with LANES rows of d numbers, the first at
-    rows[at].
+    """Set z[to : to + LANES] to b + dot products of w with LANES rows, from rows[at] on.
 
-    `vectors` of LANES columns are read of each row and of w (float64), whose entries past d must be
-    zero.
+    A row has d numbers. `vectors` of LANES columns are read of each row and of w (float64), whose
+    entries past d must be zero.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -181,10 +182,9 @@ def dots(
 def add_rows(
     typingctx: Any, rows: Any, at: Any, d: Any, s: Any, t: Any, out: Any, vectors: Any
 ) -> Any:
-    """Add to `out` (float64) LANES rows of d numbers, the first at rows[at], multiplied by s[t : t
-    + LANES].
+    """Add LANES rows of d numbers, from rows[at] on, times s[t : t + LANES] to `out` (float64).
 
-    `vectors` of LANES columns are read of each row; entries of `out` past d are of no use.
+    `vectors` of LANES columns are read of each row; entries of `out` past d become undefined.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -216,22 +216,20 @@ def add_rows(
 
 
 def numbers(X, size):  # type: ignore[no-untyped-def]
-    """How many numbers of X take `size` bytes."""
+    """Return how many numbers of X take `size` bytes."""
     raise NotImplementedError("compiled code only")
 
 
 @overload(numbers, inline="always")
 def _numbers_of(X, size):  # type: ignore[no-untyped-def]
-    """A constant of the type, where X.itemsize is a division at every row."""
+    """Compile `numbers` to a constant of the type, since X.itemsize is a division for every row."""
     itemsize = X.dtype.bitwidth // 8
     return lambda X, size: size // itemsize
 
 
 @compiled(nogil=True)
 def whole(X, start, stop, width):  # type: ignore[no-untyped-def]
-    """How many rows from `start` can be taken LANES at a time, each read as if it had `width`
-    columns.
-    """
+    """Return how many rows can be taken LANES at a time, if read `width` columns wide."""
     d = X.shape[1]
     readable = (X.size - width) // d + 1 if X.size >= width else 0
     return max(min(stop, readable) - start, 0) // LANES * LANES

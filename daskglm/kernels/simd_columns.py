@@ -40,9 +40,7 @@ PIECE_BYTES = 16  # of a row, which becomes part of as many columns
 
 
 def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:
-    """Transpose the squares of numbers that lie side by side in as many vectors as a square has
-    rows (2 or 4).
-    """
+    """Transpose the squares of numbers that are side by side in 2 or 4 vectors."""
     width, vectors = 1, list(rows)
     while width < len(vectors):
         for a in range(len(vectors)):
@@ -57,9 +55,7 @@ def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:
 
 
 def _columns(builder: Any, rows: Sequence[Any], itemsize: int) -> list[Any]:
-    """Vectors of as many columns as PIECE_BYTES hold, from the addresses of as many rows as a
-    vector is to have.
-    """
+    """Emit vectors of the columns in PIECE_BYTES, from the addresses of a vector's rows."""
     columns = PIECE_BYTES // itemsize
     pieces = [load(builder, row, columns) for row in rows]
     squares = []
@@ -129,10 +125,9 @@ def pack_columns(
 def gather_columns(
     typingctx: Any, rows: Any, at: Any, d: Any, order: Any, count: Any, out: Any, to: Any, gap: Any
 ) -> Any:
-    """Write PIECE_BYTES of some rows, from rows[at + i d] on for each i of `order`, as float64
-    columns from out[to] on.
+    """Write PIECE_BYTES of some rows as float64 columns, from out[to] on.
 
-    There are `count` vectors of LANES rows.
+    The rows begin at rows[at + i d] for each i of `order`; there are `count` vectors of LANES rows.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -179,10 +174,10 @@ def combine(
     z: Any,
     to: Any,
 ) -> Any:
-    """Sums of `count` columns from columns[at] on times LEFT rows of W, `width` apart from w[first]
-    on.
+    """Add up `count` columns, from columns[at] on, times LEFT rows of W.
 
-    VECTORS vectors of each sum go to z, from z[to] on, `gap` numbers apart. All are float64.
+    These are `width` apart, from w[first] on. VECTORS vectors of each sum go to z, from z[to] on,
+    `gap` numbers apart. All are float64.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -274,8 +269,9 @@ column_products, products_by_one = _column_products(RIGHT), _column_products(1)
 
 @compiled(nogil=True)
 def room_for(count, rows, like):  # type: ignore[no-untyped-def]
-    """An array of zeros for `count` columns of so many rows, (count, rows and more), of the dtype
-    of `like`.
+    """Make an array of zeros for `count` columns of so many rows: (count, rows and more).
+
+    It has the dtype of `like`.
     """
     line = numbers(like, LINE_BYTES)
     gap = rows + line  # so much more keeps columns out of the same cache sets
@@ -286,11 +282,10 @@ def room_for(count, rows, like):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def add_triangle(columns, d, first, vectors, gram):  # type: ignore[no-untyped-def]
-    """Upper triangle of gram += columns columns' for d + 1 of them, over so many vectors of rows
-    from `first` on.
+    """Add columns columns' of d + 1 columns to the upper triangle of `gram`.
 
-    Gram is square; its side, which columns have as many of, is d + 1 rounded up to whole blocks of
-    RIGHT.
+    The sum is over so many vectors of rows, from `first` on. `gram` is square; its side, and the
+    number of columns, is d + 1 rounded up to whole blocks of RIGHT.
     """
     gap, side = columns.shape[1], gram.shape[0]
     of, to = columns.reshape(columns.size), gram.reshape(gram.size)

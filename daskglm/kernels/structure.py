@@ -14,22 +14,22 @@ FAULTY, IN_RANGE, CANONICAL = 0, 1, 2
 
 @compiled(nogil=True)
 def fault(indices, indptr, stored, width):  # type: ignore[no-untyped-def]
-    """State of the rows, and for faulty ones the first such row and the place of its index out of
-    range.
+    """Check the structure of CSR rows; find the first faulty row and its index out of range.
 
     Parameters
     ----------
     indices : (at least `stored`,) int32 or int64
     indptr : (n + 1,) int64
     stored : int
-        Values that are there.
+        Number of values.
     width : int
         Indices must be below it.
 
     Returns
     -------
-    (FAULTY, row, place), the place -1 where `indptr` is at fault; (IN_RANGE, -1, -1), or
-    (CANONICAL, -1, -1) where indices also ascend within every row, none twice.
+    state, row, place : int
+        (FAULTY, row, place), where place is -1 if `indptr` is at fault; (IN_RANGE, -1, -1), or
+        (CANONICAL, -1, -1) if indices also ascend within every row, none twice.
     """
     canonical = True
     if indptr[0] != 0:

@@ -49,7 +49,7 @@ class BatchRows:
     rows: int
 
     @property
-    def deal(self) -> tuple[np.ndarray, np.ndarray, int]:
+    def tiling(self) -> tuple[np.ndarray, np.ndarray, int]:
         """What kernels take."""
         return self.order, self.bounds, self.rows
 
@@ -87,13 +87,13 @@ def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int)
 
 def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.ndarray, np.ndarray]:
     """Order of the rows by group within tiles, and the bounds of groups in each tile; see
-    `many.deal`.
+    `many.order_by_group`.
     """
     n = len(group)
     tiles = -(-n // rows)
     order = np.empty((tiles, many.slots(rows, count, run)), np.int32 if n < 2**31 else np.int64)
     bounds = np.empty((tiles, count, 2), np.int64)
-    many.deal(group, rows, run, order, bounds)
+    many.order_by_group(group, rows, run, order, bounds)
     return order, bounds
 
 
@@ -203,12 +203,12 @@ class _Narrow:
         problems = self.W, self.request.of, self.roles, self.anchor
         if self.request.score:
             out = to["values"], to["counts"]
-            many.score(self.law, data, batch.deal, problems, tiles, *out)
+            many.score(self.law, data, batch.tiling, problems, tiles, *out)
             return
         like = np.empty(0) if self.request.exact else np.empty(0, block.X.dtype)
         grams = self.request.by_group, self.of_gram, like
         sums = to["gradients"], to["values"], to["counts"], to["moments"], to["grams"]
-        many.evaluate(self.law, data, batch.deal, problems, grams, tiles, sums)
+        many.evaluate(self.law, data, batch.tiling, problems, grams, tiles, sums)
 
 
 class _Wide:
@@ -240,7 +240,7 @@ class _Wide:
         data = _data(cache, batch, block, self.request, self.d)
         problems = self.W, self.request.of, self.roles
         sums = to["gradients"], to["values"], to["counts"]
-        many_csr.evaluate(self.law, data, batch.deal, problems, tiles, sums)
+        many_csr.evaluate(self.law, data, batch.tiling, problems, tiles, sums)
 
 
 def _data(

@@ -2,7 +2,7 @@
 pieces of blocks.
 
 Rows are split over groups of threads (one per NUMA node) for good; within a group buckets of rows
-are dealt to partitions anew at each epoch. A partition has a replica of the shared vector, so
+are assigned to partitions anew at each epoch. A partition has a replica of the shared vector, so
 threads share nothing but X.
 """
 

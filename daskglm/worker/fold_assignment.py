@@ -70,11 +70,9 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
 
 
 def _assign(codes: np.ndarray, n_groups: int, rng: np.random.Generator) -> np.ndarray:
-    """Deal the rows of each class to groups in random order, as evenly as can be, beginning
-    anywhere.
-    """
-    dealt = np.empty(len(codes), np.int64)
+    """Assign the rows of each class to groups evenly, in random order, from a random group on."""
+    group = np.empty(len(codes), np.int64)
     for code in range(codes.max(initial=-1) + 1):
         rows = rng.permutation(np.flatnonzero(codes == code))
-        dealt[rows] = (np.arange(len(rows)) + rng.integers(n_groups)) % n_groups
-    return dealt
+        group[rows] = (np.arange(len(rows)) + rng.integers(n_groups)) % n_groups
+    return group

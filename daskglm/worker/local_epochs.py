@@ -16,7 +16,7 @@ import numpy as np
 from daskglm.core.requests import DualRound
 from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses.base import Law
-from daskglm.worker.schedule import Group, Slice, deal
+from daskglm.worker.schedule import Group, Slice, assign_buckets
 
 APART = 32  # doubles: two cache lines of at most 128 bytes
 
@@ -59,7 +59,7 @@ class Run:
         u = request.v  # of the caller, and never written to
         for epoch in range(plan.epochs):
             rng = np.random.default_rng([*request.seed, epoch, self.number])
-            shares = deal(self.group, plan, self.bucket, rng)
+            shares = assign_buckets(self.group, plan, self.bucket, rng)
             if plan.partitioning == "wild" or self.group.partitions == 1:
                 u = u if epoch else u.copy()
                 self._sweep_all(shares, [u] * self.group.partitions, request.outer, epoch)

@@ -156,7 +156,7 @@ def split(ranges: Sequence[Range], shares: Sequence[float]) -> list[list[Range]]
     return parts
 
 
-def deal(
+def assign_buckets(
     group: Group, plan: SDCAConfig, bucket: int, rng: np.random.Generator
 ) -> list[list[Slice]]:
     """Return the slices that each partition visits in the next epoch, in order."""

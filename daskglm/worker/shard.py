@@ -88,7 +88,7 @@ class Shard:
         self.facts = DataSummary()
         for block in blocks:
             self.facts = self.facts.merge(block.facts)
-        self.pieces = _deal(self.blocks, self.threads)
+        self.pieces = _divide(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
         d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
         on_host = self.backend is host
@@ -214,7 +214,7 @@ class Shard:
         pieces = (
             self.pieces
             if threads is None or threads >= self.threads
-            else _deal(self.blocks, threads)
+            else _divide(self.blocks, threads)
         )
         if self.pool is None or len(pieces) == 1:
             return add([work(part) for part in pieces])
@@ -396,13 +396,13 @@ class Shard:
         return read
 
 
-def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
+def _divide(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
     """Cut the rows of all blocks into `threads` runs of about equal stored values, in order."""
     work = [block.facts.nonzeros + len(block.y) for block in blocks]
     total = sum(work)
     if total < INLINE_WORK or threads == 1:
         return [[(i, 0, len(block.y)) for i, block in enumerate(blocks)]]
-    deals: list[list[Piece]] = [[] for _ in range(threads)]
+    parts: list[list[Piece]] = [[] for _ in range(threads)]
     done = 0.0
     for i, block in enumerate(blocks):
         n = len(block.y)
@@ -417,9 +417,9 @@ def _deal(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
         ]
         for k, lo, hi in zip(range(first, last + 1), [0, *cuts], [*cuts, n], strict=True):
             if hi > lo:
-                deals[min(k, threads - 1)].append((i, lo, hi))
+                parts[min(k, threads - 1)].append((i, lo, hi))
         done += work[i]
-    return [deal for deal in deals if deal]
+    return [part for part in parts if part]
 
 
 def _row_at(block: Block, share: float) -> int:

@@ -8,7 +8,7 @@ from daskglm.system.topology import (
     Topology,
     read_topology,
 )
-from daskglm.worker import schedule as dealing
+from daskglm.worker import schedule
 from tests.system.machines import (
     EVERY,
     xeon_4_nodes,
@@ -20,24 +20,24 @@ def test_groups_follow_the_machine(tmp_path, monkeypatch):
     from daskglm.core.requests import SDCAConfig
 
     machine = read_topology(xeon_4_nodes(tmp_path), EVERY)
-    monkeypatch.setattr(dealing, "machine", lambda: machine)
-    monkeypatch.setattr(dealing, "node_of_memory", lambda address: 2)
+    monkeypatch.setattr(schedule, "machine", lambda: machine)
+    monkeypatch.setattr(schedule, "node_of_memory", lambda address: 2)
     facts = [DataSummary(n_rows=600, nonzeros=6000), DataSummary(n_rows=400, nonzeros=4000)]
-    groups = dealing.groups_of(SDCAConfig(), facts, 12, 1234)
+    groups = schedule.groups_of(SDCAConfig(), facts, 12, 1234)
     assert [(group.threads, group.partitions) for group in groups] == [(6, 6), (6, 6)]
     assert groups[0].cpus == list(range(16, 22))  # node 2 first: the data are there
     rows = [sum(part.stop - part.first for part in group.ranges) for group in groups]
     assert rows == [500, 500]
-    assert len(dealing.groups_of(SDCAConfig(), facts, 3, 1234)) == 1
+    assert len(schedule.groups_of(SDCAConfig(), facts, 3, 1234)) == 1
 
 
 def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        dealing, "machine", lambda: Topology((), line_bytes=128, last_level_bytes=10 << 20)
+        schedule, "machine", lambda: Topology((), line_bytes=128, last_level_bytes=10 << 20)
     )
-    assert dealing.bucket_rows(1000, 1000) == 1
-    assert dealing.bucket_rows(2_000_000, 1000) == 16  # alpha does not fit: the paper's rule
-    assert dealing.bucket_rows(1000, 1 << 30) == 16  # the rows come from memory
+    assert schedule.bucket_rows(1000, 1000) == 1
+    assert schedule.bucket_rows(2_000_000, 1000) == 16  # alpha does not fit: the paper's rule
+    assert schedule.bucket_rows(1000, 1 << 30) == 16  # the rows come from memory
 
 
 @given(
@@ -48,7 +48,7 @@ def test_buckets_by_cache_line_and_last_level_cache(tmp_path, monkeypatch):
     st.integers(0, 99),
 )
 @settings(max_examples=150, deadline=None)
-def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, seed):
+def test_every_bucket_is_assigned_once(blocks, partitions, bucket, partitioning, seed):
     import numpy as np
 
     from daskglm.core.facts import DataSummary
@@ -57,8 +57,8 @@ def test_every_bucket_is_dealt_once(blocks, partitions, bucket, partitioning, se
 
     facts = [DataSummary(n_rows=n, nonzeros=n * per_row) for n, per_row in blocks]
     plan = SDCAConfig(partitioning=partitioning, partitions=partitions, nodes=1)
-    (group,) = dealing.groups_of(plan, facts, 2, 0)
-    shares = dealing.deal(group, plan, bucket, np.random.default_rng(seed))
+    (group,) = schedule.groups_of(plan, facts, 2, 0)
+    shares = schedule.assign_buckets(group, plan, bucket, np.random.default_rng(seed))
     assert len(shares) == partitions
     visits = [np.zeros(n, int) for n, _ in blocks]
     for part in (part for share in shares for part in share):

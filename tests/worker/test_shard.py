@@ -34,7 +34,7 @@ def test_forgetting_costs_passes_and_nothing_else():
 def test_threads_get_about_equal_work_of_skewed_sparse_rows():
     import scipy.sparse as sp
 
-    from daskglm.worker.shard import _deal
+    from daskglm.worker.shard import _divide
 
     X = sp.vstack(
         [
@@ -43,12 +43,12 @@ def test_threads_get_about_equal_work_of_skewed_sparse_rows():
         ]
     )
     block = to_block(X, np.arange(4020) % 2, place=Place(), classify=True)
-    deals = _deal([block], 4)
+    parts = _divide([block], 4)
     work = [
-        sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in deal)
-        for deal in deals
+        sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in part)
+        for part in parts
     ]
     assert max(work) < 1.2 * min(work) + 2000
-    assert [lo for deal in deals for _, lo, _ in deal][1:] == [
-        hi for deal in deals for _, _, hi in deal
+    assert [lo for part in parts for _, lo, _ in part][1:] == [
+        hi for part in parts for _, _, hi in part
     ][:-1]

@@ -56,9 +56,7 @@ SINGULAR = 1e-7
 
 
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
-    """Return the kernel module for rows on the device and the rows in the form its functions
-    take.
-    """
+    """Return the kernel module for rows on the device, and the rows as its functions take them."""
     if isinstance(X, dense.Rows):
         return dense, X
     if isinstance(X, csr.Rows):
@@ -93,7 +91,7 @@ def move(raw: Any, shape: tuple[int, int], share: float, buffer: int, upload: Up
 
 
 def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
-    """The first n rows, on the device."""
+    """Copy the first n rows to the device."""
     if not isinstance(raw, tuple):
         return dense.Rows(upload.copy(raw[:n]))
     data, indices, indptr = raw
@@ -105,9 +103,7 @@ def _resident(raw: Any, n: int, d: int, upload: Upload) -> Any:
 
 
 def add_csc_copy(rows: Any, room: int) -> int:
-    """Give sparse rows on the device their CSC copy where `room` bytes allow it; return the bytes
-    it takes.
-    """
+    """Make the CSC copy of sparse rows on the device if `room` bytes allow it; return its bytes."""
     # the copy itself, and as much again while it is made
     needed = 3 * rows.nbytes if isinstance(rows, csr.Rows) else 0
     if not needed or needed > room or rows.indices.dtype != np.int32:
@@ -117,7 +113,7 @@ def add_csc_copy(rows: Any, room: int) -> int:
 
 
 def take(rows: Any, numbers: np.ndarray) -> Any:
-    """A copy of some rows that are wholly on the device, by their numbers."""
+    """Copy some rows, by their numbers, of rows that are wholly on the device."""
     chosen = xp.asarray(numbers)
     if isinstance(rows, dense.Rows):
         return dense.Rows(rows.X[chosen])
@@ -128,31 +124,29 @@ def take(rows: Any, numbers: np.ndarray) -> Any:
 
 
 def kept_margins(rows: Any) -> int:
-    """Vectors of margins (8 bytes a row) that a block may hold, targets and curvatures having their
-    place.
+    """Return how many vectors of margins (8 bytes a row) a block may keep beside y and curvatures.
 
-    One will do: a point's margins that are wanted again are computed again, at the cost of a pass.
+    One is enough: if another point's margins are needed, they are computed again, by one more pass.
     """
     row = VECTORS_SHARE * rows.nbytes / max(rows.n, 1) - 2 * np.dtype(vector_dtype(rows)).itemsize
     return int(min(max(row // 8, 1), 3))
 
 
 def gram_without_curvature(rows: Any) -> bool:
-    """Whether a Gram comes without the curvatures being kept: where it is made of a tile in shared
-    memory.
-    """
+    """Return whether a Gram needs no kept curvatures: if a tile in shared memory forms it."""
     sparse = isinstance(rows, csr.Rows) or (isinstance(rows, streamed.Rows) and rows.sparse)
     return not sparse and rows.d <= dense.NARROW
 
 
 def is_resident(rows: Any) -> bool:
-    """Whether rows are wholly in the device's memory."""
+    """Return whether rows are wholly in the device's memory."""
     return not isinstance(rows, streamed.Rows)
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> Any:
-    """One number a row, float64 where `exact`, else in the dtype of the rows; `values` None:
-    undefined ones.
+    """Return one number per row, float64 if `exact`, else of the rows' dtype.
+
+    It is uninitialised if `values` is None.
     """
     dtype = np.dtype(np.float64) if exact else vector_dtype(rows)
     if values is None:
@@ -175,8 +169,9 @@ def zeros(*shape: int) -> Any:
 
 
 def solve_positive(matrix: Any, rhs: Any) -> Any:
-    """Solve a positive definite system on the device, scaled to a unit diagonal; None where it is
-    (nearly) singular.
+    """Solve a positive definite system on the device, scaled to a unit diagonal.
+
+    Returns None if the matrix is (nearly) singular.
     """
     factor, scale = _factor(matrix)
     if factor is None:
@@ -224,7 +219,7 @@ def fetch(*numbers: Any) -> list[float]:
 
 
 def to_host(totals: dict[str, Any]) -> dict[str, Any]:
-    """Sums as NumPy arrays: one copy and one wait for all that are float64."""
+    """Return sums as NumPy arrays, by one copy and one wait for all that are float64."""
     there = {key: value for key, value in totals.items() if isinstance(value, xp.ndarray)}
     packed = {
         key: value for key, value in there.items() if value.dtype == np.float64 and value.size

@@ -39,10 +39,10 @@ LIVE, BORDER, PRODUCTS, FLAGS = 0, 1, 2, 8  # of `flags`, and its size
 
 
 class Solved(NamedTuple):
-    """A step s and its residual r, both (size,) and overwritten by the next solve, and what the
-    host wants to know.
+    """A step s and its residual r with what the host needs to know about them.
 
-    `length` is the root of s'Ms, `slope` g's and `left` s'r.
+    Both are (size,), and the next solve overwrites them. `length` is the root of s'Ms, `slope` g's
+    and `left` s'r.
     """
 
     step: Any
@@ -55,23 +55,21 @@ class Solved(NamedTuple):
 
 
 class Ball:
-    """Workspace for coefficients of one size, the caches of some blocks and a kind of metric, and
-    the captured chunk.
+    """Workspace of the solver for some blocks and one size, with the captured chunk of launches.
 
     Parameters
     ----------
     size : int
-        Coefficients, the intercept included.
+        Number of coefficients, with the intercept.
     n_features : int
     caches : sequence of block_cache.BlockCache
-        Their rows and curvatures are what the Hessian is made of; they must stay where they are.
+        Their rows and curvatures form the Hessian; they must stay where they are.
     metric : array
-        See `solve`. A full one is good for all solves; of a diagonal one only that it is one.
+        See `solve`. A full one is used for all solves; of a diagonal one only its kind matters.
     capture : bool
         Whether chunks are launched as graphs once there have been many.
     ranks : collective.Communicator, optional
-        Over devices that solve the same system, each with rows of its own: they add up each
-        product.
+        The devices that solve the same system, each with rows of its own, and add up each product.
     """
 
     def __init__(
@@ -107,15 +105,11 @@ class Ball:
 
     @staticmethod
     def _reads(caches: Sequence[Any]) -> list[Any]:
-        """What a captured chunk has the addresses of: it is of no use once one of them has
-        moved.
-        """
+        """Return the memory whose addresses a captured chunk has, and which must not move."""
         return [(m.curvature, m.rows, m.rows.workspace.moves) for m in caches]
 
     def serves(self, size: int, caches: Sequence[Any], metric: Any) -> bool:
-        """Whether this workspace, and the chunk it may have captured, is good for these caches and
-        this metric.
-        """
+        """Return whether this workspace, with a chunk it may have captured, fits these caches."""
         now = self._reads(caches)
         same = len(now) == len(self.reads) and all(
             a is b and rows is others and moves == before

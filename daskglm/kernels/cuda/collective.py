@@ -59,8 +59,9 @@ def library() -> ModuleType:
 
 
 def identity() -> tuple[str, str, str]:
-    """The GPU of this process: its machine, place there and kind; sums over a grid have the same
-    bits on one kind.
+    """Return the GPU of this process: its machine, its place there and its kind.
+
+    Sums over a grid have the same bits on GPUs of one kind.
     """
     device = cp.cuda.Device()
     name = cp.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
@@ -69,7 +70,7 @@ def identity() -> tuple[str, str, str]:
 
 
 def unique_id() -> bytes:
-    """What names a new communicator; this process is where its ranks meet."""
+    """Return the identifier of a new communicator, whose ranks meet at this process."""
     made: bytes = library().get_unique_id()
     return made
 
@@ -128,8 +129,9 @@ class Communicator:
             self._lose(f"NCCL added {self.size} ones up to {found}", self.stream)
 
     def sum(self, array: Any) -> None:
-        """Put the sum over all ranks into a float64 array, as work of the current stream, which may
-        be capturing.
+        """Put the sum over all ranks into a float64 array, as work of the current stream.
+
+        The stream may be capturing.
         """
         assert array.dtype == np.float64
         assert array.flags.c_contiguous
@@ -147,8 +149,9 @@ class Communicator:
             raise CollectiveLost(f"NCCL: {error}") from error
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank, after all have come here; raises CollectiveLost
-        where one has failed.
+        """Return whether the flag is set on any rank, after all ranks have called this.
+
+        Raises CollectiveLost if one has failed.
         """
         flags, failed = self._exchange(float(flag), 0.0)
         if failed:
@@ -177,11 +180,10 @@ class Communicator:
         self.left.set()
 
     def close(self) -> None:
-        """Abort: what the others were to send is no longer waited for, on this device or by the
-        host.
+        """Abort: neither device nor host waits any longer for what other ranks were to send.
 
-        All work that counts has been waited for, and a rank that has died would not answer to a
-        destruction in good order. In a thread of its own, since NCCL first tells its kernels to
+        All work that counts has been waited for, and a rank that has died would not answer to an
+        orderly destruction. It runs in a thread of its own, since NCCL first tells its kernels to
         return and then waits until the last graph with a sum of this communicator is gone
         (`commDestroySync`).
         """

@@ -43,9 +43,7 @@ SEGMENT = 512  # entries of a column that one group of lanes adds up
 
 
 class Rows:
-    """CSR on the device: values (for a pattern one, of all entries), indices and row starts;
-    perhaps a CSC copy.
-    """
+    """CSR on the device: values (one for a pattern), indices, row starts, perhaps a CSC copy."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class Rows:
         return self.data, self.indices, self.indptr, self.pattern, np.int64(self.n)
 
     def part(self, start: int, stop: int) -> Rows:
-        """The rows [start, stop), without the CSC copy; entries keep their places in the arrays."""
+        """Return the rows [start, stop), without the CSC copy; arrays are shared."""
         if (start, stop) == (0, self.n):
             return self
         return Rows(
@@ -152,8 +150,9 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag
-    `live` is zero.
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,).
+
+    It does nothing if the flag `live` is zero.
     """
     part, d = rows.part(start, stop), rows.d
     slope = part.workspace.get("slopes", part.n)
@@ -170,8 +169,9 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
-    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`.
-    Waits.
+    """Return the largest squared row norm over [start, stop) and the sum of all. Waits.
+
+    `norms`, unless None, gets the norms themselves.
     """
     part = rows.part(start, stop)
     function = _csr("csr_norms", part, "-DVECTOR=double")
@@ -219,10 +219,10 @@ def _forward(
 def _columns(
     part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
 ) -> None:
-    """Add X' r to the first d entries of `out`, and X.^2' curvature (None: not wanted) to those of
-    `diagonal`.
+    """Add X' r to the first d entries of `out`, and X.^2' curvature to those of `diagonal`.
 
-    One read of the rows, or of their CSC copy, for both; r is float64.
+    A `curvature` of None means no diagonal. Both take one read of the rows, or of their CSC copy; r
+    is float64.
     """
     both = curvature is not None
     options = numbers(curvature), f"-DDIAGONAL={int(both)}"

@@ -58,7 +58,7 @@ class Rows:
         return int(self.X.nbytes)
 
     def part(self, start: int, stop: int) -> Rows:
-        """The rows [start, stop), sharing X and workspace."""
+        """Return the rows [start, stop), which share X and workspace."""
         return self if (start, stop) == (0, self.n) else Rows(self.X[start:stop], self.workspace)
 
 
@@ -68,7 +68,7 @@ def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
 
 
 def point_vectors(rows: RowData, out: PointSums, start: int, stop: int) -> Vectors:
-    """What a point reads and keeps of the rows [start, stop): y, weight, z and curvature."""
+    """Return what a point reads and keeps of the rows [start, stop): y, weight, z and curvature."""
     run = slice(start, stop)
     weight = rows[2]
     return rows[1][run], weight[run] if weight.size else weight, out[0][run], out[1][run]
@@ -109,8 +109,9 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,); does nothing where the flag
-    `live` is zero.
+    """Add [X 1]' D (X v + b) over [start, stop) to `out` (d + 1,).
+
+    It does nothing if the flag `live` is zero.
     """
     part, vectors = rows.part(start, stop), (None, None, None, curvature[start:stop])
     if part.d <= NARROW:
@@ -129,8 +130,9 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
 
 
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
-    """Largest squared row norm over [start, stop) and their sum; the norms themselves into `norms`.
-    Waits.
+    """Return the largest squared row norm over [start, stop) and the sum of all. Waits.
+
+    `norms`, unless None, gets the norms themselves.
     """
     part = rows.part(start, stop)
     function = _dense("dense_norms", part, "-DVECTOR=double")
@@ -149,8 +151,9 @@ def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple
 
 
 def scaled_runs(part: Any, side: int, dtype: Any) -> Iterator[tuple[int, Any, Any]]:
-    """Some rows at a time, as (first, rows, room for them scaled (n, side)): GRAM_BYTES of it at
-    most, or one row.
+    """Cut rows into runs, as (first, rows, room for them scaled (n, side)).
+
+    A run has at most GRAM_BYTES of room, or one row.
     """
     many = max(1, GRAM_BYTES // (side * dtype.itemsize))
     for lo in range(0, part.n, many):
@@ -223,13 +226,12 @@ def _narrow(
 
 
 def _tile(X: Any, side: int) -> tuple[int, bool]:
-    """How many values apart the rows of a tile in shared memory lie, and whether they are copied by
-    16 bytes.
+    """Return how many values apart rows of a tile are, and whether they are copied by 16 bytes.
 
-    Neighbouring threads read neighbouring rows: an odd number of chunks of 16 bytes, or of values
-    where rows are not copied by chunks, puts them into different banks. For a Gram of this side (0:
-    none) a row of the tile has its one, zeros and curvature behind it, and is read by chunks all
-    the same.
+    Neighbouring threads read neighbouring rows of the tile in shared memory. An odd number of
+    chunks of 16 bytes, or of values where rows are not copied by chunks, puts these into different
+    banks. For a Gram of this side (0: none) the tile has each row's one, zeros and curvature behind
+    it, and is read by chunks however it was copied.
     """
     d, chunk = X.shape[1], 16 // X.itemsize
     chunked = d % chunk == 0 and X.data.ptr % 16 == 0
@@ -241,16 +243,12 @@ def _tile(X: Any, side: int) -> tuple[int, bool]:
 
 
 def _narrow_shared(d: int, threads: int, tiles: int, side: int) -> int:
-    """Bytes of shared memory of dense_narrow, those of its tiles given; narrow.cu says what they
-    are for.
-    """
+    """Return the bytes of shared memory of dense_narrow, whose parts narrow.cu lists."""
     return 8 * ((side or (d + 2) // 2 * 2) + 2 * threads + 32) + tiles
 
 
 def _held(part: Rows, diagonal: bool) -> int:
-    """Features up to which a warp holds a row in its registers, and the diagonal's sums where that
-    is wanted.
-    """
+    """Return the features up to which registers of a warp hold a row, and a diagonal's sums."""
     most = WIDE[part.X.itemsize]
     return min(most, 32 * DIAGONAL_EACH) if diagonal else most
 
@@ -349,8 +347,9 @@ def _forward(
 def _backward(
     part: Rows, r: Any, out: Any, curvature: Any = None, diagonal: Any = None, live: Any = None
 ) -> None:
-    """Add [X 1]' r to `out`, and [X.^2 1]' curvature (None: not wanted) to `diagonal`: one read; r
-    is float64.
+    """Add [X 1]' r to `out`, and [X.^2 1]' curvature to `diagonal`, by one read.
+
+    A `curvature` of None means no diagonal; r is float64.
     """
     d, both = part.d, curvature is not None
     function = _dense("dense_backward", part, numbers(curvature))
@@ -374,9 +373,7 @@ def _backward(
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    """Add the upper triangle of [X 1]' D [X 1] to `gram`, whose products are summed in this
-    dtype.
-    """
+    """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
     function, side = (
         _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype)),
         gram.shape[0],
@@ -395,7 +392,7 @@ def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
 
 
 def scaled_as(dtype: Any) -> str:
-    """The compiler option that makes SCALED, the type of scaled rows, this dtype."""
+    """Return the compiler option that makes SCALED, the type of scaled rows, this dtype."""
     return real(dtype).replace("REAL", "SCALED")
 
 

@@ -67,7 +67,7 @@ class OnDevice:
         """No row ever rests."""
 
     def shape(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int]:
-        """One group, and the partitions that a plan divides the rows into."""
+        """Return the number of groups, which is one, and of the partitions of a plan."""
         return 1, self._layout(plan, caches)[0]
 
     def _layout(self, plan: SDCAConfig, caches: Sequence[Any]) -> tuple[int, int, float]:
@@ -91,9 +91,7 @@ class OnDevice:
 
     # ---- blocks
     def prepare(self, caches: Sequence[Any]) -> None:
-        """Give caches that have none the squared norms of their rows and room for the margins
-        met.
-        """
+        """Give caches that have none the squared norms of their rows, and room for margins."""
         for m in caches:
             if len(m.dual.seen) == len(m.y):
                 continue
@@ -101,9 +99,7 @@ class OnDevice:
             m.kernels.squared_norms(m.rows, 0, len(m.y), m.dual.norms)
 
     def slopes(self, law: Law, cache: Any, w: Any) -> Any:
-        """Minus the slopes of a block's losses at w: the dual variables as the primal point has
-        them.
-        """
+        """Return minus the slopes of a block's losses at w, which are dual variables for w."""
         z, slope = cp.empty(len(cache.y)), cp.empty(len(cache.y))
         cache.kernels.margins(
             cache.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(cache.y), z
@@ -236,11 +232,10 @@ class OnDevice:
             function((teams, len(replicas)), (threads,), args)
 
     def _share(self, law: Law, request: DualRound, caches: Sequence[Any], change: Any) -> float:
-        """The part of a change to take: the best of a few by the local model, in which the dual
-        cannot fall at zero.
+        """Choose the part of a change to take: the best of a few by the local model of the dual.
 
-        The model has the square of the change times sigma' among workers, as its steps have. Cost:
-        0 passes.
+        The model has the square of the change times sigma' among workers, as coordinate steps have.
+        At zero the dual cannot fall. Cost: 0 passes.
         """
         state, v = request.state, cp.asarray(request.v)
         pull = state.offset / state.bias if state.bias else 0.0
@@ -324,12 +319,12 @@ class OnDevice:
 
 
 def _parts(rows: Any) -> Any:
-    """Rows that a kernel can take at once, with their places."""
+    """Cut rows into those that a kernel can take at once, with their places."""
     return rows.chunks() if isinstance(rows, streamed.Rows) else [(0, rows.n, rows)]
 
 
 def _overlap(many: Sequence[Any], d: int) -> float:
-    """How many rows have a feature, averaged over stored values: n where rows are dense."""
+    """Return how many rows have a feature, averaged over stored values: n for dense rows."""
     rows = sum(part.n for part in many)
     if any(
         isinstance(part, dense.Rows) or (isinstance(part, streamed.Rows) and not part.sparse)

@@ -23,14 +23,15 @@ REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @functools.cache
 def source(*names: str) -> str:
-    """The text of source files, one after the other."""
+    """Join the texts of source files."""
     folder = resources.files("daskglm.kernels.cuda")
     return "\n".join((folder / f"{name}.cu").read_text() for name in ("common", *names))
 
 
 class Kernel:
-    """A compiled kernel. It is called as CuPy's are: grid, threads, arguments; these are checked
-    first.
+    """A compiled kernel, which is called like CuPy's: grid, threads, arguments.
+
+    Arguments are checked against the signature first.
 
     Parameters
     ----------
@@ -46,18 +47,18 @@ class Kernel:
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0
     ) -> None:
-        """Launch on the current stream. TypeError where an argument is not what the kernel's
-        signature says.
+        """Launch on the current stream.
+
+        Raises TypeError if an argument does not match the kernel's signature.
         """
         check(self.name, self.wanted, args, cp.ndarray)
         self.function(grid, block, args, shared_mem=shared_mem)
 
     def most_blocks(self, threads: int = THREADS, shared: int = 0) -> int:
-        """Blocks that the whole device holds at once, each with so many bytes of dynamic shared
-        memory.
+        """Return how many blocks the whole device holds at once.
 
-        More would wait for the first to end, and run as a second wave that leaves part of the
-        device idle.
+        Each has so many bytes of dynamic shared memory. More blocks would wait for the first to
+        end, and run as a second wave that leaves part of the device idle.
         """
         key = threads, shared
         if key not in self.resident:
@@ -78,18 +79,19 @@ class Kernel:
     def grid(
         self, items: int, a_block: int, threads: int = THREADS, shared: int = 0, *, beside: int = 1
     ) -> int:
-        """Blocks for so many items, each taking `a_block` at a time: no more than the device holds
-        at once.
+        """Return the number of blocks for so many items, each taking `a_block` at a time.
 
-        `beside` of them stand side by side in the grid's other dimension.
+        There are no more than the device holds at once. `beside` of them are side by side in the
+        grid's other dimension.
         """
         return max(1, min(-(-items // a_block), self.most_blocks(threads, shared) // beside))
 
 
 @functools.cache
 def kernel(files: tuple[str, ...], name: str, *options: str) -> Kernel:
-    """A kernel of some source files, compiled for the current device when first used (CuPy keeps it
-    on disk).
+    """Return a kernel of some source files, compiled for the current device when first used.
+
+    CuPy caches it on disk.
     """
     code = source(*files)
     module = cp.RawModule(code=code, options=("--std=c++17", *options))
@@ -97,15 +99,14 @@ def kernel(files: tuple[str, ...], name: str, *options: str) -> Kernel:
 
 
 def real(dtype: Any) -> str:
-    """The compiler option that makes REAL, the type of rows, this dtype."""
+    """Return the compiler option that makes REAL, the type of rows, this dtype."""
     return f"-DREAL={REALS[np.dtype(dtype)]}"
 
 
 def numbers(*arrays: Any) -> str:
-    """The compiler option that makes VECTOR, the type of targets, weights and curvatures, that of
-    the first array.
+    """Return the compiler option for VECTOR, the type of targets, weights and curvatures.
 
-    Arrays that are None or empty do not count; without any it is double.
+    It is that of the first array that is neither None nor empty; without any it is double.
     """
     given = [array for array in arrays if array is not None and array.size]
     return f"-DVECTOR={REALS[given[0].dtype] if given else 'double'}"
@@ -118,15 +119,15 @@ def processors() -> int:
 
 
 def blocks(items: int, a_block: int, most: int) -> int:
-    """Blocks for so many items, each taking `a_block` at a time; at most `most` for each
-    multiprocessor.
+    """Return the number of blocks for so many items, each taking `a_block` at a time.
+
+    There are at most `most` for each multiprocessor.
     """
     return max(1, min(-(-items // a_block), most * processors()))
 
 
 class Workspace:
-    """Device memory that stays with the rows it serves: it grows to what is asked for and is never
-    given back.
+    """Device memory that stays with its rows: it grows as needed and is never returned.
 
     `moves` counts how often memory was taken: addresses from before may be stale.
     """
@@ -136,8 +137,9 @@ class Workspace:
         self.moves = 0
 
     def get(self, name: str, size: int, dtype: Any = np.float64, *, zeroed: bool = False) -> Any:
-        """An array (size,), the same memory at every call; at the first of undefined content, or
-        zeros.
+        """Return an array (size,), the same memory at every call.
+
+        At the first call it is uninitialised, or zero if `zeroed`.
         """
         key = name, np.dtype(dtype)
         part = self.parts.get(key)
@@ -148,7 +150,10 @@ class Workspace:
 
 
 def arguments_of(law: Law) -> tuple[Any, Any, Any]:
-    """A law as arguments of a kernel; ValueError for a loss that the CUDA sources do not have."""
+    """Return a law as a kernel's arguments.
+
+    Raises ValueError for a loss that the CUDA sources do not have.
+    """
     code, p1, p2, _ = law
     if code > SMOOTHED_HINGE:
         raise ValueError(f"no CUDA kernel has a loss of the code {code}; use device='cpu'")
@@ -156,7 +161,7 @@ def arguments_of(law: Law) -> tuple[Any, Any, Any]:
 
 
 def pointer(array: Any) -> Any:
-    """An array as an argument; None or an empty one as a null pointer."""
+    """Return an array as an argument; a null pointer for None or an empty one."""
     return NULL if array is None or array.size == 0 else array
 
 

@@ -28,8 +28,9 @@ LENGTH = 1 + SIDE + SIDE * SIDE
 def losses(
     law: Law, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None
 ) -> None:
-    """Slopes and curvatures (None: not wanted) at the margins z; the sum of losses is added to
-    `value` (1,).
+    """Compute slopes and curvatures (None: not wanted) at the margins z.
+
+    The sum of the losses is added to `value` (1,).
     """
     function = kernel(("rows",), "row_losses", numbers(y))
     grid = function.grid(len(y), THREADS)
@@ -65,11 +66,10 @@ def along(
     stop: int,
     out: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
-    """The loss at margins combined from cached ones, with derivatives; see `kernels.margins`. Waits
-    for the sums.
+    """Add up the loss at combinations of cached margins, with derivatives; see `kernels.margins`.
 
-    Coefficients and outputs are host arrays: they are a few numbers, and what asks for them decides
-    on the host.
+    Coefficients and outputs are host arrays: they are a few numbers, and the host decides by them.
+    This waits for the sums.
     """
     run, many, k = slice(start, stop), len(coefficients), len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]

@@ -16,7 +16,7 @@ CHUNK_BYTES = 32 << 20  # of a copy to the device: one chunk is prepared while t
 
 
 def pinned(shape: Any, dtype: Any) -> np.ndarray:
-    """A NumPy array in page-locked memory, whose copies need no detour."""
+    """Make a NumPy array in page-locked memory, which the device copies directly."""
     count = int(np.prod(shape))
     memory = cp.cuda.alloc_pinned_memory(max(count, 1) * np.dtype(dtype).itemsize)
     return np.frombuffer(memory, dtype, count).reshape(shape)
@@ -33,9 +33,7 @@ class Upload:
         self.turn = 0
 
     def copy(self, array: np.ndarray, dtype: Any = None) -> Any:
-        """The array on the device, in C order; returns before it is there: `finish` makes later
-        work wait for it.
-        """
+        """Start to copy an array to the device, in C order; after `finish` work waits for it."""
         dtype = np.dtype(dtype or array.dtype)
         out = cp.empty(array.shape, dtype)
         # memory that the pool gives may be in use yet
@@ -58,18 +56,16 @@ class Upload:
         return out
 
     def finish(self) -> None:
-        """Let all work enqueued from now on wait for the copies, and keep the buffers until they
-        are done.
-        """
+        """Let all later work wait for the copies, and keep the buffers until they are done."""
         cp.cuda.get_current_stream().wait_event(self.stream.record())
         self.stream.synchronize()
 
 
 def available(limit: int | None) -> int | None:
-    """Bytes a fit may take on the current device: `limit`, or FREE_SHARE of what is free, in CuPy's
-    or RMM's pool too.
+    """Return the bytes that a fit may take on the current device.
 
-    None where memory comes from a resource of RMM that does not tell what is left of it.
+    That is `limit`, or FREE_SHARE of what is free, in the pool of CuPy or RMM too; None if memory
+    comes from a resource of RMM that does not tell what is left of it.
     """
     if limit is not None:
         return limit
@@ -82,7 +78,7 @@ def available(limit: int | None) -> int | None:
 
 
 def _rmm_in_use() -> Any:
-    """The package rmm where CuPy takes memory from it, else None."""
+    """Return the package rmm if CuPy takes memory from it, else None."""
     bridge = sys.modules.get("rmm.allocators.cupy")
     if bridge is None or cp.cuda.get_allocator() != bridge.rmm_cupy_allocator:
         return None
@@ -90,7 +86,7 @@ def _rmm_in_use() -> Any:
 
 
 def _left_to_rmm(mr: Any) -> int | None:
-    """Bytes that the current resource of RMM can give yet; None where its methods do not tell.
+    """Return the bytes that RMM's current resource can still give; None if its methods do not tell.
 
     A pool has taken its bytes from the device beforehand, so memGetInfo counts them as used. It
     tells its size; an adaptor around it tells what was given away (StatisticsResourceAdaptor,
@@ -118,9 +114,7 @@ def _left_to_rmm(mr: Any) -> int | None:
 
 
 def adopt_rmm() -> None:
-    """Take memory from RMM where this process has set up a pool of it, as dask-cuda's workers
-    may.
-    """
+    """Take memory from RMM if this process has a pool of it, as dask-cuda's workers may have."""
     rmm = sys.modules.get("rmm")
     if rmm is None or isinstance(rmm.mr.get_current_device_resource(), rmm.mr.CudaMemoryResource):
         return

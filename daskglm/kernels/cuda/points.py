@@ -16,11 +16,10 @@ SCALARS = 6
 
 
 class Finished(NamedTuple):
-    """Gradient and diagonal of the objective, in place of the sums, and numbers about w and the
-    gradient.
+    """Gradient and diagonal of the objective, in place of the sums, with norms of vectors.
 
-    Norms are of the parts by features, `intercept` and `slope` what is left of w and of the
-    gradient; `moved` is the distance from the other point.
+    Norms are of the parts by features; `intercept` and `slope` are the rest of w and of the
+    gradient. `moved` is the distance from the other point.
     """
 
     gradient: Any

@@ -28,8 +28,9 @@ QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__)\b")
 
 
 class Parameter(NamedTuple):
-    """One parameter of a kernel: its name, whether it is a pointer, and the NumPy type of the
-    number or its target.
+    """One parameter of a kernel: its name, whether it is a pointer, and its NumPy type.
+
+    The type of a pointer is that of its target.
     """
 
     name: str
@@ -38,12 +39,12 @@ class Parameter(NamedTuple):
 
 
 def parameters(source: str, name: str, options: Sequence[str]) -> tuple[Parameter, ...]:
-    """The parameters of the kernel `name` of a CUDA source, its types resolved through -D options.
+    """Read the parameters of the kernel `name` from a CUDA source; -D options resolve types.
 
     Raises
     ------
     ValueError
-        Where the source has no such kernel, or a type that has no NumPy type.
+        If the source has no such kernel, or for a type that has no NumPy type.
     """
     found = re.search(KERNEL % re.escape(name), source)
     if found is None:

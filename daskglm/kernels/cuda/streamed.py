@@ -93,8 +93,9 @@ class Rows:
         return lo * self.d, (hi - lo) * self.d
 
     def chunks(self) -> Iterator[tuple[int, int, Any]]:
-        """All rows as (first, stop, rows on the device), the next chunk on its way while the caller
-        uses one.
+        """Yield all rows as (first, stop, rows on the device).
+
+        The next chunk is copied while the caller uses one.
         """
         runs = list(itertools.pairwise(self.cuts.tolist()))
         arrived = [self._send(0, *runs[0])]
@@ -135,8 +136,9 @@ class Rows:
 
 
 def _lock(part: np.ndarray, owner: Any) -> None:
-    """Page-lock host memory in place for as long as `owner` lives; copies from what cannot be
-    locked are slower.
+    """Page-lock host memory in place for as long as `owner` lives.
+
+    Memory that cannot be locked is copied more slowly.
     """
     address = part.ctypes.data
     with contextlib.suppress(cp.cuda.runtime.CUDARuntimeError):
@@ -170,8 +172,9 @@ def evaluate(
     *,
     exact: bool = False,
 ) -> None:
-    """Value, gradient and, where asked, Hessian diagonal or Gram of the loss over all rows; see
-    `cuda.dense`.
+    """Add up the loss over all rows, with its gradient and, if asked, Hessian or its diagonal.
+
+    See `cuda.dense`.
     """
     for lo, hi, part in rows[0].chunks():
         y, weight, z, curvature = dense.point_vectors(rows, out, lo, hi)
@@ -186,8 +189,9 @@ evaluate_exactly = functools.partial(evaluate, exact=True)
 def hessian_vector(
     rows: Rows, curvature: Any, v: Any, b: int, start: int, stop: int, out: Any, live: Any = None
 ) -> None:
-    """Add [X 1]' D (X v + b) over all rows to `out` (d + 1,); does nothing where the flag `live` is
-    zero.
+    """Add [X 1]' D (X v + b) over all rows to `out` (d + 1,).
+
+    It does nothing if the flag `live` is zero.
     """
     for lo, hi, part in rows.chunks():
         _kernels(rows).hessian_vector(part, curvature[lo:hi], v, b, 0, hi - lo, out, live)
