@@ -24,7 +24,7 @@ LARGEST_SEED = 2**32 - 1  # of NumPy's RandomState
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: its repr, cut where it is long, on one line."""
+    """Return a value as an error shows it: its repr, shortened if it is long, on one line."""
     short = reprlib.Repr()
     short.maxstring, short.maxother = 80, 120  # letters
     short.maxdict = short.maxlist = short.maxtuple = 8
@@ -33,9 +33,7 @@ def shown(value: Any) -> str:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether a value is a list, a tuple, an array with dimensions or alike: several values, no
-    text, no dict.
-    """
+    """Return whether this is several values: a list, a tuple, an array; not text, not a dict."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return (
@@ -46,12 +44,12 @@ def is_sequence(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number, NaN and infinities included: no bool, no text, no array."""
+    """Return whether a value is a real number, not a bool; NaN and infinities are."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is an integer: no bool."""
+    """Return whether a value is an integer, not a bool."""
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
@@ -70,9 +68,7 @@ def check_choice(value: Any, name: str, known: Sequence[str]) -> None:
 
 
 def check_whole(value: Any, name: str, least: int, *, optional: bool = False) -> None:
-    """Raise ValueError unless a value is an integer of at least `least`, or None where that is
-    `optional`.
-    """
+    """Raise ValueError unless a value is an integer of at least `least`, or None if `optional`."""
     if not (optional and value is None) and (not is_whole(value) or value < least):
         kind = "a positive integer" if least == 1 else f"an integer not below {least}"
         raise ValueError(f"{name}={shown(value)} must be {kind}{', or None' if optional else ''}")
@@ -96,9 +92,7 @@ def check_tol(value: Any) -> None:
 
 
 def check_class_weight(value: Any) -> None:
-    """Raise ValueError unless class_weight is None, "balanced", or a dict of finite weights not
-    below 0.
-    """
+    """Raise ValueError unless class_weight is None, "balanced" or a dict of weights >= 0."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return
     if not isinstance(value, Mapping):
@@ -138,9 +132,7 @@ def check_options_kind(value: Any) -> None:
 
 
 def check_path(value: Any, name: str) -> None:
-    """Raise TypeError unless a value is the path of a folder, or None; ValueError where it is
-    empty.
-    """
+    """Raise TypeError unless a value is a folder's path, or None; ValueError if it is empty."""
     if value is not None and not (
         isinstance(value, (str, os.PathLike)) or hasattr(value, "joinpath")
     ):
@@ -154,7 +146,7 @@ def check_path(value: Any, name: str) -> None:
 
 
 def file_path(value: Any, name: str) -> Path:
-    """A value as the path of a file; raises TypeError for what is none."""
+    """Return a value as the path of a file; raise TypeError if it is none."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name}={shown(value)} must be the path of a file")
     return Path(value)
@@ -178,13 +170,12 @@ def check_callback(value: Any) -> None:
 
 
 def starting_point(given: Any) -> tuple[Any, Any] | None:
-    """Coefficients and intercept that a fit is to start from: those of a fitted estimator, or a
-    pair; None: zero.
+    """Return coefficients and intercept of a fitted estimator, or of a pair; None stays None.
 
     Raises
     ------
     TypeError
-        For anything else, an estimator that is not fitted included.
+        For anything else, such as an estimator that is not fitted.
     ValueError
         For values that are not finite numbers, or coefficients of more than two dimensions.
     """
@@ -227,8 +218,9 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
 
 
 def starting_points(given: Any) -> list[tuple[Any, Any]] | None:
-    """Where the models of a path are to start: see `starting_point`; a list of fitted estimators
-    has one for each.
+    """Return where the models of a path start, as `starting_point` does for one.
+
+    A list of fitted estimators has one for each.
     """
     several = isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "get_params")
     points = [starting_point(each) for each in (given if several else [given])]

@@ -14,8 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class EvaluateMany:
-    """Loss and gradient of many problems, the rows of W (P, d or with intercept d + 1), at once. 1
-    pass.
+    """Evaluate loss and gradient of many problems, the rows of W (P, d or d + 1), at once. 1 pass.
 
     Parameters
     ----------
@@ -26,18 +25,18 @@ class EvaluateMany:
     fold : (P,) array
         Fold that is held out of each problem; -1: none.
     gram : tuple of int
-        Problems whose Gram is wanted.
+        Problems whose Grams to form.
     by_group : bool
-        Whether gradients and Grams come by group of rows, instead of over the rows that are trained
+        Whether gradients and Grams are by group of rows, instead of over the rows that are trained
         on.
     part : tuple (every, first)
-        Of the tiles of rows, visit each `every`-th beginning with number `first`.
+        Of the tiles of rows, read each `every`-th beginning with number `first`.
     anchors : (Q, size) array, optional
-        Points that margins are compared with.
+        Points with which margins are compared.
     anchor : (P,) array, optional
-        Which of them each problem's margins are compared with.
+        The anchor of each problem.
     score : bool
-        Whether rows held out are all that is asked for: values, zero for other groups, and counts.
+        Whether only rows held out are evaluated: values, zero for other groups, and counts.
     exact : bool
         Whether Grams are summed in float64, whatever the dtype of the rows.
 
@@ -62,8 +61,9 @@ class EvaluateMany:
 
 @dataclass(frozen=True)
 class WeighGroups:
-    """Weights of the rows by group of the problem's folds and by class. Reply: weights (groups,
-    classes). 0 passes.
+    """Add up weights of the rows by group of the problem's folds and by class. 0 passes.
+
+    Reply: weights (groups, classes).
     """
 
     classes: tuple[Any, ...]
@@ -113,8 +113,9 @@ class GatheredRows:
         return sum(array.nbytes for run in self.runs.values() for array in run)
 
     def of(self, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Classes, weights and decision values of all rows that a fold holds out, in order; at
-        least one run.
+        """Return classes, weights and decision values of all rows that a fold holds out, in order.
+
+        There must be at least one run.
         """
         runs = [self.runs[key] for key in sorted(self.runs) if key[3] == fold]
         codes, weights, values = (np.concatenate(parts) for parts in zip(*runs, strict=True))

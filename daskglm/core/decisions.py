@@ -11,7 +11,7 @@ from scipy.special import expit
 
 
 def predicted(values: np.ndarray) -> np.ndarray:
-    """Number of the predicted class of each row, (n,)."""
+    """Return the number of the predicted class of each row, (n,)."""
     chosen: np.ndarray = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return chosen
 

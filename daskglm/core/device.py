@@ -11,19 +11,19 @@ DEVICE_PACKAGES = ("cupy", "cupyx", "cudf")
 
 
 def on_device(X: Any) -> bool:
-    """Whether X is an array, matrix or frame in the memory of a GPU."""
+    """Return whether X is an array, matrix or frame in the memory of a GPU."""
     return type(X).__module__.split(".")[0] in DEVICE_PACKAGES or type(X).__module__.startswith(
         "daskglm.kernels.cuda."
     )
 
 
 def gpu() -> Any:
-    """The backend of rows on a GPU.
+    """Return the backend of rows on a GPU.
 
     Raises
     ------
     RuntimeError
-        Where CuPy is not installed, or finds no driver or device: says which, and what to do.
+        If CuPy is not installed, or finds no driver or device: says which, and what to do.
         Errors of importing the kernels themselves are raised as they are.
     """
     try:
@@ -50,7 +50,7 @@ def gpu() -> Any:
 
 
 def to_host(array: Any) -> Any:
-    """An array in this process's memory: itself, or a copy of what is on a device."""
+    """Return an array in this process's memory: itself, or a copy if it is on a device."""
     if not on_device(array):
         return array
     return array.to_numpy() if hasattr(array, "to_numpy") else array.get()

@@ -47,9 +47,7 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True)
 class Cost:
-    """What work took: passes over X, requests answered by all workers, bytes that workers sent, and
-    wall seconds.
-    """
+    """Passes over X, requests answered by all workers, bytes that they sent, and wall seconds."""
 
     passes: float = 0.0
     rounds: int = 0
@@ -74,11 +72,11 @@ class Cost:
 
 
 class Iteration(TypedDict):
-    """One accepted point. Counters run from the start of the solve; `step` is the norm of the
-    change of w.
+    """One accepted point.
 
-    `estimated` marks an objective and a gap summed over margins met on the way ("sdca"), as against
-    evaluated ones. `solver` names who made the point where two solvers take turns.
+    Counters run from the start of the solve; `step` is the norm of the change of w. `estimated`
+    marks an objective and a gap summed over the margins that epochs met ("sdca"), instead of
+    evaluated ones. `solver` names the solver of the point where two solvers take turns.
     """
 
     iteration: int

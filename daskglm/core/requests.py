@@ -24,8 +24,7 @@ class CollectiveLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Folds:
-    """Which rows are trained on and held out in each fold; groups of rows have the same role in all
-    folds.
+    """The rows that each fold trains on and holds out, by groups of rows with the same roles.
 
     Parameters
     ----------
@@ -100,12 +99,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Loss and gradient at w (d,) or, with intercept, (d + 1,). Reply: value, gradient[, gram][,
-    diagonal]. 1 pass.
+    """Evaluate loss and gradient at w (d,) or, with intercept, (d + 1,). 1 pass.
 
-    Margins stay with the rows under `token`, unless `keep` is false; curvatures too where `curved`
-    is true. `beside` is another token whose margins are still wanted. `exact`: the Gram is summed
-    in float64, whatever the dtype of the rows.
+    Reply: value, gradient[, gram][, diagonal]. Margins stay with the rows under `token`, unless
+    `keep` is false; curvatures too if `curved` is true. `beside` is another token whose margins are
+    kept. `exact`: the Gram is summed in float64, whatever the dtype of the rows.
     """
 
     w: np.ndarray
@@ -140,14 +138,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class TrustRegionStep:
-    """Minimise the model of the objective around a point over s'Ms <= radius^2, with vectors on the
-    rows' device.
+    """Minimise the model around a point over s'Ms <= radius^2, on the rows' device.
 
     The model's Hessian is `scale` times that of the losses plus the diagonal `penalised`. `metric`
     is the diagonal of M, or the inverse of a full one (symmetric, (size, size)). Reply: the fields
     of `trust_region.RegionStep`, of several devices by the first. 1 pass per product. Only for
-    engines with `solves_trust_regions`; raises CollectiveLost where devices that solve it together
-    do not end.
+    engines with `solves_trust_regions`; raises CollectiveLost if devices that solve it together do
+    not finish.
     """
 
     at: tuple[int, np.ndarray]
@@ -271,12 +268,13 @@ class DualLine:
 
 @dataclass(frozen=True)
 class DualTotals:
-    """What certifies the committed state, and margins X v, without intercept, left under `token`. 1
-    pass.
+    """Add up what certifies the committed state. 1 pass.
 
-    Reply: own = X' C alpha (d + 1,), read from the rows where `anew`, else as its changes have
-    added up; and by `side`: None nothing; True the part of the rows with y > 0; False X' C (last
-    entry: the sum of C s a, or of C s).
+    Margins X v, without intercept, are kept under `token`.
+
+    Reply: own = X' C alpha (d + 1,), read from the rows if `anew`, else as its changes have added
+    up; and by `side`: None nothing; True the part of the rows with y > 0; False X' C (last entry:
+    the sum of C s a, or of C s).
     """
 
     state: DualStateRef
@@ -288,8 +286,9 @@ class DualTotals:
 
 @dataclass(frozen=True)
 class DualValue:
-    """Conjugates with the variables of positive and negative rows scaled, or all shifted
-    (regression). 0 passes.
+    """Add up conjugates with the variables of both classes scaled, or all shifted. 0 passes.
+
+    Regressions shift.
     """
 
     state: DualStateRef
@@ -300,9 +299,7 @@ class DualValue:
 
 @dataclass(frozen=True)
 class DualShape:
-    """How a plan divides the rows. Reply: groups and partitions, counted over all workers. 0
-    passes.
-    """
+    """Ask how a plan divides the rows. Reply: groups and partitions, over all workers. 0 passes."""
 
     plan: SDCAConfig
 
@@ -317,8 +314,9 @@ class DualSave:
 
 @dataclass(frozen=True)
 class DualLoad:
-    """Read the dual variables that are to be the committed state. Reply: own = X' C alpha (d + 1,).
-    1 pass.
+    """Read the dual variables that become the committed state. 1 pass.
+
+    Reply: own = X' C alpha (d + 1,).
     """
 
     state: DualStateRef
@@ -327,12 +325,11 @@ class DualLoad:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Another request, asked of a random part of the rows: `fraction` of each block, the same rows
-    for one seed.
+    """Ask another request of a random part of the rows.
 
-    Rows are drawn evenly over each block, one at random of every 1 / fraction, so that sorted data
-    are met at all their places. Reply: that of the request, for these rows. `fraction` passes for
-    one pass.
+    The part is `fraction` of each block, the same rows for one seed. Rows are drawn evenly over
+    each block, one at random of every 1 / fraction, so that sorted data are read at all their
+    places. Reply: that of the request, for these rows. `fraction` passes for one pass.
     """
 
     request: Evaluate | HessianVector | EvaluateAlong
@@ -354,8 +351,9 @@ Request = (
 
 
 def add(parts: list[Totals]) -> Totals:
-    """Sum replies key by key, in the order given: the same order gives the same bits. Some may lack
-    a key.
+    """Sum replies key by key, in the order given; some may lack a key.
+
+    The same order gives the same bits.
     """
     if len(parts) == 1:
         return parts[0]
@@ -364,7 +362,7 @@ def add(parts: list[Totals]) -> Totals:
 
 
 def size_of(totals: Totals) -> int:
-    """Bytes of the arrays in a reply."""
+    """Return the bytes of the arrays in a reply."""
     return sum(
         value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows))
     )

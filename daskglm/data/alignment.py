@@ -25,7 +25,7 @@ ANY_ORDER = ("barrier-", "shuffle-barrier-")
 
 
 def is_delayed(value: Any) -> bool:
-    """Whether this is a dask Delayed."""
+    """Return whether this is a dask Delayed."""
     return hasattr(value, "__dask_graph__") and type(value).__name__ in (
         "Delayed",
         "DelayedLeaf",
@@ -34,7 +34,7 @@ def is_delayed(value: Any) -> bool:
 
 
 def is_frame(values: Any) -> bool:
-    """Whether this is a dask dataframe or series."""
+    """Return whether this is a dask dataframe or series."""
     return hasattr(values, "to_dask_array")
 
 
@@ -48,8 +48,7 @@ def same_length(given: int, wanted: int, name: str) -> None:
 
 
 def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
-    """For each partition of X a delayed dict of its rows, as "X", and of those of y and weights, by
-    name.
+    """Return delayed dicts of the rows of each partition: "X", and those of y and weights.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
     Raises
     ------
     ValueError
-        Where they are cut differently, or come from shuffles that would be made apart.
+        If they are cut differently, or come from shuffles that would be made apart.
     """
     of_kind = {name: values for name, values in beside.items() if is_frame(values) == is_frame(X)}
     others = {name: values for name, values in beside.items() if name not in of_kind}
@@ -83,7 +82,7 @@ def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
 
 
 def _frames(X: Any, beside: dict[str, Any]) -> list[Any]:
-    """One expression of all frames: shuffles and columns that are read are shared."""
+    """Make one expression of all frames: they share shuffles and columns that are read."""
     import dask.dataframe as dd
 
     one = dd.map_partitions(
@@ -101,7 +100,7 @@ def _frames(X: Any, beside: dict[str, Any]) -> list[Any]:
 
 
 def _arrays(X: Any, beside: dict[str, Any]) -> list[Any]:
-    """One blockwise operation on all arrays, which dask fuses with what they have in common."""
+    """Make one blockwise operation on all arrays, which dask fuses with what they share."""
     import dask.array as da
 
     indexed = [item for values in beside.values() for item in (values, "i")]
@@ -131,8 +130,9 @@ def _bundle_of_blocks(X: Any, *others: Any, names: Sequence[str]) -> dict[str, A
 
 
 def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights (None: not there) of a partition; raises ValueError where the indexes of
-    frames differ.
+    """Return X, y and weights of a partition, None for those that are absent.
+
+    Raises ValueError if the indexes of frames differ.
     """
     X = parts["X"]
     for name, values in parts.items():
@@ -170,9 +170,7 @@ def _same_divisions(values: Any, X: Any, name: str) -> None:
 
 
 def check_shuffles(graphs: dict[str, Any]) -> None:
-    """Raise ValueError where X and y or weights each make a shuffle of their own, which gives rows
-    in other orders.
-    """
+    """Raise ValueError if X and y or weights are shuffled apart, so that orders differ."""
     found = {name: shuffles(graph) for name, graph in graphs.items()}
     for name, names in found.items():
         if found["X"] and names and names != found["X"]:
@@ -185,8 +183,9 @@ def check_shuffles(graphs: dict[str, Any]) -> None:
 
 
 def shuffles(graph: Iterable[Any]) -> set[str]:
-    """Names of the tasks of a graph that put rows in the order in which they come: another one
-    every time.
+    """Return the names of a graph's tasks that put rows in the order of their arrival.
+
+    That is another order every time.
     """
     names = (key[0] if isinstance(key, tuple) else key for key in graph)
     return {name for name in names if isinstance(name, str) and name.startswith(ANY_ORDER)}
@@ -218,9 +217,7 @@ def _joined(part: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recut(runs: list[Any], parts: list[Any], name: str) -> list[Any]:
-    """Cut runs at the rows where the partitions are cut. Cost: reads both once, for their
-    lengths.
-    """
+    """Cut runs where the partitions are cut. Cost: reads both once, for their lengths."""
     import dask
 
     logger.info(

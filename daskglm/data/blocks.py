@@ -30,12 +30,12 @@ LARGEST_FLOAT32 = 1e15
 
 
 class Block(NamedTuple):
-    """Rows on one device; immutable. `labels` are the classes of this block and `y` indexes them
-    (regression: y).
+    """Rows on one device; immutable.
 
-    `spans` tell which rows of the user's data these are: see `chunks`. A sample has those of the
-    block that it was `drawn` from, and here that block and which of its rows they are. `moved` has
-    y and weight on the device that X was moved to.
+    `labels` are the classes of this block and `y` indexes them (regression: y). `spans` tell which
+    rows of the user's data these are: see `chunks`. A sample has those of the block that it was
+    `drawn` from, and here that block and which of its rows they are. `moved` has y and weight on
+    the device that X was moved to.
     """
 
     X: Any
@@ -102,10 +102,10 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
 
 
 def with_order(block: Block) -> Block:
-    """The block with a checksum of its rows in their order: a shuffle that is made again gives them
-    in another.
+    """Return the block with a checksum of its rows in their order.
 
-    Cost: reads the rows once, at 1.7 to 3.6 GB/s of a core (2 cores of an x86 server, 2026-11).
+    It shows if a shuffle that is made again gives another order. Cost: reads the rows once, at 1.7
+    to 3.6 GB/s of a core (2 cores of an x86 server, 2026-11).
     """
     rows = to_host(block.X) if on_device(block.X) else block.X
     of_rows = [rows] if isinstance(rows, np.ndarray) else list(_arrays(rows))
@@ -117,7 +117,7 @@ def with_order(block: Block) -> Block:
 
 
 def _arrays(rows: Any) -> tuple[Any, Any, Any]:
-    """What sparse rows are made of."""
+    """Return the arrays of sparse rows."""
     return rows.value if isinstance(rows, Pattern) else rows.data, rows.indices, rows.indptr
 
 
@@ -145,21 +145,21 @@ def merge(blocks: Sequence[Block]) -> Block:
 
 
 def with_values(X: Any) -> Any:
-    """Rows as an array or a CSR matrix; a `Pattern` gets its values back."""
+    """Return rows as an array or a CSR matrix; a `Pattern` gets its values back."""
     if not isinstance(X, Pattern):
         return X
     return sp.csr_matrix((np.full(X.nnz, X.value[0]), X.indices, X.indptr), shape=X.shape)
 
 
 def kind(block: Block) -> tuple[Any, ...]:
-    """What blocks must share to be merged."""
+    """Return the properties that blocks must share to be merged."""
     index = block.X.indices.dtype if block.facts.sparse else None
     return block.facts.sparse, block.X.dtype, index, block.weight is None, block.labels
 
 
 # ---- X
 def float_rows(X: Any, place: Place) -> Any:
-    """Rows as C ordered float arrays or canonical CSR, on the device where X is."""
+    """Return rows as C ordered float arrays or canonical CSR, on the device where X is."""
     X = plain(X)
     if hasattr(X, "iloc"):
         return frame_rows(X, place)
@@ -178,9 +178,7 @@ def float_rows(X: Any, place: Place) -> Any:
 
 
 def _norms(rows: Any, place: Place) -> tuple[float, float]:
-    """Largest row norm and the sum of the squared ones; the same sweep tells whether all values are
-    finite.
-    """
+    """Return the largest row norm and the sum of squared ones; check that values are finite."""
     kernels, raw = for_rows(rows)
     largest, total = kernels.squared_norms(raw, 0, rows.shape[0])
     if np.isfinite(total):
@@ -243,10 +241,10 @@ def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
 
 
 def labels_of(y: np.ndarray, place: Place) -> tuple[tuple[Any, ...], np.ndarray]:
-    """The sorted labels of a block and the index of each row's label among them.
+    """Return the sorted labels of a block, and the index of each row's label among them.
 
-    Raises ValueError for labels that are no classes, with the place of the first that is missing or
-    infinite.
+    Raises ValueError for labels that are not classes, with the place of the first that is missing
+    or infinite.
     """
     if y.dtype.kind in "fiub" and len(y):
         low, high = y.min(), y.max()

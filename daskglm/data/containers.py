@@ -56,7 +56,7 @@ def plain(values: Any) -> Any:
 
 
 def _delayed(values: Any) -> Any:
-    """A list of futures as delayed objects, other lists as they are."""
+    """Return a list of futures as delayed objects, other lists as they are."""
     if not values or not all(map(is_future, values)):
         return values
     import dask
@@ -65,12 +65,12 @@ def _delayed(values: Any) -> Any:
 
 
 def is_future(value: Any) -> bool:
-    """Whether this is a future of Dask."""
+    """Return whether this is a future of Dask."""
     return type(value).__name__ == "Future" and type(value).__module__.startswith("distributed.")
 
 
 def _scipy(values: Any) -> Any:
-    """A pydata/sparse array as CSR; vectors, as y and weights are, as NumPy."""
+    """Return a pydata/sparse array as CSR; vectors, as y and weights are, as NumPy."""
     if values.ndim != 2:
         return values.todense()
     if not hasattr(values, "tocsr"):

@@ -13,17 +13,16 @@ from daskglm.data.values import Place, as_float, refuse_no_numbers
 
 
 def frame_rows(frame: Any, place: Place) -> Any:
-    """Rows of a pandas or cuDF frame as a C ordered array of floats, on the device where the frame
-    is.
+    """Return rows of a pandas or cuDF frame as C ordered floats, on the same device.
 
-    Columns of objects, strings and categories are converted where they hold numbers, as
-    `np.asarray` does.
+    Columns of objects, strings and categories are converted if they hold numbers, as `np.asarray`
+    does.
 
     Raises
     ------
     ValueError
-        For the first value that is missing or no number, with its row and column, and for dates and
-        complex numbers.
+        For the first value that is missing or not a number, with its row and column, and for
+        dates and complex numbers.
     """
     kinds = [getattr(dtype, "kind", "O") for dtype in frame.dtypes]
     for name, dtype, kind in zip(frame.columns, frame.dtypes, kinds, strict=True):

@@ -22,7 +22,7 @@ SAMPLE, LEAST = 20, 3  # a twentieth of the partitions, and no less than three, 
 
 
 def sample_of(partitions: int) -> int:
-    """How many partitions are read before the size of all is estimated."""
+    """Return how many partitions are read before the size of all is estimated."""
     return max(LEAST, partitions // SAMPLE)
 
 

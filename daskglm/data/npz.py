@@ -73,8 +73,9 @@ def read(
 
 
 def array(content: bytes) -> np.ndarray:
-    """The array in the content of an .npy file; raises ValueError where it is none of numbers, or
-    not whole.
+    """Read the array in the content of an .npy file.
+
+    Raises ValueError if it is not one of numbers, or not complete.
     """
     held = io.BytesIO(content)
     header = _parse(held, len(content), "it")
@@ -104,7 +105,7 @@ def _header(held: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
 
 
 def _parse(member: IO[bytes], size: int, name: str) -> Header:
-    """The header of an array of so many bytes."""
+    """Read the header of an array of so many bytes."""
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,

@@ -32,10 +32,10 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Partitions:
-    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks; `columns` names features
-    where known.
+    """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks.
 
-    `nbytes` is what lazy rows will take, where their shape tells.
+    `columns` names features if they have names. `nbytes` is what lazy rows will take, if their
+    shape is known.
     """
 
     arrays: tuple[Any, Any, Any] | None
@@ -60,8 +60,9 @@ class Partitions:
         )
 
     def load(self) -> list[Block]:
-        """Load in this process: blocks in order. Dask collections are computed by dask's local
-        scheduler.
+        """Load in this process: blocks in order.
+
+        Dask's local scheduler computes dask collections.
         """
         if self.arrays is not None:
             place = Place(None, self.columns)
@@ -73,9 +74,7 @@ class Partitions:
         return blocks
 
     def split(self, pieces: int) -> list[Any]:
-        """Cut rows in memory into runs of about equal length, each with the number of its first
-        row.
-        """
+        """Cut rows in memory into runs of about equal length, each with its first row's number."""
         assert self.arrays is not None
         X, y, weight = self.arrays
         if is_sparse(X):
@@ -149,8 +148,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
 
 
 def _refuse_columns(columns: list[Any]) -> None:
-    """Raise for names of columns that stand for more than one, and, as scikit-learn does, for
-    strings among others.
+    """Raise for names that stand for several columns, and for strings among other names.
+
+    scikit-learn refuses these, too.
     """
     if len(set(columns)) < len(columns):
         twice = sorted({repr(name) for name in columns if columns.count(name) > 1})
@@ -177,8 +177,9 @@ def _refuse_names(given: Mapping[str, Any], X: Any) -> None:
 
 
 def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
-    """Raise ValueError unless all partitions with rows, given as (rows, columns) in order, are
-    equally wide.
+    """Raise ValueError unless all partitions with rows are equally wide.
+
+    `sizes` has (rows, columns) of each, in order.
     """
     filled = [(i, width) for i, (rows, width) in enumerate(sizes) if rows]
     for i, width in filled:
@@ -189,9 +190,7 @@ def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
 
 
 def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
-    """Names of the features of a frame whose column names are all strings, as scikit-learn keeps
-    them.
-    """
+    """Return the names of a frame's features if all are strings, as scikit-learn keeps them."""
     if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
     _refuse_columns(list(X.columns))
@@ -286,8 +285,9 @@ def _block_of_parts(
     features: list[Any] | None = None,
     named: Mapping[str, str] = NOTHING,
 ) -> Block:
-    """The block of a partition, given by `bundles`; `features` of a frame, in which y and weights
-    may be `named`.
+    """Make the block of a partition that `bundles` gave.
+
+    `features` are those of a frame, in which y and weights may be `named`.
     """
     X, y, weight = unbundle(parts, place)
     if features is None:
@@ -321,8 +321,9 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
 
 
 def whole_rows(X: Any) -> Any:
-    """A dask array with chunks of whole rows; sparse chunks are checked before dask or SciPy joins
-    them.
+    """Return a dask array with chunks of whole rows.
+
+    Sparse chunks are checked before dask or SciPy joins them.
     """
     if not isinstance(X._meta, np.ndarray):
         X = X.map_blocks(checked_chunk, dtype=X.dtype, meta=X._meta)
@@ -330,7 +331,7 @@ def whole_rows(X: Any) -> Any:
 
 
 def _bytes_of(X: Any) -> int | None:
-    """Bytes of the floats that a dense array of known shape becomes; see `blocks.float_rows`."""
+    """Return the bytes of the floats that a dense array becomes: `blocks.float_rows`."""
     if (
         not isinstance(getattr(X, "_meta", None), np.ndarray)
         or X.dtype.kind not in "biuf"
@@ -405,7 +406,7 @@ def _rows(values: Any, run: slice) -> Any:
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is a dask collection or a list of delayed blocks or futures."""
+    """Return whether X is a dask collection or a list of delayed blocks or futures."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(hasattr(part, "__dask_graph__") or is_future(part) for part in X)
     wrapped = type(X).__module__.startswith("xarray.")
@@ -413,5 +414,5 @@ def is_lazy(X: Any) -> bool:
 
 
 def is_dask(values: Any) -> bool:
-    """Whether this is a dask array or dataframe."""
+    """Return whether this is a dask array or dataframe."""
     return hasattr(values, "__dask_graph__") and not is_delayed(values)

@@ -22,7 +22,7 @@ ADVICE = "the matrix is damaged; its check_format() finds such faults: build it 
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix or array: of SciPy, CuPy, or with their `tocsr`."""
+    """Return whether X is a sparse matrix or array: of SciPy, CuPy, or with their `tocsr`."""
     return not isinstance(X, np.ndarray) and hasattr(X, "tocsr")
 
 
@@ -65,16 +65,15 @@ def to_csr(X: Any, place: Place) -> Any:
 
 
 def canonical(X: Any, place: Place) -> Any:
-    """A sparse matrix as CSR of floats whose column indices ascend within a row, on the device
-    where X is.
+    """Return a sparse matrix as CSR of floats in canonical format, on the device where X is.
 
-    The user's arrays are never reordered. Integers are made floats before values of one place are
+    The user's arrays are never reordered. Integers become floats before values of one place are
     summed.
 
     Raises
     ------
     ValueError
-        For indices out of range, with the partition and row; for values that are no numbers.
+        For indices out of range, with the partition and row; for values that are not numbers.
     """
     X = to_csr(X, place)
     ordered = check_csr(X, place)
@@ -95,16 +94,12 @@ def canonical(X: Any, place: Place) -> Any:
 
 
 def check_csr(X: Any, place: Place) -> bool:
-    """Raise ValueError for indices of a CSR matrix that are out of range; tell whether it is in
-    canonical format.
-    """
+    """Return whether CSR is in canonical format; raise ValueError for indices out of range."""
     return _check_compressed(X, "row", "column", X.shape[1], place)
 
 
 def checked_chunk(X: Any, block_id: tuple[int, ...] = (0,)) -> Any:
-    """A chunk of a dask array, once its indices are known to be in range, for routines of SciPy
-    that join chunks.
-    """
+    """Check indices of a chunk of a dask array, before SciPy joins chunks, and return the chunk."""
     X = plain(X)
     if is_sparse(X):
         X = to_csr(X, Place(block_id[0]))
@@ -119,7 +114,7 @@ def _summable(data: Any) -> Any:
 
 
 def _summed(X: Any, data: Any, indices: Any) -> Any:
-    """A copy with sorted indices and one value for each place."""
+    """Return a copy with sorted indices and one value for each place."""
     made = type(X) if on_device(X) else sp.csr_matrix
     data = _summable(data)
     copied = made((data.copy(), indices.copy(), X.indptr.copy()), shape=X.shape)
@@ -130,8 +125,9 @@ def _summed(X: Any, data: Any, indices: Any) -> Any:
 def _check_compressed(
     X: Any, major: str, minor: str, width: int, place: Place, majors: int | None = None
 ) -> bool:
-    """Check indptr and indices of CSR, CSC or BSR, whose `major` lines hold indices below
-    `width`.
+    """Check indptr and indices of CSR, CSC or BSR.
+
+    Its `major` lines hold indices below `width`.
     """
     kind = X.format.upper()
     majors = X.shape[0 if major == "row" else 1] if majors is None else majors
@@ -179,9 +175,7 @@ def _whole(indices: Any) -> np.ndarray:
 
 
 def _state_on_device(indices: Any, indptr: Any, stored: int, width: int) -> int:
-    """Whether indices on a device are in range: told by extremes, without bringing them to the
-    host.
-    """
+    """Return whether indices on a device are in range; only their extremes are copied."""
     starts, ends = indptr[:-1], indptr[1:]
     right = int(indptr[0]) == 0 and int(indptr[-1]) <= stored
     if right and len(ends):

@@ -26,8 +26,9 @@ _ERRORS = (ValueError, OverflowError)  # what scikit-learn's reader raises for a
 
 @dataclass(frozen=True)
 class _Range:
-    """Bytes `start` to `end` of a file: the lines that start there. `end` is None for a file read
-    as a whole.
+    """Bytes `start` to `end` of a file: the lines that start there.
+
+    `end` is None for a file that is read in one piece.
     """
 
     fs: Any
@@ -152,9 +153,7 @@ def read_svmlight(
 def _survey(
     ranges: list[_Range], n_features: int | None, zero_based: bool | str, dtype: np.dtype
 ) -> tuple[list[float], int, bool]:
-    """One parallel pass over the text: rows of each range, number of columns, whether indices count
-    from 0.
-    """
+    """Read the text once, in parallel: rows of each range, number of columns, first index."""
     import dask
 
     scan = dask.delayed(_scan)
@@ -227,7 +226,7 @@ def _ranges(
 
 
 def _files(fs: Any, inner: str, pattern: str) -> list[tuple[str, int | None]]:
-    """Names and sizes (None: unknown) of the files that a pattern matches, in order."""
+    """Return names and sizes (None: unknown) of the files that a pattern matches, in order."""
     if fs.exists(inner):  # also a name that happens to have glob characters
         names = [inner]
     elif any(c in inner for c in "*?["):
@@ -260,7 +259,10 @@ def _shown(path: Any) -> str:
 
 # ---- ranges to rows
 def _scan(part: _Range, zero_based: bool) -> tuple[int, float, int]:
-    """Rows, smallest and largest index as written in the file; without indices, infinity and 0."""
+    """Count rows and find the smallest and largest index as written in the file.
+
+    Without indices these are infinity and 0.
+    """
     X, y = _parse(part, None, zero_based, np.dtype("float64"))
     shift = 0 if zero_based else 1
     if not X.nnz:
@@ -304,8 +306,7 @@ def _load(
 
 
 def _culprit(data: bytes, n_features: int | None, zero_based: bool) -> tuple[int, bytes, str]:
-    """Find the first line that cannot be read: its number from 0, content, and what is wrong with
-    it.
+    """Find the first line that cannot be read: its number from 0, content, and what is wrong.
 
     Lines do not depend on each other, so halving finds it at about the cost of reading once more.
     """

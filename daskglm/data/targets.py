@@ -16,13 +16,14 @@ from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
 
 
 def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and weights of data in memory, as scikit-learn would take them; lists of rows as
-    an array.
+    """Return rows, labels and weights of data in memory, as scikit-learn takes them.
+
+    Lists of rows become an array.
 
     Raises
     ------
     TypeError
-        For what holds no rows, such as None or a dict.
+        For objects without rows, such as None or a dict.
     ValueError
         For masked values, dates, complex numbers, text, and shapes that y and weights cannot have.
     """
@@ -39,8 +40,9 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def rows_of(X: Any) -> Any:
-    """X, where it holds rows at all; a list of rows as an array. Raises TypeError or ValueError for
-    anything else.
+    """Return X if it has rows; a list of rows as an array.
+
+    Raises TypeError or ValueError for anything else.
     """
     if hasattr(X, "shape"):
         return X

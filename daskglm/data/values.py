@@ -30,19 +30,18 @@ class Place:
         return (-1 if self.partition is None else self.partition), self.first_row, n
 
     def row(self, i: int) -> str:
-        """Name row i of this partition."""
+        """Return the name of row i of this partition."""
         return f"{self}row {i + self.first_row:,}"
 
     def column(self, j: int) -> str:
-        """Name column j."""
+        """Return the name of column j."""
         return f"column {self.columns[j]!r}" if self.columns else f"column {j}"
 
 
 def refuse_masked(values: Any, name: str, place: Place) -> None:
-    """Raise ValueError where a masked array has masked values, which NumPy would replace by what
-    lies under the mask.
+    """Raise ValueError if a masked array has masked values.
 
-    A masked array without masked values passes.
+    NumPy would replace them by what is under the mask. A masked array without any passes.
     """
     if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
         i = int(np.argwhere(mask)[0][0])
@@ -53,10 +52,9 @@ def refuse_masked(values: Any, name: str, place: Place) -> None:
 
 
 def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
-    """Raise ValueError for the dtypes that NumPy would turn into floats with a loss: complex
-    numbers, dates, durations.
+    """Raise ValueError for dtypes that NumPy turns into floats with a loss.
 
-    `name` says what has the dtype, with its place.
+    These are complex numbers, dates and durations. `name` says what has the dtype, with its place.
     """
     if dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {dtype}")
@@ -68,10 +66,10 @@ def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
 
 
 def as_float(X: Any, name: str) -> Any:
-    """X as float32 or float64, without a copy where it is already; small integers and halves fit
-    float32 exactly.
+    """Return X as float32 or float64, without a copy if it is already.
 
-    Integers beyond 2^53 and extended precision are rounded to float64, as in scikit-learn.
+    Small integers and halves fit float32 exactly. Integers beyond 2^53 and extended precision are
+    rounded to float64, as in scikit-learn.
     """
     if X.dtype in (np.float32, np.float64):
         return X

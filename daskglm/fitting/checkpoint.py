@@ -37,8 +37,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Identity:
-    """What a checkpoint must share with the fit that goes on from it: the problem's settings and
-    facts of the data.
+    """The settings and the data that a checkpoint must share with the fit that resumes from it.
 
     `sums` are those of the first problem at w = 0: value, norm of the gradient, and its product
     with fixed numbers.
@@ -49,9 +48,7 @@ class Identity:
     sums: tuple[float, ...]
 
     def check(self, other: Identity, where: str) -> None:
-        """Raise ValueError where `other`, that of a checkpoint, is not of these settings and
-        data.
-        """
+        """Raise ValueError if `other`, that of a checkpoint, has other settings or data."""
         for name, value in self.settings.items():
             if other.settings.get(name) != value:
                 raise ValueError(
@@ -134,8 +131,9 @@ def prepare(path: Any) -> str:
 
 
 def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
-    """Whether there is a file of that name; raises ValueError where it is a folder, a pipe or a
-    device.
+    """Return whether there is a file of that name.
+
+    Raises ValueError if it is a folder, a pipe or a device.
     """
     if not filesystem.exists(name):
         return False
@@ -233,9 +231,7 @@ class CheckpointWriter:
     rows: str = ""
 
     def begin(self, solver: str, problem: int, before: int) -> None:
-        """A solve begins: of which problem, after how many iterations of a fit that it goes on
-        from.
-        """
+        """Note the solver and the problem of a solve, and the iterations of the fit it resumes."""
         self.solver, self.problem, self.before = solver, problem, before
         self.written = (0.0, time.monotonic())
 
@@ -274,9 +270,7 @@ class CheckpointWriter:
         self._clear()
 
     def _clear(self) -> None:
-        """Remove dual variables of states before, by this and by earlier fits, and what a killed
-        fit left.
-        """
+        """Remove dual variables of earlier states and fits, and what a killed fit left."""
         kept = {self.rows}
         if self.resumed is not None and self.problem < self.resumed.problem:
             kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
@@ -291,15 +285,14 @@ class CheckpointWriter:
 def writer_to(
     folder: str | None, between: int | float | str, identity: Identity, resumed: Saved | None
 ) -> CheckpointWriter | None:
-    """The writer of states to a folder, as often as `every` reads `between`; none without a
-    folder.
-    """
+    """Make the writer of states to a folder, as `every` reads `between`; None without a folder."""
     return None if folder is None else CheckpointWriter(folder, every(between), identity, resumed)
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:
-    """Put a file in place at once: by renaming on a disk, while stores of objects show a file when
-    it is whole.
+    """Replace a file at once: on a disk by renaming it.
+
+    Object stores show a file only when it is complete.
     """
     filesystem, inside = fsspec.url_to_fs(folder)
     target = posixpath.join(inside, name)

@@ -30,7 +30,7 @@ Check = Callable[[Any, str], Any]
 def read(
     content: bytes, format_: str, version: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The description and the arrays of a file, each of the types it should have."""
+    """Read the description and the arrays of a file, and check their types."""
     arrays = npz.read(content)
     for name in ("about", "w", "finished"):
         if name not in arrays:
@@ -113,7 +113,7 @@ def _checks(solver: str, size: int) -> Mapping[str, Check]:
 
 
 def _check(known: Mapping[str, Check], state: Any, what: str) -> None:
-    """Every value of a state by its check; all of them may be absent, none may be unknown."""
+    """Check every value of a state; all of them may be absent, none may be unknown."""
     if not isinstance(state, dict):
         raise ValueError(f"{what} is {state!r}, no dictionary")
     if unknown := sorted(set(state) - set(known)):
@@ -137,7 +137,7 @@ def vector(size: int, least: float = -math.inf) -> Check:
 
 
 def rows_of(size: int) -> Check:
-    """One or more vectors of finite float64 numbers, one number of each coefficient."""
+    """Make a check of one or more vectors of finite float64 numbers, one for each coefficient."""
 
     def check(value: Any, what: str) -> None:
         if np.ndim(value) != 2 or not len(value):
@@ -149,7 +149,7 @@ def rows_of(size: int) -> Check:
 
 
 def numbers(value: Any, what: str) -> None:
-    """A list of numbers of problems, none of them twice."""
+    """Check a list of numbers of problems, none of them twice."""
     if not isinstance(value, list):
         raise ValueError(f"{what} is no list of problems")
     for each in value:
@@ -192,7 +192,7 @@ def _sigma(value: Any, what: str) -> None:
 
 
 def _all(value: Any, what: str, known: Mapping[str, Check]) -> None:
-    """A dictionary that is empty or has all that is known."""
+    """Check that a dictionary is empty or has all that is known."""
     _check(known, value, what)
     if value and (missing := sorted(set(known) - set(value))):
         raise ValueError(f"{what} lacks {missing[0]!r}")

@@ -12,16 +12,15 @@ from daskglm.objectives.primal import Objective
 
 
 def coefficient_error(objective: Objective | BatchObjective, point: Any) -> float:
-    """Bound on |w - w*| / |w| for the features' coefficients w; nan without a penalty. Cost:
-    nothing.
+    """Bound |w - w*| / |w| for the features' coefficients w; nan without a penalty.
 
-    The objective with its best intercept, F(w) = min over b of f(w, b), is 1-strongly convex. So |w
-    - w*| is at most |grad F(w)|, which is at most |g_w| + R |g_b| with R the largest row norm:
+    The objective with its best intercept, F(w) = min over b of f(w, b), is 1-strongly convex. So
+    |w - w*| is at most |grad F(w)|, which is at most |g_w| + R |g_b| with R the largest row norm:
     between b and the best intercept each row's slope changes in the same direction, by amounts
     whose sum is |g_b|, and row i's multiplies x_i. What rounding may have hidden of the gradient
     counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
     a dual solver's point, which has no gradient, with the duality gap. For a batch of problems this
-    bounds the error of all their coefficients together.
+    bounds the error of all their coefficients together. Cost: nothing.
     """
     if not objective.is_penalised:
         return math.nan

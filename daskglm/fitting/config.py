@@ -114,8 +114,9 @@ class FitConfig:
         return loss
 
     def where(self) -> DeviceConfig:
-        """Where the rows are to go; raises ValueError for a device or a limit that makes no
-        sense.
+        """Return where the rows are to be.
+
+        Raises ValueError for an unknown device, or a limit that makes no sense.
         """
         if self.device is not None:
             check_choice(self.device, "device", DEVICES)

@@ -42,8 +42,10 @@ def check_splits(cv: Any) -> None:
 
 
 def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[str, Any]) -> Folds:
-    """Divide rows into folds: as scikit-learn for data in memory; lazy rows at random, class by
-    class in partitions.
+    """Divide rows into folds.
+
+    Data in memory are divided as scikit-learn does it; lazy rows at random, class by class within
+    each partition.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[s
 
 
 def held_out(folds: Folds, fold: int) -> np.ndarray:
-    """Rows of data in memory that a fold holds out, ascending."""
+    """Return the rows of data in memory that a fold holds out, ascending."""
     assert folds.groups is not None
     roles = np.array([of_group[fold] for of_group in folds.roles])
     return np.flatnonzero(roles[folds.groups] == TEST)
@@ -115,12 +117,12 @@ def _each_its_own(n: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _is_iterable(cv: Any) -> bool:
-    """Whether `cv` is the folds themselves."""
+    """Return whether `cv` is an iterable of folds."""
     return isinstance(cv, Iterable) and not hasattr(cv, "split")
 
 
 def _splits(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
-    """The pairs that `cv` gives, numbered; its own errors become ones that name it."""
+    """Yield the pairs that `cv` gives, numbered; its errors are raised as errors that name it."""
     try:
         pairs = iter(cv if _is_iterable(cv) else check_cv(cv).split(X, y, **split_params))
         for fold in itertools.count():

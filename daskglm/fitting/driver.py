@@ -63,8 +63,9 @@ class StoppingRule:
     def met(
         self, objective: AnyObjective, point: AnyPoint, gap: float, norm: float
     ) -> Reason | None:
-        """The reason if a point of this relative gap and gradient norm is good enough; estimates
-        prove nothing.
+        """Return the reason to stop at a point of this relative gap and gradient norm, if any.
+
+        Estimates are no reason.
         """
         if norm == 0.0:
             return Reason.CONVERGED
@@ -90,7 +91,7 @@ class Record:
         return Cost(self.objective.passes, engine.rounds, engine.bytes_reduced, time.perf_counter())
 
     def spent(self) -> Cost:
-        """The cost since the start."""
+        """Return the cost since the start."""
         return self._now() - self.start
 
     def add(self, point: AnyPoint, gap: float) -> Iteration:
@@ -116,10 +117,9 @@ class Record:
 
 
 class _Best:
-    """The point to return: the lowest of those whose values are not estimates, w = 0 included where
-    it is known.
+    """The point to return: the lowest whose value is not an estimate, w = 0 included if known.
 
-    Of values that only rounding tells apart, the one with the smaller bound.
+    Of values that differ only by rounding, the one with the smaller bound.
     """
 
     def __init__(self, zero: AnyPoint | None) -> None:
@@ -141,9 +141,7 @@ class _Best:
         return not self.gap < gap if abs(value - best) <= SAME_VALUE * abs(best) else value < best
 
     def found(self, last: AnyPoint, reason: Reason, tol: float) -> tuple[AnyPoint, float, Reason]:
-        """The point to return after the last one, its relative gap, and why the solve ended in the
-        light of that.
-        """
+        """Return the best point after the last one, its relative gap, and why the solve ended."""
         if last.certify is not None:
             last = last.certify()
             self.add(last, last.relative_gap)
@@ -154,8 +152,9 @@ class _Best:
 
 
 class _Stall:
-    """Tells when neither the value falls beyond rounding nor the gradient's norm halves for `STALL`
-    points.
+    """Detects a stall: `STALL` points without a fall of the value or of the gradient's norm.
+
+    The value must fall by more than rounding, or the norm to half.
     """
 
     def __init__(self) -> None:

@@ -118,7 +118,7 @@ def grid_writer(
 
 
 def digest(folds: Folds) -> str:
-    """A number that tells this division of the rows from others."""
+    """Return a number that tells this division of the rows from others."""
     content = hashlib.sha256(repr((folds.roles, folds.seed)).encode())
     if folds.groups is not None:
         content.update(np.asarray(folds.groups, dtype="<i8").tobytes())

@@ -109,7 +109,7 @@ class ProblemGrid:
                 raise ValueError(f"cv: all rows that fold {fold} trains on have weight zero")
 
     def batch(self, Cs: np.ndarray) -> ProblemBatch:
-        """The problems of all classes, folds and values of C, in this order, C fastest.
+        """Return the problems of all classes, folds and values of C, in this order, C fastest.
 
         Without folds all rows are trained on.
         """
@@ -162,7 +162,7 @@ class ProblemGrid:
     def _begin(
         self, batch: ProblemBatch, start: np.ndarray | None, *, resumable: bool
     ) -> tuple[GridState, CheckpointWriter | None]:
-        """Where the problems begin, and who writes checkpoints."""
+        """Return where the problems start, and the writer of checkpoints."""
         order = np.lexsort((batch.C, batch.fold, batch.of))
         can = self._can_be_batched(batch)
         W = np.zeros((len(batch), self.objective.size)) if start is None else start.copy()
@@ -231,15 +231,13 @@ class ProblemGrid:
                 chosen[kind] = report.solver.split("+")[0], report.why
 
     def starts(self, given: Sequence[Any]) -> np.ndarray:
-        """Where problems without folds start, (P, size), from one (coef, intercept) for each C."""
+        """Return where problems without folds start, (P, size), from pairs for each C."""
         K = len(self.problems)
         rows = [start_of(each, k, K, self.objective) for k in range(K) for each in given]
         return np.array(rows)
 
     def means(self, paths: np.ndarray) -> np.ndarray:
-        """Means (problems, size) over the folds (problems, folds, size) that train on two classes;
-        else zero.
-        """
+        """Average (problems, folds, size) over the folds that train on two classes; else zero."""
         batch = self.batch(np.ones(1))
         two = ~self._one_sided(batch).reshape(len(paths), -1, 1)
         mean: np.ndarray = (paths * two).sum(axis=1) / np.maximum(two.sum(axis=1), 1)
@@ -273,7 +271,7 @@ class ProblemGrid:
     def _start(
         self, batch: ProblemBatch, p: int, W: np.ndarray, reports: Mapping[int, Report]
     ) -> np.ndarray:
-        """Where a problem starts: where it is, or else at the solution for the next smaller C."""
+        """Return where a problem starts: at its point, or the solution for the next smaller C."""
         if W[p].any():
             return np.asarray(W[p])
         same = (batch.of == batch.of[p]) & (batch.fold == batch.fold[p]) & (batch.C[p] > batch.C)
@@ -281,7 +279,7 @@ class ProblemGrid:
         return W[max(before, key=lambda q: float(batch.C[q]))] if before else W[p]
 
     def _single_objective(self, batch: ProblemBatch, p: int) -> Objective:
-        """The objective of one problem by itself, for solvers of one."""
+        """Return the objective of one problem by itself, for solvers of one."""
         of, fold = int(batch.of[p]), int(batch.fold[p])
         problem = self.problems[of]
         if fold >= 0:
@@ -291,7 +289,7 @@ class ProblemGrid:
         return objective_of(self.engine, problem, sides, self.loss, settings)
 
     def _report(self, solution: Solution, k: int, before: int) -> Report:
-        """The report of problem k of a batch, whose cost and history are those of all together."""
+        """Make the report of problem k of a batch, with the cost and history of all of them."""
         point = solution.point
         done = bool(point.gaps[k] <= float(self.settings.tol))
         reason = Reason.CONVERGED if done else solution.reason
@@ -311,7 +309,7 @@ class ProblemGrid:
         )
 
     def report(self, parts: Sequence[Report], began: float) -> Report:
-        """One report of several problems: its costs are those of all problems of the grid."""
+        """Combine the reports of several problems; the cost is that of all problems of the grid."""
         return replace(
             combine(list(parts)),
             passes=self.objective.passes + self.single_passes,

@@ -142,7 +142,7 @@ class Report:
 
 
 def combine(parts: list[Report]) -> Report:
-    """One report of several problems solved on the same data, one after the other or together."""
+    """Combine the reports of problems solved on the same data, one after the other or together."""
     # problems that were solved together share one history, which is told once
     histories = {id(part.history): part.history for part in parts}
     first = parts[0]
@@ -174,6 +174,6 @@ def combine(parts: list[Report]) -> Report:
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """The numbers of a report without history and parts, for files."""
+    """Return the numbers of a report without history and parts, for files."""
     names = [name for name in Report.__dataclass_fields__ if name not in ("history", "parts")]
     return {name: getattr(report, name) for name in names}

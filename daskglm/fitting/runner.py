@@ -54,8 +54,9 @@ ONE_THREAD_FEATURES = 500
 
 @dataclass(frozen=True)
 class Trained:
-    """Coefficients (problems, d), intercepts (problems,), sorted classes (None: regression) and the
-    report.
+    """Coefficients (problems, d), intercepts (problems,), sorted classes and the report.
+
+    `classes` is None for a regression.
     """
 
     coef: np.ndarray
@@ -117,7 +118,7 @@ def train(
 def objective_of(
     engine: Engine, problem: Problem, sides: tuple[float, float], loss: Loss, settings: FitConfig
 ) -> Objective:
-    """The objective of one problem, whose positive and negative rows have these weights."""
+    """Make the objective of one problem, whose positive and negative rows have these weights."""
     return Objective(
         engine,
         problem,
@@ -132,9 +133,7 @@ def objective_of(
 # ---- checkpoints
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a solve begins: w, and for one that goes on from another its solver, why, and what that
-    wants besides.
-    """
+    """Where a solve starts: w; if it resumes another, its solver, the reason, and its state."""
 
     w: np.ndarray
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -144,9 +143,9 @@ class WarmStart:
 
 
 def checkpoints_of(settings: FitConfig, start: Any) -> tuple[Saved | None, str | None]:
-    """The checkpoint to resume from, and the folder to write others to, before any data are read.
+    """Read the checkpoint to resume from, and check the folder for others, before any data.
 
-    Raises ValueError where the checkpoint is none of this fit's solver, or `start` is given too.
+    Raises ValueError if the checkpoint is not of this fit's solver, or `start` is given too.
     """
     folder = None if settings.checkpoint is None else prepare(settings.checkpoint)
     if settings.resume is None:
@@ -200,7 +199,7 @@ def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:
 def start_of(
     start: Any, k: int, problems: int, objective: Objective | BatchObjective
 ) -> np.ndarray:
-    """Where problem k of several starts, from coefficients and intercepts of all."""
+    """Return where problem k of several starts, from coefficients and intercepts of all."""
     w = np.zeros(objective.size)
     if start is None:
         return w
@@ -220,9 +219,7 @@ def start_of(
 
 
 def check_width(start: Any, data: Partitions) -> None:
-    """Raise ValueError, before anything is loaded, for a start of another number of features than
-    the data have.
-    """
+    """Raise ValueError, before any loading, if the start and the data differ in features."""
     width = data.width
     if (
         start is not None
@@ -243,8 +240,9 @@ def solve_one(
     number: int,
     writer: CheckpointWriter | None,
 ) -> tuple[Solution, Report]:
-    """Solve one problem with the solver that is asked for, or suits it; `number` and `writer` are
-    for checkpoints.
+    """Solve one problem with the solver that is asked for, or chosen.
+
+    `number` and `writer` are for checkpoints.
     """
     record = Record(objective)
     name, why = _solver_of(objective, begin, settings)
@@ -297,9 +295,9 @@ def report_of(
     /,
     **given: Any,
 ) -> Report:
-    """The report of a solution by the solver that `how` names, and why; `given` overrides fields.
+    """Make the report of a solution by the solver that `how` names, and why.
 
-    See `Report` for the numbers.
+    `given` overrides fields. See `Report` for the numbers.
     """
     engine = objective.engine
     stages = dict.fromkeys(record["solver"] or how[0] for record in solution.history)
@@ -325,7 +323,7 @@ def report_of(
 
 
 def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> tuple[str, str]:
-    """The solver to run, and why."""
+    """Return the solver to run, and the reason."""
     if objective.only_side:
         return (
             settings.solver if settings.solver in solver_names() else "newton",
@@ -340,14 +338,14 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
 
 
 def _tol(settings: FitConfig) -> float:
-    """The relative suboptimality wanted; coefficients are known to the root of it."""
+    """Return the wanted relative suboptimality; coefficients are known to its root."""
     if settings.stop == "gap":
         return float(settings.tol)
     return max(float(settings.tol) ** 2, costs.LEAST_TOL)
 
 
 def _settings(spec: SolverSpec, settings: FitConfig) -> dict[str, Any]:
-    """The settings of the fit that a solver takes as keywords."""
+    """Return the settings of the fit that a solver takes as keywords."""
     found: dict[str, Any] = {}
     if "tol" in spec.settings:
         found["tol"] = _tol(settings)
@@ -364,7 +362,7 @@ def _settings(spec: SolverSpec, settings: FitConfig) -> dict[str, Any]:
 def _quiet_blas(
     engine: Engine, spec: SolverSpec | None = None
 ) -> contextlib.AbstractContextManager[Any]:
-    """One BLAS thread while our own threads work in this process.
+    """Limit BLAS to one thread while our own threads work in this process.
 
     OpenBLAS takes all cores for the dot product of two long vectors and lets them spin for some 30
     ms afterwards, which halved the speed of epochs (0.065 s instead of 0.035 on 2 cores). Large

@@ -29,7 +29,7 @@ _FEATURES = re.compile(rb'"n_features"\s*:\s*(\d{1,12})\b')
 
 # ---- JSON
 def room(start: bytes) -> int:
-    """Bytes that a file of JSON may have, by the number of features that its start declares."""
+    """Return the bytes that a file of JSON may have, by the features that its start declares."""
     found = _FEATURES.search(start)
     return MOST_BYTES + BYTES_A_FEATURE * (int(found[1]) if found else 0)
 
@@ -51,8 +51,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def special(value: Any) -> Any:
-    """A value of which JSON has no word, from {"float": ...} or {"items": ...}; any other as
-    it is.
+    """Return the value of {"float": ...} or {"items": ...}, for which JSON has no word.
+
+    Any other value is returned as it is.
     """
     if not isinstance(value, dict):
         return value
@@ -84,14 +85,14 @@ def flag(value: Any, what: str) -> bool:
 
 
 def integer(value: Any, what: str, least: int = 0) -> int:
-    """An integer that is no bool, of at least `least`."""
+    """Check an integer, not a bool, of at least `least`."""
     if type(value) is not int or value < least:
         raise ValueError(f"{what} is {shown(value)}, which is not an integer of at least {least:,}")
     return value
 
 
 def number(value: Any, what: str, least: float = -math.inf, *, finite: bool = True) -> float:
-    """A number that is no bool, of at least `least`; NaN and infinity only where not `finite`."""
+    """Check a number, not a bool, of at least `least`; NaN and infinity only if not `finite`."""
     if type(value) not in (int, float) or (finite and not math.isfinite(value)) or value < least:
         raise ValueError(
             f"{what} is {shown(value)}, which is not a number"
@@ -102,7 +103,7 @@ def number(value: Any, what: str, least: float = -math.inf, *, finite: bool = Tr
 
 # ---- fields
 def report(saved: Any) -> Report:
-    """A report without history and parts, every field of the type that `Report` declares."""
+    """Read a report without history and parts, every field of the type that `Report` declares."""
     names = [name for name in Report.__dataclass_fields__ if name not in ("history", "parts")]
     if not isinstance(saved, dict) or set(saved) != set(names):
         raise ValueError(f"the report differs in {sorted(set(saved) ^ set(names))}")
@@ -133,8 +134,9 @@ def report(saved: Any) -> Report:
 
 
 def params(saved: Any) -> dict[str, Any]:
-    """Parameters of an estimator, numbers no bools; whether a fit could use them is for the
-    estimator to say.
+    """Check parameters of an estimator, whose numbers are not bools.
+
+    Whether a fit can use them is for the estimator to check.
     """
     if not isinstance(saved, dict):
         raise ValueError(f"the parameters are {shown(saved)}")
@@ -160,7 +162,7 @@ def params(saved: Any) -> dict[str, Any]:
 
 
 def feature_names(saved: Any, count: int) -> np.ndarray | None:
-    """Names of the features, None where there are none."""
+    """Check names of the features; None if there are none."""
     if saved is None:
         return None
     if (
@@ -175,8 +177,9 @@ def feature_names(saved: Any, count: int) -> np.ndarray | None:
 
 
 def classes(saved: Any) -> np.ndarray:
-    """Labels, each of them once and in order. Those of texts are as wide as the longest, whatever
-    the file declares.
+    """Check labels, each of them once and in order.
+
+    Texts are as wide as the longest, whatever the file declares.
     """
     if (
         not isinstance(saved, dict)

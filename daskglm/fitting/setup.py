@@ -24,9 +24,7 @@ from daskglm.losses.table import LOSSES
 
 @dataclass(frozen=True)
 class Loaded:
-    """An engine, all classes in order (None: regression), and each problem with its weights of
-    either side.
-    """
+    """An engine, all classes in order (None: regression), problems, and weights of both sides."""
 
     engine: Engine
     classes: np.ndarray | None
@@ -36,8 +34,9 @@ class Loaded:
 
 @contextlib.contextmanager
 def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loaded]:
-    """Hold the rows for as long as the context lasts; raises ValueError for data that no model can
-    be fitted to.
+    """Hold the rows for as long as the context lasts.
+
+    Raises ValueError for data that no model can be fitted to.
     """
     loss, began = LOSSES[settings.loss], time.perf_counter()
     with (
@@ -79,7 +78,7 @@ def check_facts(facts: DataSummary, loss: Loss) -> None:
 def problems_of(
     facts: DataSummary, loss: Loss, settings: FitConfig
 ) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
-    """The classes, and each problem with the total weight of its positive and negative rows."""
+    """Return the classes, and each problem with the weights of its positive and negative rows."""
     if not loss.classifies:
         return None, [(Problem(loss.ref), (facts.weight, 0.0))]
     try:

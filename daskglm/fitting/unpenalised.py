@@ -34,14 +34,14 @@ SAME = 1e-10  # share of the value at zero by which a shorter solution's value m
 
 
 def settled(objective: Objective, solution: Solution) -> Solution:
-    """The solution as it should be reported, and the shortest one for least squares.
+    """Return the solution as it should be reported, and the shortest one for least squares.
 
     Cost: 1 pass for classes, and 1 with the Gram of the columns where that is cheap.
 
     Warns
     -----
     ConvergenceWarning
-        Where the coefficients of a classifier are not unique, or those of least squares not the
+        If the coefficients of a classifier are not unique, or those of least squares not the
         shortest.
     """
     if objective.is_penalised or objective.only_side or not math.isfinite(solution.point.value):
@@ -67,8 +67,7 @@ def _warn_of_many(why: str) -> None:
 
 
 def _separates(objective: Objective, point: Point) -> bool:
-    """Whether every row with weight is on the right side of the point's hyperplane, beyond
-    rounding.
+    """Return whether every row with weight is on the right side of the hyperplane, beyond rounding.
 
     The hinge of margins scaled up so far is zero then. Cost: 1 pass.
     """
@@ -96,7 +95,7 @@ def _too_few_rows(objective: Objective) -> bool:
 
 
 def _gram(objective: Objective, point: Point) -> np.ndarray | None:
-    """The Hessian at the point, where it is known or cheap."""
+    """Return the Hessian at the point if it is known or cheap."""
     facts, d = objective.engine.facts, objective.n_features
     if point.gram is None and (d > MOST_FEATURES or facts.nonzeros * float(d) > MOST_WORK):
         return None
@@ -105,9 +104,7 @@ def _gram(objective: Objective, point: Point) -> np.ndarray | None:
 
 
 def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Hessian by the coefficients of features with the best intercept for each, and the rows'
-    weighted mean.
-    """
+    """Return the features' Hessian at best intercepts, and the rows' weighted mean."""
     d = objective.n_features
     if not objective.fit_intercept:
         return gram, np.zeros(d)
@@ -118,8 +115,9 @@ def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.nda
 def _spectrum(
     objective: Objective, gram: np.ndarray, centred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of the centred Gram, scaled to a unit diagonal: roots of it, eigenvalues and -vectors, and
-    which are zero.
+    """Decompose the centred Gram, scaled to a unit diagonal.
+
+    Returns the roots of the diagonal, eigenvalues, eigenvectors, and which eigenvalues are zero.
     """
     d, facts = objective.n_features, objective.engine.facts
     roundoff = np.finfo(
@@ -135,11 +133,11 @@ def _spectrum(
 
 
 def _is_dependent(objective: Objective, point: Point) -> bool:
-    """Whether margins stay where they are along some direction of the coefficients; False where
-    that is not known.
+    """Return whether margins stay the same along some direction of the coefficients.
 
-    Columns of zeros do not count: no solver moves their coefficients. Cost: the Gram's, where that
-    is not known, and a pass for the curvature along the flattest direction.
+    False if that is not known. Columns of zeros do not count: no solver moves their coefficients.
+    Cost: that of the Gram if it is not known, and a pass for the curvature along the flattest
+    direction.
     """
     gram = _gram(objective, point)
     if gram is None:
@@ -158,8 +156,9 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
 
 
 def _shortest(objective: Objective, solution: Solution) -> Solution:
-    """Least squares with the shortest coefficients: a Newton step within the span of the rows, less
-    what is outside.
+    """Return the least squares solution with the shortest coefficients.
+
+    It takes a Newton step within the span of the rows, and leaves out what is outside.
     """
     point, d = solution.point, objective.n_features
     gram = _gram(objective, point)
