@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.estimators import datafiles
-from daskglm.estimators.feature_names import SOLVER_NAMES
 from daskglm.estimators.functional import ESTIMATORS
+from daskglm.estimators.parameters import SOLVER_NAMES
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
 from daskglm.launch.machine import MAX_PER_PROCESSOR

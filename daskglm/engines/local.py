@@ -99,8 +99,9 @@ class Local:
 
 
 def available_threads() -> int:
-    """Return the number of processors of this process, at most what OMP_NUM_THREADS said when the
-    package was imported.
+    """Return the number of processors of this process, at most OMP_NUM_THREADS.
+
+    That is the value when the package was imported.
     """
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

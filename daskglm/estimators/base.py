@@ -17,7 +17,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
-from daskglm.estimators.feature_names import settings_of
+from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.score_rows import accuracy
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.report import Report
@@ -26,12 +26,11 @@ from daskglm.worker.prediction import checked_rows, dense, in_kind
 
 
 class LinearModel(BaseEstimator):
-    """What the estimators share: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b), the intercept b not
-    penalised.
+    """Base of the estimators: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b).
 
-    `fit` takes data in memory (fitted in this process) or dask collections (fitted on the current
-    `distributed.Client`, or in this process where there is none). Fitted attributes are plain
-    NumPy, so a fitted estimator pickles without a cluster.
+    The intercept b is not penalised. `fit` takes data in memory (fitted in this process) or dask
+    collections (fitted on the current `distributed.Client`, or in this process if there is none).
+    Fitted attributes are plain NumPy, so a fitted estimator pickles without a cluster.
     """
 
     _loss: ClassVar[str]
@@ -60,8 +59,9 @@ class LinearModel(BaseEstimator):
         return awaitable_on(client, is_lazy(X), work)
 
     def _start(self, given: Any) -> Any:
-        """Where a fit starts: as given, or with `warm_start` where the previous one ended; None: at
-        zero.
+        """Return where a fit starts: as given, or with `warm_start` where the previous one ended.
+
+        None: at zero.
         """
         check_flag(again := getattr(self, "warm_start", False), "warm_start")
         return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
@@ -167,8 +167,9 @@ class Classifier(ClassifierMixin, LinearModel):
         )
 
     def sparsify(self) -> Any:
-        """Keep `coef_` as a SciPy CSR matrix, for models most of whose coefficients are zero;
-        returns self.
+        """Convert `coef_` to a SciPy CSR matrix, for models with few nonzero coefficients.
+
+        Returns self.
         """
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
@@ -181,16 +182,18 @@ class Classifier(ClassifierMixin, LinearModel):
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """Signed distances times |w|: (n,) for two classes, (n, classes) otherwise, with the
-        container type of X.
+        """Return signed distances times |w|: (n,) for two classes, (n, classes) otherwise.
+
+        The container is that of X.
         """
         check_is_fitted(self)
         k = len(self.classes_)
         return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
 
     def predict(self, X: Any) -> Any:
-        """Most likely labels, (n,), with the container type of X: NumPy, lazy dask array, or dask
-        series with X's index.
+        """Return the most likely labels, (n,), in the container of X.
+
+        That is NumPy, a lazy dask array, or a dask series with X's index.
         """
         check_is_fitted(self)
         return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
@@ -210,5 +213,5 @@ def same(scores: np.ndarray) -> np.ndarray:
 
 
 def labels(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The classes of the largest decision values."""
+    """Return the classes of the largest decision values."""
     return classes[predicted(scores)]

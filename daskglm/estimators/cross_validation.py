@@ -31,10 +31,8 @@ from daskglm.objectives.batched import ProblemBatch
 
 
 @dataclass(frozen=True)
-class SDCAConfig:
-    """What is tried and how it is judged: values of C, folds, scores, and the arguments of splitter
-    and scorer.
-    """
+class SearchConfig:
+    """Values of C, folds, scores, and the arguments of splitter and scorer."""
 
     Cs: np.ndarray
     cv: Any
@@ -45,8 +43,9 @@ class SDCAConfig:
 
 @dataclass(frozen=True)
 class Tried:
-    """Coefficients (problems, folds, values, size), scores and iterations (folds, values) of all
-    that was tried.
+    """Results of all folds and values of C.
+
+    Coefficients (problems, folds, values, size), scores and iterations (folds, values).
     """
 
     paths: np.ndarray
@@ -55,8 +54,9 @@ class Tried:
 
 
 class LogisticRegressionCV(LogisticRegression):
-    """Logistic regression with C chosen by cross-validation; all folds, classes and values of C
-    share passes.
+    """Logistic regression with C chosen by cross-validation.
+
+    All folds, classes and values of C share passes over the data.
 
     Parameters
     ----------
@@ -269,9 +269,7 @@ class LogisticRegressionCV(LogisticRegression):
         return number(scoring.scorer(self, arrays[0], np.asarray(arrays[1]), **given), self.scoring)
 
     def get_metadata_routing(self) -> Any:
-        """What scikit-learn's metadata routing is to know: that splitter and scorer take
-        arguments.
-        """
+        """Tell scikit-learn's metadata routing that splitter and scorer take arguments."""
         fitted, scored = MethodMapping(), MethodMapping()
         fitted.add(caller="fit", callee="split")
         scored.add(caller="fit", callee="score").add(caller="score", callee="score")
@@ -311,7 +309,7 @@ class LogisticRegressionCV(LogisticRegression):
 
     def _plan(
         self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]
-    ) -> SDCAConfig:
+    ) -> SearchConfig:
         """Check all parameters that `FitConfig` does not know; raises ValueError."""
         check_flag(self.refit, "refit")
         if not (
@@ -335,11 +333,12 @@ class LogisticRegressionCV(LogisticRegression):
         if "sample_weight" in score_params:
             scoring.check_weights()
         check_splits(self.cv)
-        return SDCAConfig(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
+        return SearchConfig(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
 
     def _n_ratios(self) -> int | None:
-        """Length of `l1_ratios`, or None where they are not given; raises ValueError where one is
-        not zero.
+        """Return the length of `l1_ratios`, or None if they are not given.
+
+        Raises ValueError if one is not zero.
         """
         given = self.l1_ratios
         # scikit-learn's name of its default
@@ -363,7 +362,7 @@ class LogisticRegressionCV(LogisticRegression):
         names: Any,
         sample_weight: Any,
         client: Any,
-        plan: SDCAConfig,
+        plan: SearchConfig,
     ) -> LogisticRegressionCV:
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
@@ -393,7 +392,7 @@ class LogisticRegressionCV(LogisticRegression):
         return self
 
     def _best(
-        self, grid: ProblemGrid, tried: Tried, plan: SDCAConfig
+        self, grid: ProblemGrid, tried: Tried, plan: SearchConfig
     ) -> tuple[np.ndarray, float, Sequence[Any]]:
         """Coefficients, C, and the reports of what was fitted again for them."""
         kept = np.flatnonzero(defined(tried.scores, self.scoring))

@@ -35,7 +35,7 @@ _UNREADABLE = (
 
 
 def format_of(path: str, asked: str) -> str | None:
-    """The format of files: as asked for, or by their extension; None where that does not tell.
+    """Return the format of files: as asked for, or by their extension, or None.
 
     Raises ValueError for a pipe or a device: data are read more than once.
     """
@@ -90,8 +90,9 @@ def _or_auto(zero_based: bool | None) -> bool | str:
 
 
 def read_frame(path: str, kind: str) -> Any:
-    """A dask dataframe of CSV or Parquet files; raises FileNotFoundError, or ValueError that names
-    a bad file.
+    """Make a dask dataframe of CSV or Parquet files.
+
+    Raises FileNotFoundError, or ValueError that names a bad file.
     """
     import dask.dataframe as dd
 
@@ -128,7 +129,7 @@ def check_column(X: Any, label: str) -> None:
 def parts(
     path: str, kind: str, model: Any, label: str | None, zero_based: bool | None
 ) -> Iterator[Any]:
-    """Rows and targets (None: not there) of one partition after the other."""
+    """Yield rows and targets (None: absent) of one partition after the other."""
     import dask
 
     if kind == "svmlight":
@@ -171,8 +172,7 @@ def _features(frame: Any, model: Any, label: str | None) -> list[str]:
 # ---- what is wrong with a file
 @contextlib.contextmanager
 def explained(path: str, kind: str) -> Iterator[None]:
-    """Raise what CSV and Parquet files make of their readers as ValueError with the file, the line
-    and what is wrong.
+    """Raise readers' errors about CSV and Parquet files as ValueError with file, line and fault.
 
     The readers work in pieces and on workers, and mostly do not say of which file; so the files are
     read again here.
@@ -218,8 +218,9 @@ def _files(path: str, kind: str) -> list[tuple[Any, str]]:
 
 
 def _check_head(fs: Any, name: str) -> None:
-    """Have pandas refuse rows with more values than the first line has names: it would take the
-    first for an index.
+    """Have pandas refuse rows with more values than the first line has names.
+
+    It would take the first for an index.
     """
     with fs.open(name, "rb", compression="infer") as file:
         pd.read_csv(file, nrows=_HEAD, header=None)
@@ -255,7 +256,7 @@ def _reason(fs: Any, name: str, kind: str, error: BaseException) -> str:
 
 
 def _line_of_other_text(fs: Any, name: str) -> int:
-    """The first line that is not UTF-8, from 1."""
+    """Return the first line that is not UTF-8, from 1."""
     with fs.open(name, "rb", compression="infer") as file:
         for number, line in enumerate(file, 1):
             try:

@@ -195,7 +195,7 @@ def fit(
 
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
-    """The estimator of a loss, with these parameters."""
+    """Make the estimator of a loss, with these parameters."""
     classifies = LOSSES[loss].classifies
     of_others = LinearClassifier if classifies else LinearRegressor
     model = ESTIMATORS.get(loss, of_others)(**params)

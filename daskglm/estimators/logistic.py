@@ -134,8 +134,9 @@ class LogisticRegression(Classifier):
         self.device_memory_limit = device_memory_limit
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, (n, classes), with the container type of X; one-vs-rest
-        probabilities are normalised to sum to one.
+        """Return probabilities of the classes, (n, classes), in the container of X.
+
+        One-vs-rest probabilities are normalised to sum to one.
         """
         check_is_fitted(self)
         k = len(self.classes_)

@@ -26,8 +26,9 @@ def count_of(y: Any) -> int:
 
 
 def each_strength(alpha: Any, targets: int) -> list[Any]:
-    """One strength of the penalty for each target; raises ValueError where there are neither one
-    nor as many.
+    """Return one strength of the penalty for each target.
+
+    Raises ValueError if there are neither one nor as many.
     """
     if np.ndim(alpha) == 0:
         return [alpha] * targets
@@ -53,8 +54,7 @@ def train_each(
     start: Any = None,
     client: Any = None,
 ) -> Trained:
-    """Fit every column of Y (n, t), column k by `settings[k]`; arguments and errors as of
-    `runner.train`.
+    """Fit every column of Y (n, t), column k by `settings[k]`; the rest is as `runner.train`.
 
     Dask arrays are persisted for as long as this takes, so that they are computed once.
     """
@@ -95,7 +95,7 @@ def _held(X: Any, Y: Any, sample_weight: Any, client: Any) -> tuple[Any, Any, An
 
 
 def _start(start: Any, k: int) -> Any:
-    """Where target k starts: its own part of coefficients (t, d) and intercepts (t,)."""
+    """Return where target k starts: its part of coefficients (t, d) and intercepts (t,)."""
     if start is None or np.ndim(start[0]) != 2 or k >= len(start[0]):
         return start
     return start[0][k], np.broadcast_to(start[1], (len(start[0]),))[k]

@@ -131,9 +131,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
 
 
 def writable(path: str | os.PathLike) -> Path:
-    """A path as one to write a file to; raises ValueError where a device, a pipe or a folder is
-    there.
-    """
+    """Return a path to write a file to; raise ValueError for a device, a pipe or a folder."""
     path = file_path(path, "path")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device, not a file: give another name")
@@ -172,7 +170,7 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def _text(path: Path) -> bytes:
-    """The bytes of a file of JSON, no more of them than what it declares can take."""
+    """Read a file of JSON, at most the bytes that what it declares can take."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a daskglm model: it is a folder, a pipe or a device")
     with open(path, "rb") as file:
@@ -214,8 +212,9 @@ def _content(text: bytes, path: Path) -> dict[str, Any]:
 def _restore(
     content: dict[str, Any], path: Path, arrays: tuple[np.ndarray, np.ndarray] | None = None
 ) -> Any:
-    """The estimator of a checked file; `arrays` are those of the file beside it, where they are at
-    hand.
+    """Make the estimator of a checked file.
+
+    `arrays` are those of the file beside it, if they are at hand.
     """
     try:
         model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
@@ -251,7 +250,7 @@ def _restore(
 
 
 def _with_params(cls: Any, saved: Any) -> Any:
-    """An estimator with parameters that a fit can use."""
+    """Make an estimator with parameters that a fit can use."""
     params = schema.params(saved)
     unknown = sorted(set(params) - set(cls().get_params(deep=False)))
     if unknown:
@@ -304,9 +303,7 @@ def _coefficients(
 
 
 def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients in the file beside, whose headers are compared with what the model says before
-    they are read.
-    """
+    """Read coefficients from the file beside, after its headers are compared with the model."""
     beside = path.with_name(name)
     if not beside.exists():
         raise ValueError(
@@ -359,9 +356,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 # ---- values
 def _plain(value: Any, what: str) -> Any:
-    """What strict JSON holds of a value; {"float": ...} and {"items": ...} stand for what it has no
-    word for.
-    """
+    """Convert a value to strict JSON; {"float": ...} and {"items": ...} stand for what it lacks."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (bool, int, str)):
         return value

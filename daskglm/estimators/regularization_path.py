@@ -25,8 +25,9 @@ MOST_VALUES = 10_000
 
 
 def grid_of_C(given: Any, name: str) -> np.ndarray:
-    """Values of C: a sequence as it is, for a number so many from 1e-4 to 1e4; raises ValueError
-    for anything else.
+    """Return values of C: a sequence as it is, a number as so many from 1e-4 to 1e4.
+
+    Raises ValueError for anything else.
     """
     if isinstance(given, numbers.Integral) and not isinstance(given, bool):
         if not 1 <= int(given) <= MOST_VALUES:
@@ -42,7 +43,7 @@ def grid_of_C(given: Any, name: str) -> np.ndarray:
 
 
 def values_of_C(given: Any, name: str) -> np.ndarray:
-    """A sequence of positive numbers as an array; raises ValueError for anything else."""
+    """Return a sequence of positive numbers as an array; raise ValueError for anything else."""
     try:
         items = [] if isinstance(given, (str, bytes, Mapping)) else list(given)
     except TypeError as error:

@@ -13,8 +13,8 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
-from daskglm.estimators.feature_names import settings_of
 from daskglm.estimators.multi_output import count_of, each_strength, train_each
+from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.runner import Trained
 

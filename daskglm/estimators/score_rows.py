@@ -27,10 +27,10 @@ from daskglm.worker.prediction import decision_values, dense
 
 
 class Sums(NamedTuple):
-    """Of a set of rows: how many, their weight, mean and spread of targets, and weighted squares of
-    what was missed.
+    """Sums over a set of rows: number, weight, mean and spread of targets, and squared errors.
 
-    For labels `missed` is the weight of those that are predicted wrongly.
+    Spread and errors are weighted. For labels `missed` is the weight of those that are predicted
+    wrongly.
     """
 
     rows: int
@@ -62,10 +62,10 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 
 def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Share of the variance of y that a regression explains, R^2, or the mean of those of several
-    targets.
+    """Return R^2, the share of the variance of y that a regression explains.
 
-    NaN, with a warning, for a single row; arguments and errors as of `accuracy`.
+    For several targets it is the mean of theirs; NaN, with a warning, for a single row. Arguments
+    and errors as of `accuracy`.
     """
     check_is_fitted(model)
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
@@ -128,7 +128,7 @@ def _same_width(width: int, model: Any) -> None:
 def _total(
     data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None = None
 ) -> Sums:
-    """Sums over all rows, in this process or, of lazy rows, where dask computes them."""
+    """Add up all rows, in this process or, for lazy rows, where dask computes them."""
     if data.arrays is not None:
         total = _merged([_sums(block, coef, intercept, classes) for block in data.load()])
     else:
@@ -150,7 +150,7 @@ def _total(
 def _sums(
     block: Block, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None
 ) -> Sums:
-    """Sums of one partition."""
+    """Add up one partition."""
     place = Place(None if block.spans[0][0] < 0 else block.spans[0][0])
     rows, width = block.X.shape
     if not rows:
@@ -172,7 +172,7 @@ def _sums(
 
 
 def _positions(labels: Sequence[Any], classes: np.ndarray, place: Place) -> np.ndarray:
-    """Where each label is among the classes, -1 for those that the model was not fitted to."""
+    """Return where each label is among the classes, -1 for labels that the model has not seen."""
     known = {label: k for k, label in enumerate(classes.tolist())}
     for label in np.asarray(labels).tolist():
         if isinstance(label, (str, bytes)) != isinstance(classes[0], (str, bytes)):
@@ -188,8 +188,9 @@ def _merged(parts: Sequence[Sums]) -> Sums:
 
 
 def _both(a: Sums, b: Sums) -> Sums:
-    """Sums of both sets of rows; means are joined without a difference of large sums (Chan, Golub &
-    LeVeque 1983).
+    """Join the sums of two sets of rows.
+
+    Means are joined without a difference of large sums (Chan, Golub & LeVeque 1983).
     """
     weight = a.weight + b.weight
     share = b.weight / weight if weight else 0.0

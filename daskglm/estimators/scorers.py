@@ -81,15 +81,13 @@ better.
 
 # ---- any number of classes
 class Decided(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose X are decision values, for scorers that ask an estimator for its
-    responses.
-    """
+    """A fitted classifier whose X are decision values, for scorers that call an estimator."""
 
     def __init__(self, classes: np.ndarray) -> None:
         self.classes_ = classes
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """The decision values."""
+        """Return the decision values."""
         return X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -153,9 +151,7 @@ class Scoring:
 
     @property
     def by_decisions(self) -> bool:
-        """Whether decision values are enough: scikit-learn's scorers and those of its
-        `make_scorer`.
-        """
+        """Whether decision values are enough: for scikit-learn's scorers and its `make_scorer`."""
         return hasattr(self.scorer, "_score_func")
 
     def check_weights(self) -> None:
@@ -174,8 +170,9 @@ class Scoring:
             )
 
     def check_classes(self, classes: np.ndarray) -> None:
-        """Raise ValueError where scikit-learn's scorer of this name cannot score such labels, by
-        trying it.
+        """Raise ValueError if scikit-learn's scorer of this name cannot score such labels.
+
+        It is tried on a few.
         """
         if self.name is None:
             return
@@ -210,8 +207,9 @@ class Scoring:
         return number(score, self.given)
 
     def score_counts(self, classes: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> float:
-        """Score predicted classes by numbers of rows and sums of weights (classes, classes), true
-        ones first.
+        """Score predicted classes by numbers of rows and sums of weights.
+
+        Both are (classes, classes), true classes first.
         """
         true, chosen = np.nonzero(counts)
         scorer = self._with_labels(classes)
@@ -219,8 +217,9 @@ class Scoring:
         return float(scorer._sign * scorer._score_func(classes[true], classes[chosen], **more))
 
     def _with_labels(self, classes: np.ndarray) -> Any:
-        """The scorer told of all classes, where it asks for them: rows held out may lack some. As
-        in scikit-learn.
+        """Return the scorer with all classes as labels, if it takes them.
+
+        Rows held out may lack some. As in scikit-learn.
         """
         known = inspect.signature(self.scorer._score_func).parameters
         if "labels" not in known:
@@ -237,25 +236,28 @@ class Scoring:
 
 
 def number(score: Any, scoring: Any) -> float:
-    """A score as a float; raises ValueError for what is no number."""
+    """Return a score as a float; raise ValueError for anything else."""
     if np.ndim(score) or not np.issubdtype(np.asarray(score).dtype, np.number):
         raise ValueError(f"scoring={scoring!r} gave {score!r:.80}, which is not a number")
     return float(score)
 
 
 def defined(scores: np.ndarray, scoring: Any) -> np.ndarray:
-    """Folds (a mask) whose scores (folds, values of C) are all defined; the choice of C is made by
-    these.
+    """Return a mask of the folds whose scores are all defined; the choice of C is made by these.
+
+    Parameters
+    ----------
+    scores : (folds, values of C) array
 
     Raises
     ------
     ValueError
-        Where there is none.
+        If there is none.
 
     Warns
     -----
     UserWarning
-        Where a fold is left out.
+        If a fold is left out.
     """
     kept: np.ndarray = ~np.isnan(scores).any(axis=1)
     if not kept.any():

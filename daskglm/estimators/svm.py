@@ -11,11 +11,11 @@ HINGES = ("squared_hinge", "hinge", "smoothed_hinge")
 
 
 class LinearSVC(Classifier):
-    """Linear support vector machine: squared hinge loss max(0, 1 - y z)^2, or the hinge loss max(0,
-    1 - y z).
+    """Linear support vector machine with the squared hinge loss, or the hinge loss.
 
-    Parameters and attributes are those of `LogisticRegression`, and `loss`. The intercept is not
-    penalised; LIBLINEAR penalises it, and so does scikit-learn's class of this name.
+    These are max(0, 1 - y z)^2 and max(0, 1 - y z). Parameters and attributes are those of
+    `LogisticRegression`, and `loss`. The intercept is not penalised; LIBLINEAR penalises it, and so
+    does scikit-learn's class of this name.
 
     Parameters
     ----------

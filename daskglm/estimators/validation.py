@@ -56,16 +56,15 @@ def scores_of(
 
 
 def wants_rows(scoring: Scoring, params: Mapping[str, Any]) -> bool:
-    """Whether scores want the rows themselves here: a function of rows, or arguments by row that
-    workers lack.
+    """Return whether scores need the rows in memory here.
+
+    That is for functions of rows, and arguments by row that workers lack.
     """
     return not scoring.by_decisions or bool(set(params) - {"sample_weight"})
 
 
 def _by_counts(grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: bool) -> np.ndarray:
-    """Scores that follow from how often each class is predicted for each, or from sums of
-    losses.
-    """
+    """Compute scores from how often each class is predicted for each, or from sums of losses."""
     classes = grid.classes
     assert classes is not None
     totals = grid.objective.ask(ScoreHeldOut(np.ascontiguousarray(W), _labels(grid)))
@@ -82,8 +81,9 @@ def _by_counts(grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: boo
 def _by_decision_values(
     grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: bool
 ) -> np.ndarray:
-    """Scores by scikit-learn's scorer of the decision values of all rows held out, gathered
-    here.
+    """Compute scores by scikit-learn's scorer from the decision values of all rows held out.
+
+    They are gathered here.
     """
     classes, n_folds, labels = grid.classes, W.shape[0], _labels(grid)
     assert classes is not None
@@ -106,7 +106,7 @@ def _by_decision_values(
 
 
 def _labels(grid: ProblemGrid) -> tuple[Any, ...]:
-    """All labels in the order of classes, as blocks have them."""
+    """Return all labels in the order of classes, as blocks have them."""
     return tuple(sorted(grid.objective.labels))
 
 
@@ -117,9 +117,7 @@ def _by_rows(
     scoring: Scoring,
     params: Mapping[str, Any],
 ) -> np.ndarray:
-    """Scores by a function of (estimator, X, y), called with the rows of data in memory that a fold
-    holds out.
-    """
+    """Compute scores by a function of (estimator, X, y) from rows in memory held out."""
     data, classes = grid.data, grid.classes
     assert data.arrays is not None
     assert classes is not None

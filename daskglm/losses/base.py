@@ -137,11 +137,11 @@ class Loss:
         return self.code != OUTSIDE
 
     def intercept_span(self, positive: float, negative: float, largest: float) -> float:
-        """How far the best intercept can lie outside the range of -x.w; bounds the cost of a wrong
-        intercept.
+        """Bound how far the best intercept can be outside the range of -x.w.
 
-        At the optimum the slopes sum to zero. Margins of one class all at rest, or residuals all of
-        one sign, make that impossible; this bounds the intercept from both sides.
+        It bounds the cost of a wrong intercept. At the optimum the slopes sum to zero. Margins of
+        one class all at rest, or residuals all of one sign, make that impossible; this bounds the
+        intercept from both sides.
 
         Parameters
         ----------
@@ -155,8 +155,9 @@ class Loss:
         return self.rest_margin if self.classifies else largest
 
     def best_constant(self, positive: float, negative: float) -> float:
-        """The margin z at which positive * loss(z) + negative * loss(-z) is least: the intercept of
-        a fit with w = 0.
+        """Return the margin z at which positive * loss(z) + negative * loss(-z) is least.
+
+        It is the intercept of a fit with w = 0.
 
         Parameters
         ----------
@@ -177,5 +178,5 @@ class Loss:
 
 
 def _plain(label: Any) -> Any:
-    """A label as Python writes it."""
+    """Return a label as Python writes it."""
     return label.item() if hasattr(label, "item") else label

@@ -23,7 +23,7 @@ _DUALS = {loss.code: loss.dual for loss in BUILTIN if loss.dual is not None}
 
 @njit(nogil=True, error_model="numpy")
 def _no_number(law, *args):  # type: ignore[no-untyped-def]
-    """For codes of losses that have no dual, which no request asks for."""
+    """Return nan, for codes of losses without a dual, which no request asks for."""
     return np.nan
 
 
@@ -155,8 +155,9 @@ _along = dispatch(
 
 @compiled(nogil=True, error_model="numpy")
 def conjugates(law, y, a, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of loss*(-a) over a run of rows within the domain; an empty `weight` means
-    ones.
+    """Add up weighted loss*(-a) over a run of rows within the domain.
+
+    An empty `weight` means ones.
     """
     return _conjugates(law, y, a, weight)
 
@@ -169,8 +170,9 @@ def losses(law, y, z, weight):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)
 def products(z, a, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of a z over a run of rows; with `losses` and `conjugates` the Fenchel-Young
-    gap.
+    """Add up weighted a z over a run of rows.
+
+    With `losses` and `conjugates` that makes the Fenchel-Young gap.
     """
     total = 0.0
     weighted = len(weight) > 0
@@ -181,9 +183,8 @@ def products(z, a, weight):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def along(law, y, weight, line, steps, slope, hessian):  # type: ignore[no-untyped-def]
-    """Sum of loss*(-(a + c1 pending + c2 previous)); adds its derivatives in c1 and c2. Infinite
-    outside the domain.
+    """Add up loss*(-(a + c1 pending + c2 previous)), and its derivatives in c1 and c2.
 
-    `line` is (a, pending, previous), `steps` (c1, c2).
+    It is infinite outside the domain. `line` is (a, pending, previous), `steps` (c1, c2).
     """
     return _along(law, y, weight, line, steps, slope, hessian)

@@ -23,11 +23,11 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 def dispatch(functions: dict[int, Any], unknown: Any, arguments: str) -> Any:
-    """A compiled function of a law and `arguments` that calls the function of the law's code.
+    """Compile a function of a law and `arguments` that calls the function of the law's code.
 
     `functions` are called with p1, p2 and the arguments, `unknown`, for other codes, with the law
-    and the arguments. The branches are written as source text because a chain of closures, one a
-    loss, takes four times as long to compile.
+    and the arguments. The branches are written as source text because a chain of closures, one for
+    each loss, takes four times as long to compile.
     """
     lines = [f"def choose(law, {arguments}):"]
     for code in functions:
@@ -41,7 +41,7 @@ def dispatch(functions: dict[int, Any], unknown: Any, arguments: str) -> Any:
 
 
 def formula(function: Callable[..., Any]) -> Any:
-    """A formula of a loss, compiled into whatever calls it."""
+    """Compile a formula of a loss into whatever calls it."""
     return njit(nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)(function)
 
 

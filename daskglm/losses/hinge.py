@@ -27,18 +27,18 @@ def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
-    """The best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
+    """Return the best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
     c = y * z - q * (y * a)
     return y * min(max((1.0 - c) / max(q, TINY), 0.0), 1.0)
 
 
 def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
-    """The nearest a with y a in [0, 1]."""
+    """Return the nearest a with y a in [0, 1]."""
     return y * min(max(y * a, 0.0), 1.0)
 
 
 def best_constant(positive: float, negative: float, p1: float, p2: float) -> float:
-    """The best constant margin: the side with more weight."""
+    """Return the best constant margin: the sign of the class with more weight."""
     return float(positive > negative) - float(positive < negative)
 
 

@@ -45,11 +45,10 @@ def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, error_model="numpy")
 def sigma(c: float, q: float, start: float) -> float:
-    """sigma(-m) at the m that solves m - q sigma(-m) = c: Newton's method, kept within brackets by
-    bisection.
+    """Return sigma(-m) at the root m of m - q sigma(-m) = c.
 
-    The last Newton step is applied to sigma by its derivative: no further exponential, and it stays
-    within (0, 1).
+    It takes Newton's method, kept within brackets by bisection. The last step is applied to sigma
+    by its derivative: no further exponential, and it stays within (0, 1).
     """
     low, high = c, c + q
     m = min(max(start, low), high)
@@ -79,17 +78,17 @@ def sigma(c: float, q: float, start: float) -> float:
 
 
 def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
-    """The best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
+    """Return the best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
     return y * sigma(y * z - q * (y * a), q, y * z)
 
 
 def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
-    """The nearest a with y a in [0, 1]."""
+    """Return the nearest a with y a in [0, 1]."""
     return y * min(max(y * a, 0.0), 1.0)
 
 
 def log_odds(positive: float, negative: float, p1: float, p2: float) -> float:
-    """The best constant margin."""
+    """Return the best constant margin."""
     return math.log(positive / negative)
 
 

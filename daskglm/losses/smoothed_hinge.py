@@ -32,18 +32,18 @@ def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
-    """The best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
+    """Return the best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
     c = y * z - q * (y * a)
     return y * min(max((1.0 - c) / (p1 + q), 0.0), 1.0)
 
 
 def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
-    """The nearest a with y a in [0, 1]."""
+    """Return the nearest a with y a in [0, 1]."""
     return y * min(max(y * a, 0.0), 1.0)
 
 
 def best_constant(positive: float, negative: float, p1: float, p2: float) -> float:
-    """The best constant margin."""
+    """Return the best constant margin."""
     side = float(positive > negative) - float(positive < negative)
     return side * (1.0 - p1 * min(positive, negative) / max(positive, negative))
 
@@ -60,7 +60,7 @@ LOSS = Loss(
 
 
 def smoothed_hinge(width: float) -> Loss:
-    """The hinge with its corner rounded over a width; labels may be any numbers but zero.
+    """Make the hinge with its corner rounded over a width; labels may be any numbers but zero.
 
     With a label y (1 + width p) it is, but for a constant, the hinge plus a proximal term in the
     dual variable of its row: max over 0 <= q <= 1 of q (1 - y z) - width / 2 (q - p)^2.

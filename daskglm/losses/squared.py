@@ -22,7 +22,7 @@ def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
-    """The best dual variable of one row."""
+    """Return the best dual variable of one row."""
     return (y - z + q * a) / (1.0 + q)
 
 

@@ -24,18 +24,18 @@ def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
-    """The best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
+    """Return the best dual variable of one row: Shalev-Shwartz & Zhang 2013, section 6."""
     c = y * z - q * (y * a)
     return y * max(2.0 * (1.0 - c) / (1.0 + 2.0 * q), 0.0)
 
 
 def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
-    """The nearest a with y a >= 0."""
+    """Return the nearest a with y a >= 0."""
     return y * max(y * a, 0.0)
 
 
 def best_constant(positive: float, negative: float, p1: float, p2: float) -> float:
-    """The best constant margin."""
+    """Return the best constant margin."""
     return (positive - negative) / (positive + negative)
 
 

@@ -77,9 +77,9 @@ def register_loss(loss: Loss) -> Loss:
 
 
 def law_of(ref: LossRef) -> Law:
-    """What kernels take for the loss that a request names; imports its module where need be.
+    """Return the law of the loss that a request names, whose module is imported if need be.
 
-    Raises ValueError for a loss that is not known.
+    Raises ValueError for an unknown loss.
     """
     if ref.name not in LOSSES and ref.module:
         try:

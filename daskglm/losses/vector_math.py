@@ -26,7 +26,7 @@ _ONE = 1023 << 52
 
 @intrinsic
 def as_bits(typingctx: Any, x: Any) -> Any:
-    """The bits of a float64 as an int64."""
+    """Return the bits of a float64 as an int64."""
     return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(
         args[0], context.get_value_type(types.int64)
     )
@@ -34,7 +34,7 @@ def as_bits(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def as_float(typingctx: Any, x: Any) -> Any:
-    """The float64 that has the bits of an int64."""
+    """Return the float64 that has the bits of an int64."""
     return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(
         args[0], context.get_value_type(types.float64)
     )
@@ -42,8 +42,9 @@ def as_float(typingctx: Any, x: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def exp(x: float) -> float:
-    """exp(x) for -708 <= x <= 0 (smaller x as -708): Cody-Waite reduction to |r| <= log(2) / 2,
-    then a polynomial.
+    """Return exp(x) for -708 <= x <= 0, and exp(-708) for smaller x.
+
+    By Cody-Waite reduction to |r| <= log(2) / 2 and a polynomial.
     """
     x = max(x, -708.0)
     shifted = x * _LOG2E + _ROUND
@@ -90,8 +91,10 @@ def twice_artanh(s: float) -> float:
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def log(x: float) -> float:
-    """log(x) for normal x > 0: exponent and 2 artanh((m - 1) / (m + 1)) of the mantissa;
-    vectorises, unlike libm's.
+    """Return log(x) for normal x > 0.
+
+    By the exponent and 2 artanh((m - 1) / (m + 1)) of the mantissa m. It vectorises, unlike that of
+    libm.
     """
     bits = as_bits(x)
     k = float((bits >> 52) - 1023)

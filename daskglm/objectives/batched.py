@@ -340,7 +340,7 @@ class BatchObjective:
         return self.rounding.gram(exact=self.exact or self.rounding.is_exact, likely=likely)
 
     def must_be_exact(self, factors: Sequence[HessianFactor]) -> bool:
-        """Whether the Hessians must be formed again, in float64, since rounding is too large.
+        """Return whether the Hessians must be formed again, in float64, for their rounding.
 
         All later ones are then summed in float64, too.
         """

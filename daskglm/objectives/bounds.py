@@ -332,7 +332,7 @@ class Rounding:
         span: float,
         near: float = math.inf,
     ) -> bool:
-        """Whether a computed gradient of zero would not prove a wanted bound by `convex`.
+        """Return whether a computed gradient of zero would not prove a wanted bound by `convex`.
 
         Then rounding stands in the way, and a `survey` may help, if there was none yet.
         """
@@ -446,7 +446,7 @@ class HessianFactor:
         return float(self.roots @ self.roots)
 
     def is_doubtful(self, likely: float) -> bool:
-        """Whether a step by this Hessian may lead elsewhere, if its entries are off by `likely`.
+        """Return whether a step by this Hessian may lead elsewhere, if entries are off by `likely`.
 
         Such errors have random signs: more than a quarter of the least eigenvalue is too much.
         """

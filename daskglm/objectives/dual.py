@@ -118,6 +118,7 @@ class Dual:
 
     def save(self, folder: str) -> None:
         """Have every worker write the dual variables of its rows to a folder that all of them see.
+
         Cost: 1 round.
         """
         self._ask(DualSave(self._state(), folder))
@@ -137,7 +138,7 @@ class Dual:
         )
 
     def _is_own(self) -> bool:
-        """Whether the engine can read v from shared memory, and need not add it up again."""
+        """Return whether the engine can read v from shared memory, and need not add it up again."""
         shared = self.objective.engine.capabilities.shares_memory
         return shared and self.change is None and self.sure
 
@@ -150,12 +151,12 @@ class Dual:
         return totals
 
     def has_lost(self) -> bool:
-        """Whether any request since the last call showed that rows lost their dual variables."""
+        """Return whether requests since the last call showed lost dual variables."""
         lost, self.lost = self.lost, False
         return lost
 
     def _is_near(self) -> bool:
-        """Whether lost blocks may take the negative slopes at w for their dual variables.
+        """Return whether lost blocks may take the negative slopes at w for their dual variables.
 
         The shared vector of those misses w by the gradient there, whose square is at most 2 L gap.
         Far from the optimum that is many times w itself, and drives an unpenalised intercept so far

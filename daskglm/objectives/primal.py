@@ -425,7 +425,7 @@ class Objective:
         self.rounding.survey(self.ask, self.engine.facts)
 
     def is_hidden(self, point: Point, tol: float) -> bool:
-        """Whether bounds on rounding are too large to prove `tol`, and a survey may lower them."""
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if not self.is_penalised:
             return False
         wanted = tol * point.value

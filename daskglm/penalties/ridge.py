@@ -49,8 +49,9 @@ class Ridge:
 
     @cached_property
     def strong_convexity(self) -> float:
-        """The least strength: the penalty rises by at least half of it times the squared distance
-        of the features' coefficients from its minimum.
+        """The least strength of all features.
+
+        The penalty rises by at least half of it times the squared distance from its minimum.
         """
         return float(np.min(self.strength)) if self.n_features else 0.0
 
@@ -60,45 +61,46 @@ class Ridge:
         return float(np.max(self.strength)) if self.n_features else 0.0
 
     def _factors(self, size: int) -> Any:
-        """What entries of a vector are multiplied by; the last, of an intercept, is set after."""
+        """Return the factors of a vector's entries; the last, of an intercept, is set after."""
         if self.is_uniform:
             return self.strength
         return np.append(self.strength, np.zeros(size - self.n_features))
 
     def hessian_vector(self, v: Any) -> Any:
-        """The Hessian, which is diagonal, times v."""
+        """Multiply v by the Hessian, which is diagonal."""
         out = self._factors(len(v)) * v
         out[self.n_features :] = 0.0
         return out
 
     def diagonal(self, size: int, xp: Any = np) -> Any:
-        """The Hessian's diagonal for vectors of this size, as an array of the namespace."""
+        """Return the Hessian's diagonal for vectors of this size, as an array of the namespace."""
         out = xp.full(size, 0.0)
         out[: self.n_features] = self.strength
         return out
 
     def value_and_gradient(self, w: Any) -> tuple[float, Any]:
-        """The penalty at w and its gradient."""
+        """Return the penalty at w and its gradient."""
         gradient = self.hessian_vector(w)
         return 0.5 * float(w @ gradient), gradient
 
     def value(self, w: Any) -> float:
-        """The penalty at w."""
+        """Return the penalty at w."""
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: Any) -> Any:
-        """Its gradient at w."""
+        """Return the gradient at w."""
         return self.hessian_vector(w)
 
     def prox(self, w: Any, step: float) -> Any:
-        """The v with the least step * penalty(v) + 1/2 |v - w|^2."""
+        """Return the v with the least step * penalty(v) + 1/2 |v - w|^2."""
         out = w / (1.0 + step * self._factors(len(w)))
         out[self.n_features :] = w[self.n_features :]
         return out
 
     def conjugate(self, u: np.ndarray) -> float:
-        """Max over w of u.w - penalty(w); infinite where u is not zero at a coefficient that is
-        free.
+        """Return the maximum over w of u.w - penalty(w).
+
+        It is infinite if u is not zero at a coefficient without a penalty.
         """
         diagonal = self.diagonal(len(u))
         if (u[diagonal == 0.0] != 0.0).any():

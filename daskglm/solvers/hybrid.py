@@ -245,8 +245,7 @@ def lbfgs_cost(workload: Workload) -> float:
 
 
 def sdca_cost(workload: Workload) -> float:
-    """Foresee the passes that dual ascent takes; infinite if rows have far more curvature than
-    the penalty.
+    """Foresee the passes of dual ascent; infinite if rows have far more curvature than the penalty.
 
     With a smooth loss it converges linearly, so epochs are proportional to the digits of `tol`.
     """

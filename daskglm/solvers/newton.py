@@ -80,9 +80,9 @@ def newton(
 
 
 def _is_inexact(point: Point, square: float, tol: float) -> bool:
-    """Whether a Hessian summed in the rows' dtype is too inexact to step by, or to prove `tol`.
+    """Return whether a Hessian summed in the rows' dtype is too inexact.
 
-    `square` is the square of its Newton decrement.
+    That is to step by, or to prove `tol`. `square` is the square of its Newton decrement.
     """
     objective = point.objective
     proves = math.isfinite(objective.loss.self_concordance) and objective.is_penalised
@@ -91,9 +91,10 @@ def _is_inexact(point: Point, square: float, tol: float) -> bool:
 
 
 def _keeps(objective: Objective) -> bool:
-    """Whether to keep margins, 8 bytes a row: unless rows are many and of at most 240 bytes.
+    """Return whether to keep margins, 8 bytes a row.
 
-    Most steps are unit steps, which do not need margins. Both limits are chosen.
+    They are kept unless rows are many and of at most 240 bytes: most steps are unit steps, which do
+    not need margins. Both limits are chosen.
     """
     facts = objective.engine.facts
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
@@ -128,7 +129,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
 
 
 def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bool:
-    """Whether steps that leave `rate` of the bound reach tol for less than a Hessian costs."""
+    """Return whether steps that leave `rate` of the bound reach tol before a Hessian would."""
     wanted = tol * point.value
     bound = objective.feature_bound(point)
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):

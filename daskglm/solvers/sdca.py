@@ -39,8 +39,7 @@ def sdca(
     dual: Dual | None = None,
     state: dict[str, Any] | None = None,
 ) -> Generator[Point, None, Reason]:
-    """Stochastic dual coordinate ascent with buckets, partitions and replicas, and CoCoA between
-    workers.
+    """Stochastic dual coordinate ascent with buckets, partitions, replicas, and CoCoA over workers.
 
     Parameters
     ----------
@@ -225,7 +224,7 @@ class _Watch:
         self.slow = False
 
     def worth_certifying(self, estimate: float, value: float) -> bool:
-        """Whether the gap after this round may be below tol."""
+        """Return whether the gap after this round may be below tol."""
         rate = min(estimate / self.last, 1.0) if 0.0 < self.last < math.inf else 0.5
         self.last = estimate
         self.count += 1

@@ -28,7 +28,7 @@ def choose(
     quiet: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
     tol: float = 1e-6,
 ) -> tuple[str, str]:
-    """Name of the solver with the least cost, and the reason in words.
+    """Return the name of the solver with the least cost, and the reason in words.
 
     The trial runs in the context `quiet`. Nothing is timed: two calls with equal data choose
     equally. Cost: nothing, or the passes of a trial, less than 4, in up to 27 rounds.
@@ -103,7 +103,7 @@ def _costs(workload: Workload) -> dict[str, float]:
 
 
 def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
-    """The solver of the least cost, and the reason."""
+    """Return the solver of the least cost, and the reason."""
     ordered = sorted(expected.items(), key=lambda item: item[1])
     name, least = ordered[0]
     if name == "newton" and least <= costs.FEW_PASSES:

@@ -61,7 +61,7 @@ class SolverSpec:
     cost: Callable[[Workload], float] | None = None
 
     def applies(self, workload: Workload) -> bool:
-        """Whether `auto` may choose it for this problem."""
+        """Return whether `auto` may choose it for this problem."""
         if self.cost is None:
             return False
         if self.solves_dual:

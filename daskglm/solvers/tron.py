@@ -137,7 +137,7 @@ class Preconditioner:
             self._adopt(w)
 
     def metric(self, point: Point) -> Metric:
-        """The preconditioner at a point that knows its Hessian's diagonal."""
+        """Return the preconditioner at a point that knows its Hessian's diagonal."""
         return _diagonal(point, self.mixture) if self.full is None else self.full
 
     def state(self) -> dict[str, Any]:

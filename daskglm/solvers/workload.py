@@ -58,7 +58,7 @@ class Workload:
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
-        """That of an objective, as far as nobody has to be asked. Cost: nothing."""
+        """Return the workload of an objective, as far as no worker must be asked. Cost: nothing."""
         engine, loss = objective.engine, objective.loss
         can = engine.capabilities
         return cls(
@@ -76,8 +76,9 @@ class Workload:
         )
 
     def with_threads(self, objective: Objective) -> Workload:
-        """The same with the number of threads that workers have. Cost: 1 round where they are in
-        other processes.
+        """Return the same with the number of threads that workers have.
+
+        Cost: 1 round if they are in other processes.
         """
         if not self.remote:
             return self
@@ -200,8 +201,9 @@ def entry_passes(summary: DataSummary) -> float:
 
 
 def curvature_ratio(objective: Objective) -> float:
-    """Curvature of a mean row's loss along the row over that of the penalty, times the workers;
-    infinite without a penalty.
+    """Return a mean row's curvature along itself over that of the penalty, times the workers.
+
+    It is infinite without a penalty.
     """
     if not objective.is_penalised:
         return math.inf

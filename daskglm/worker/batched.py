@@ -71,7 +71,7 @@ def answer_batch(
 
 
 def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int) -> BatchRows:
-    """The cache of a block, made anew where it is of other folds."""
+    """Return the cache of a block, made anew if it is for other folds."""
     known: BatchRows | None = cache.batch
     if known is None or known.folds != problem.folds:
         n = len(block.y)
@@ -86,8 +86,9 @@ def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int)
 
 
 def _by_group(group: np.ndarray, count: int, rows: int, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """Order of the rows by group within tiles, and the bounds of groups in each tile; see
-    `many.order_by_group`.
+    """Order rows by group within tiles; return the order and the bounds of groups in each tile.
+
+    See `many.order_by_group`.
     """
     n = len(group)
     tiles = -(-n // rows)
@@ -184,7 +185,7 @@ class _Narrow:
         self.of_gram = np.array(request.gram, np.int64)
 
     def zeros(self) -> Totals:
-        """Sums of no rows."""
+        """Return the sums of no rows."""
         P, groups = self.roles.shape
         by, width = groups if self.request.by_group else 1, self.W.shape[1]
         return {
@@ -225,7 +226,7 @@ class _Wide:
         self.roles = np.ascontiguousarray(roles_of(problem.folds)[:, request.fold].T)
 
     def zeros(self) -> Totals:
-        """Sums of no rows."""
+        """Return the sums of no rows."""
         P, groups = self.roles.shape
         return {
             "gradients": np.zeros_like(self.W),
@@ -246,8 +247,9 @@ class _Wide:
 def _data(
     cache: Any, batch: BatchRows, block: Block, request: EvaluateMany, d: int
 ) -> tuple[Any, ...]:
-    """A block's rows, features, labels, y, weights in training and held out, and signs, for the
-    kernels.
+    """Return a block as the kernels take it.
+
+    These are rows, features, labels, y, weights in training and held out, and signs.
     """
     y = block.y if block.labels is None else NOTHING
     raw = NOTHING if block.weight is None else block.weight

@@ -25,9 +25,7 @@ SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
 
 class BlockCache:
-    """Cache of one block for one problem: targets, row weights, margins by token, curvature of one
-    token.
-    """
+    """Cache of one block for one problem: targets, weights, margins by token, curvature of one."""
 
     def __init__(self, block: Block, problem: Problem) -> None:
         self.problem = problem

@@ -32,10 +32,9 @@ EXACT_VECTORS = 36  # the same where all of them are float64
 
 @dataclass(frozen=True)
 class DeviceConfig:
-    """What rows are to be computed on: `device` "cuda", "cpu" or None (where they are), and bytes
-    allowed there.
+    """Device of the rows: "cuda", "cpu" or None (where they are), and bytes allowed there.
 
-    `collective` "nccl": GPUs of several workers add up products among themselves.
+    With `collective` "nccl" GPUs of several workers add up products among themselves.
     """
 
     device: str | None = None
@@ -43,7 +42,7 @@ class DeviceConfig:
     collective: str | None = None
 
     def is_cuda(self, blocks: Sequence[Block]) -> bool:
-        """Whether these blocks are to be on a GPU."""
+        """Return whether these blocks are to be on a GPU."""
         return self.device == "cuda" or (
             self.device is None and any(on_device(block.X) for block in blocks)
         )
@@ -59,10 +58,10 @@ def place(
     *,
     rows_only: bool = False,
 ) -> tuple[list[Any], list[Block]]:
-    """Join tiny neighbours and move rows, with their y and weights unless `rows_only`; names of
-    joined blocks become tuples.
+    """Join tiny neighbours and move rows, with their y and weights unless `rows_only`.
 
-    `placed` knows blocks that have been moved already, by name, and takes up those that are now.
+    Names of joined blocks become tuples. `placed` has blocks that were moved before, by name, and
+    gets those that are moved now.
     """
     blocks = [block for _, block in named]
     if not where.is_cuda(blocks):
@@ -77,8 +76,9 @@ def place(
 
 
 def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any], list[Block]]:
-    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic; names
-    become tuples.
+    """Join neighbouring tiny blocks, whose calls would cost more than their arithmetic.
+
+    Names become tuples.
     """
     joined = []
     for group, run in itertools.groupby(
@@ -98,14 +98,12 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
 
 
 def _vectors(block: Block) -> int:
-    """Bytes of the vectors that a solve keeps beside a block."""
+    """Return the bytes of the vectors that a solve keeps beside a block."""
     return (EXACT_VECTORS if block.labels is None else VECTORS) * block.facts.n_rows
 
 
 def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any]:
-    """Y and weight of a block on the device, weights in the dtype that vectors beside its rows
-    have.
-    """
+    """Copy y and weight of a block to the device, weights in the dtype of its vectors."""
     exact = np.dtype(np.float64) if block.labels is None else dtype
     return upload.copy(block.y), None if block.weight is None else upload.copy(block.weight, exact)
 
@@ -115,7 +113,7 @@ def _needed(block: Block) -> int:
 
 
 def _budget(backend: Any, limit: int | None, to_move: int, there: int) -> int:
-    """Bytes that may be taken beside the `there` that this fit's rows take on the device already.
+    """Return the bytes that may be taken beside the `there` of this fit's rows on the device.
 
     A limit counts those too; what is free does not contain them.
     """
@@ -134,8 +132,7 @@ def _budget(backend: Any, limit: int | None, to_move: int, there: int) -> int:
 def _to_device(
     blocks: list[Block], limit: int | None, there: int, *, rows_only: bool
 ) -> list[Block]:
-    """Blocks with their rows on the device, as far as the memory allowed reaches, and streamed
-    beyond.
+    """Move rows to the device as far as the memory allowed reaches; stream those beyond.
 
     Their y and weights follow unless `rows_only`, so that targets are made there: codes of classes
     are a byte a row. `there` is what this fit has there already; with a limit that counts too.

@@ -102,9 +102,7 @@ class OnThreads:
         self.each(work)
 
     def slopes(self, law: Law, cache: Any, w: np.ndarray) -> np.ndarray:
-        """Minus the slopes of a block's losses at w: the dual variables as the primal point has
-        them.
-        """
+        """Return minus the slopes of a block's losses at w, which are dual variables for w."""
         n, d = len(cache.y), self.n_features
         z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
         cache.kernels.margins(cache.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)

@@ -39,9 +39,7 @@ class DualBackend(Protocol):
         """Groups and partitions that a plan divides the rows into."""
 
     def prepare(self, caches: Sequence[Any]) -> None:
-        """Give caches that have none the squared norms of their rows and room for the margins
-        met.
-        """
+        """Give caches that have none the squared norms of their rows, and room for margins."""
 
     def slopes(self, law: Law, cache: Any, w: Any) -> Any:
         """Minus the slopes of a block's losses at w."""
@@ -67,10 +65,10 @@ class DualBackend(Protocol):
         """Before, after, loss and gap as in `DualRound`."""
 
     def line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
-        """See `DualLine`."""
+        """Answer a `DualLine`."""
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
-        """See `DualValue`."""
+        """Answer a `DualValue`."""
 
     def wake(self, caches: Sequence[Any]) -> None:
         """Make all rows active that shrinking had left out."""
@@ -80,11 +78,10 @@ class DualBackend(Protocol):
 
 
 class DualCache:
-    """Cache of one block for dual ascent: its dual variables at a numbered state, and candidates
-    for the next.
+    """Cache of one block for dual ascent: dual variables at a numbered state, and candidates.
 
-    It also has the squared norms of rows (empty: they follow from the pattern) and the margins met
-    in the last round.
+    Candidates are for the next state. It also has the squared norms of rows (empty: they follow
+    from the pattern) and the margins that the last round met.
     """
 
     def __init__(self, n: int, zeros: Callable[[int], Any]) -> None:
@@ -95,8 +92,9 @@ class DualCache:
         self.asleep = np.empty(0, np.uint8)
 
     def commit(self, state: DualStateRef) -> bool:
-        """Move to the committed state from the one before; true if rounding may have left the
-        domain.
+        """Move to the committed state from the one before.
+
+        Returns True if rounding may have left the domain.
         """
         self.number = state.number
         c1, c2 = state.commit
@@ -167,9 +165,7 @@ class DualWorker:
 
     # ---- state
     def _bring(self, law: Law, state: DualStateRef, caches: Sequence[Any]) -> int:
-        """Bring all blocks and the shard to the committed state; return how many rows had to be
-        read for it.
-        """
+        """Bring all blocks and the shard to the committed state; return how many rows were read."""
         lost, fresh = [], []
         for m in caches:
             if m.dual is None:

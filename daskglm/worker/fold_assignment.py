@@ -30,21 +30,21 @@ def groups(block: Block, folds: Folds) -> np.ndarray:
 
 
 def trained_on(block: Block, folds: Folds, fold: int) -> np.ndarray:
-    """One for each row that a fold trains on, else zero."""
+    """Return one for each row that a fold trains on, else zero."""
     roles = np.array([roles[fold] for roles in folds.roles])
     return (roles[groups(block, folds)] == 0).astype(np.float64)
 
 
 def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
-    """Fold that holds out each row, (n,): those of scikit-learn's StratifiedKFold without
-    shuffling.
+    """Return the fold that holds out each row, (n,), as StratifiedKFold without shuffling.
 
-    Its own splits, asked for one by one, took as long as a whole fit. `codes` number the classes.
+    scikit-learn's own splits, one after the other, took as long as a whole fit. `codes` number the
+    classes.
 
     Raises
     ------
     ValueError
-        Where no class has a row for every fold; a UserWarning where some class has not.
+        If no class has a row for every fold; a UserWarning if some class has not.
     """
     counts = np.bincount(codes, minlength=classes)
     if (counts < n_splits).all():

@@ -45,7 +45,7 @@ def score_held_out(
 
 
 def _zeros(request: ScoreHeldOut) -> Totals:
-    """Sums over no rows."""
+    """Return sums over no rows."""
     if request.gather:
         return {"values": GatheredRows({})}
     shape, n = request.W.shape[:2], len(request.classes)

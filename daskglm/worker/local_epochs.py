@@ -71,8 +71,9 @@ class Run:
         self.change = u
 
     def _epoch(self, u: np.ndarray, shares: list[list[Slice]], epoch: int) -> np.ndarray:
-        """One epoch with replicas from u; u and the sum of the partitions' changes, times the outer
-        sigma.
+        """Run one epoch with replicas from u.
+
+        Returns u and the sum of the partitions' changes, times the outer sigma.
         """
         outer, inner = self.request.outer, self.request.inner
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.caches]

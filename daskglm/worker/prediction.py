@@ -65,8 +65,7 @@ def dense(coef: Any) -> np.ndarray:
 
 
 def checked_rows(X: Any, place: Place = HERE) -> Any:
-    """Rows in memory, sparse ones in CSR, before anything is computed with them or they become
-    floats.
+    """Check rows in memory before they become floats; return sparse ones as CSR.
 
     Raises
     ------
@@ -119,13 +118,14 @@ def in_kind(
     like: np.ndarray,
     names: Any = None,
 ) -> Any:
-    """Apply `finish` to the decision values of X, lazily where X is a dask collection or a list of
-    delayed blocks.
+    """Apply `finish` to the decision values of X, lazily if X is lazy.
+
+    Lazy are dask collections and lists of delayed blocks.
 
     Parameters
     ----------
     finish : callable
-        From decision values to what is wanted of them, row by row.
+        Takes decision values, row by row; returns the result.
     like : (0,) or (0, k) array
         Empty array of the result's kind.
     names : sequence, optional

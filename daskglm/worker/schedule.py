@@ -50,16 +50,16 @@ class Slice(NamedTuple):
 
 @cache
 def machine() -> Topology:
-    """The machine this process runs on, read once."""
+    """Return the topology of this machine, which is read once."""
     return read_topology()
 
 
 def bucket_rows(rows: int, nbytes: int) -> int:
-    """Rows of a bucket: those whose dual variables share a cache line, or one.
+    """Return the rows of a bucket: those whose dual variables share a cache line, or one.
 
-    The rule of the Snap ML paper (section 3), buckets where the dual variables do not fit the
-    last-level cache, and besides where the rows themselves stream from memory: a bucket's rows then
-    follow each other there.
+    Buckets are used, by the rule of the Snap ML paper (section 3), if the dual variables do not fit
+    the last-level cache, and also if the rows themselves stream from memory: a bucket's rows are
+    contiguous there.
     """
     streamed = rows * 8 > machine().last_level_bytes or nbytes > STREAMED_BYTES
     return max(machine().line_bytes // 8, 1) if streamed else 1
@@ -67,9 +67,7 @@ def bucket_rows(rows: int, nbytes: int) -> int:
 
 @dataclass
 class Group:
-    """Threads that share a replica of the shared vector between epochs, and the rows that are
-    theirs.
-    """
+    """Threads that share a replica of the shared vector between epochs, with their rows."""
 
     ranges: list[Range]
     partitions: int
@@ -94,9 +92,7 @@ class Group:
 
 
 def _pin(cpus: Iterable[int]) -> None:
-    """Bind the calling thread to the next cpu, where there is one; a refusal costs locality
-    only.
-    """
+    """Bind the calling thread to the next cpu, if there is one; a refusal costs locality only."""
     cpu = next(iter(cpus), None)
     if cpu is not None and hasattr(os, "sched_setaffinity"):
         try:
@@ -108,10 +104,10 @@ def _pin(cpus: Iterable[int]) -> None:
 def groups_of(
     plan: SDCAConfig, facts: Sequence[DataSummary], threads: int, address: int
 ) -> list[Group]:
-    """One group per NUMA node that the Snap ML paper's rule chooses, or `plan.nodes` groups; rows
-    split by work.
+    """Make a group for each NUMA node of the Snap ML paper's rule, or `plan.nodes` groups.
 
-    `address` is that of some rows: the node of their memory is always among the chosen.
+    Rows are split by work. `address` is that of some rows: the node of their memory is always among
+    the chosen.
     """
     topology = machine()
     if plan.nodes is None:

@@ -203,8 +203,9 @@ class Shard:
         return cache
 
     def _release_codes(self) -> None:
-        """Release codes of two classes on a device, of which targets are made; another problem
-        sends them again.
+        """Release codes of two classes on a device once targets are made.
+
+        Another problem sends them again.
         """
         for i, block in enumerate(self.blocks):
             if block.moved is not None and block.labels is not None and len(block.labels) <= 2:

@@ -104,9 +104,7 @@ class StreamedShard:
 
     @property
     def block_names(self) -> list[Any]:
-        """Names under which blocks are cached; joined tiny ones are not known before they are
-        read.
-        """
+        """Names of the cached blocks; joined tiny ones are unknown before they are read."""
         return [
             *self.names,
             *(name for shard in self.shards if shard is not None for name in shard.names),
@@ -126,7 +124,7 @@ class StreamedShard:
         return {**total, "waited": min(self.waited, time.perf_counter() - began)}
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
-        """The reply with all sums in host memory."""
+        """Return the reply with all sums in host memory."""
         total = self.answer(problem, request)
         shard = self.shards[0]
         return shard.backend.to_host(total) if shard is not None else total
@@ -174,7 +172,7 @@ class StreamedShard:
         return parts
 
     def _read(self, runs: list[list[Any]]) -> Iterator[list[Block]]:
-        """The blocks of each run; while one is used the next is read."""
+        """Yield the blocks of each run; while one is used the next is read."""
         coming: Future[Any] | None = None
         for k, run in enumerate(runs):
             coming = coming or self.reader.submit(self._compute, run)
@@ -190,7 +188,7 @@ class StreamedShard:
 
 
 def _changed(blocks: Sequence[Block], before: Sequence[DataSummary]) -> str:
-    """What to say of partitions that were read again and are not what they were."""
+    """Return the message for partitions that were read again and have changed."""
     block, facts = next(
         (b, facts) for b, facts in zip(blocks, before, strict=True) if b.facts != facts
     )
@@ -221,7 +219,7 @@ def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 
 def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> bool:
-    """Whether the caches of a shard answer a request without its rows."""
+    """Return whether the caches of a shard answer a request without its rows."""
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False

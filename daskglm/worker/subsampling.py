@@ -15,11 +15,10 @@ from daskglm.kernels import Pattern
 
 
 def draw(block: Block, fraction: float, seed: int) -> Block:
-    """A copy of about `fraction` of a block's rows, at least one: one at random of every 1 /
-    fraction, in order.
+    """Copy about `fraction` of a block's rows, at least one.
 
-    Which rows depends on the seed and on where the block lies in the user's data, not on the worker
-    that holds it.
+    They are one at random of every 1 / fraction, in order. Which rows depends on the seed and on
+    where the block is in the user's data, not on the worker that holds it.
     """
     n = len(block.y)
     many = min(max(round(fraction * n), 1), n)
@@ -42,7 +41,7 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of a block's X, copied: of the same kind."""
+    """Copy some rows of a block's X, of the same kind."""
     if on_device(X):
         return gpu().take(X, rows)
     if not isinstance(X, Pattern):

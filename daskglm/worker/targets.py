@@ -27,8 +27,9 @@ def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
 
 
 def targets_of(block: Block, problem: Problem) -> Targets:
-    """Targets and weights of a block under a problem: its positive class, its class weights and the
-    fold that it trains on.
+    """Return targets and weights of a block under a problem.
+
+    They follow from its positive class, its class weights and the fold that it trains on.
     """
     y, weight = (block.y, block.weight) if block.moved is None else block.moved
     weight = NOTHING if weight is None else weight

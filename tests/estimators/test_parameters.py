@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 import daskglm
-from daskglm.estimators.feature_names import SOLVER_NAMES, settings_of, threads_of
+from daskglm.estimators.parameters import SOLVER_NAMES, settings_of, threads_of
 from daskglm.solvers import solver_names
 from tests.conftest import make_problem
 

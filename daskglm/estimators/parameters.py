@@ -1,6 +1,4 @@
-"""scikit-learn's and dask-ml's names for parameters and solvers, and what they ask for in this
-package's terms.
-"""
+"""Translate scikit-learn's and dask-ml's parameters and solvers into settings of a fit."""
 
 from __future__ import annotations
 
@@ -43,12 +41,12 @@ MULTI_CLASS = ("ovr", "auto", "deprecated")
 
 
 def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
-    """The settings that an estimator's parameters ask for.
+    """Return the settings that an estimator's parameters ask for.
 
     Parameters
     ----------
     params : dict
-        Parameters by the names of the estimators; those that are not there have their defaults.
+        Parameters by the names of the estimators; absent ones have their defaults.
     loss : str
     more
         Further fields of `FitConfig`.
@@ -56,7 +54,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     Raises
     ------
     ValueError
-        For values that nothing here corresponds to: L1 penalties, a penalised intercept, and so on.
+        For values without a counterpart here: L1 penalties, a penalised intercept, and so on.
     """
     check_names(params)
     fields = {
@@ -149,7 +147,7 @@ def inverse(alpha: Any) -> float:
 
 
 def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
-    """The solver by the name it has here, and why it is that one."""
+    """Return the solver by the name it has here, and the reason."""
     asked, dual = params.get("solver", "auto"), params.get("dual", "auto")
     if not isinstance(dual, (bool, np.bool_)) and dual != "auto":
         raise ValueError(f"dual={dual!r} must be True, False or 'auto'")
@@ -176,7 +174,7 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
 
 
 def threads_of(n_jobs: Any) -> int | None:
-    """How many threads `n_jobs` asks for, as joblib counts; None: all."""
+    """Return how many threads `n_jobs` asks for, as joblib counts; None: all."""
     if n_jobs is None:
         return None
     if not is_whole(n_jobs) or n_jobs == 0:
