@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _words(_context: Any, _option: Any, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of contestants and packages, commas or repeated options between them."""
+    """Return names of contestants and packages, with commas or repeated options between them."""
     words = tuple(word for text in given for word in text.split(",") if word)
     try:
         select(words, ())
@@ -143,7 +143,7 @@ def run(suite: str | None, quick: bool, out: Path | None, **given: Any) -> None:
 
 
 def _plan(suite: Suite, given: dict[str, Any]) -> Suite:
-    """The suite with what the command line changes."""
+    """Return the suite with the changes of the command line."""
     cases = suite.cases
     if given["data"]:
         by_name = {case.data: case for case in cases}

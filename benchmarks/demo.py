@@ -50,7 +50,7 @@ def main(data: Path | None, rows: int, out: Path) -> None:
 
 
 def _real(path: Path | None) -> tuple[str, da.Array, da.Array]:
-    """The user's file, or scikit-learn's breast cancer data, its columns standardised."""
+    """Return the user's file, or scikit-learn's breast cancer data with standardised columns."""
     if path is None:
         from sklearn.datasets import load_breast_cancer
         from sklearn.preprocessing import StandardScaler

@@ -21,12 +21,11 @@ class NotApplicable(Exception):
 
 
 class Contestant(NamedTuple):
-    """A file of this folder, the options it is called with, the losses it knows, and the package it
-    measures.
+    """A contestant: its file, options, losses, and the package it measures.
 
     `environment` names the peer's own (`environments.py`), `tols` its tolerances from loose to
-    tight in suites that give none: what they mean differs from library to library, so each has
-    those that span 1e-2 to 1e-7 of suboptimality.
+    tight in suites that give none: their meaning differs from library to library, so each has those
+    that span 1e-2 to 1e-7 of suboptimality.
     """
 
     module: str
@@ -47,10 +46,10 @@ class Contestant(NamedTuple):
 
 
 def select(words: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
-    """Contestants that words name: a contestant, a package, the first part of names ("sklearn"), or
-    "all".
+    """Return the contestants that words name: each a contestant, a package, "sklearn", or "all".
 
-    Packages and first parts mean those of `offered`, and all that there are where none is offered.
+    The third kind is the first part of names. Packages and first parts mean those of `offered`, and
+    all that exist if none is offered.
 
     Raises
     ------

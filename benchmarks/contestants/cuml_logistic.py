@@ -13,7 +13,7 @@ MAX_ITER = 10_000
 
 
 def prepare(X: Any, y: np.ndarray, **_: Any) -> tuple[Any, Any]:
-    """Rows and labels of 0 and 1 on the device."""
+    """Copy rows, and labels of 0 and 1, to the device."""
     rows = cp.asarray(X) if isinstance(X, np.ndarray) else csp.csr_matrix(X)
     return rows, cp.asarray(y > 0, dtype=X.dtype)
 

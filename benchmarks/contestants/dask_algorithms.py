@@ -26,8 +26,9 @@ PENALISED = ("lbfgs", "proximal_grad", "admm")
 def prepare(
     X: Any, y: np.ndarray, *, solver: str, fit_intercept: bool, threads: int, workers: int, **_: Any
 ) -> tuple[Any, np.ndarray]:
-    """Dask arrays in chunks of rows, on the workers where there are some; sparse rows as the
-    package sparse's.
+    """Make dask arrays in chunks of rows, on the workers if there are any.
+
+    Sparse rows are those of the package sparse.
     """
     if fit_intercept:
         raise NotApplicable("their intercept is penalised: another problem; run without intercept")

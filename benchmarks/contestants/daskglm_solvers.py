@@ -17,8 +17,9 @@ MAY_TAKE = ("auto", "tron", "lbfgs", "sdca")
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> tuple[Any, Any]:
-    """In process: as it is. On a cluster: runs of rows as delayed blocks that the workers hold, in
-    order of address.
+    """Return data as they are; on a cluster, delayed blocks that the workers hold.
+
+    The blocks are runs of rows, in order of address.
     """
     if not workers:
         return X, y
@@ -38,9 +39,7 @@ def prepare(X: Any, y: np.ndarray, *, threads: int, workers: int, **_: Any) -> t
 
 
 def warm_up(X: Any, y: Any, *, solver: str, **task: Any) -> None:
-    """Fit few rows. For them `auto` takes a solver that it may not take for all: those are made
-    ready, too.
-    """
+    """Fit few rows, by each solver that `auto` may take for all of them."""
     for name in MAY_TAKE if solver == "auto" else (solver,):
         fit(X, y, solver=name, **task)
 

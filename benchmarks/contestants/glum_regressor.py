@@ -17,9 +17,7 @@ MAX_ITER = 10_000
 
 
 def prepare(X: Any, y: np.ndarray, **_: Any) -> tuple[Any, np.ndarray]:
-    """tabmat's matrix, dense ones by columns as it makes them itself, and labels of 0 and 1 in X's
-    dtype.
-    """
+    """Make tabmat's matrix, dense ones by columns, and labels of 0 and 1 in X's dtype."""
     rows = (
         tabmat.SparseMatrix(sp.csc_matrix(X))
         if sp.issparse(X)

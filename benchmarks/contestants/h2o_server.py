@@ -28,7 +28,7 @@ MAX_ITER = 10_000
 
 @cache
 def _server(threads: int) -> None:
-    """One server for the life of this process, reached from this machine only."""
+    """Start one server for the life of this process, reached from this machine only."""
     h2o.init(
         ip="127.0.0.1", bind_to_localhost=True, nthreads=threads, max_mem_size=HEAP, verbose=False
     )
@@ -37,7 +37,7 @@ def _server(threads: int) -> None:
 
 
 def prepare(X: Any, y: np.ndarray, *, threads: int, **_: Any) -> tuple[Any, str]:
-    """A frame on the server with the label as a category, handed over as a Parquet file."""
+    """Make a frame on the server with the label as a category, by way of a Parquet file."""
     if not isinstance(X, np.ndarray):
         raise NotApplicable(
             "H2O keeps a frame by columns, so tens of thousands of sparse ones are not asked of it"
@@ -64,9 +64,7 @@ def fit(
     threads: int,
     solver: str,
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
-    """Fit; `tol` is given to all three of its tolerances: of the objective, of coefficients, of the
-    gradient.
-    """
+    """Fit with `tol` for all three of its tolerances: of objective, coefficients and gradient."""
     names = [name for name in X.columns if name != y]
     model = H2OGeneralizedLinearEstimator(
         family="binomial",

@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def client_of(workers: int, threads: int) -> Any:
-    """The client of one cluster for the life of this process."""
+    """Return the client of one cluster for the life of this process."""
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(

@@ -19,8 +19,9 @@ MAX_ITER = 100_000
 
 
 def prepare(X: Any, y: np.ndarray, *, fit_intercept: bool, **_: Any) -> tuple[Any, np.ndarray]:
-    """By columns, as its kernels read them, in float64: skglm 0.5 fails to compile a logistic fit
-    of float32.
+    """Lay X out by columns, as its kernels read them, in float64.
+
+    skglm 0.5 fails to compile a logistic fit of float32.
     """
     if fit_intercept:
         raise NotApplicable("the solver has no intercept")

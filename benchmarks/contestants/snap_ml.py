@@ -23,7 +23,7 @@ MAX_ITER = 1000
 
 
 def prepare(X: Any, y: np.ndarray, *, fit_intercept: bool, **_: Any) -> tuple[Any, np.ndarray]:
-    """Rows as float32, all that it takes; labels as they are."""
+    """Convert rows to float32, all that it takes; labels stay as they are."""
     if fit_intercept:
         raise NotApplicable("penalises the bias: another problem; run without intercept")
     return (X if X.dtype == np.float32 else X.astype(np.float32)), y

@@ -15,9 +15,7 @@ import scipy.sparse as sp
 
 
 class PaperSet(NamedTuple):
-    """Names of its file from best to worst, its generator, the rows that are used, its columns, and
-    how it is held.
-    """
+    """A set of the papers: names of its file, best first, generator, rows, columns, storage."""
 
     files: tuple[str, ...]
     stand_in: str
@@ -44,19 +42,18 @@ ENDINGS = ("", ".bz2", ".xz", ".gz")  # a compressed file is one chunk: unpack l
 
 
 def find(name: str, folder: Path) -> Path | None:
-    """The file of a set in a folder; None where it has none."""
+    """Return the file of a set in a folder; None if it has none."""
     candidates = (folder / f"{stem}{ending}" for stem in SETS[name].files for ending in ENDINGS)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read(name: str, path: Path, rows: int) -> tuple[Any, np.ndarray]:
-    """The first rows of a set's file, float32, dense or CSR as the set is held, and labels of
-    -1/+1.
+    """Read the first rows of a set's file, float32, dense or CSR, and labels of -1/+1.
 
     Raises
     ------
     ValueError
-        Where a line cannot be read, with its number.
+        If a line cannot be read, with its number.
     """
     import dask
 

@@ -75,7 +75,7 @@ class Draw:
     dtype: str
 
     def fields(self) -> dict[str, Any]:
-        """As in the JSON lines."""
+        """Return the fields as in the JSON lines."""
         return asdict(self)
 
     @property
@@ -93,7 +93,7 @@ class Draw:
 
 
 def draw(seed: int, number: int, most_bytes: int) -> Draw:
-    """The problem of this number; rows are cut to those that `most_bytes` hold."""
+    """Draw the problem of this number; rows are cut to those that `most_bytes` hold."""
     rng = np.random.default_rng([seed, number])
     kind = str(rng.choice(["dense", "sparse", "one-hot"], p=[0.5, 0.35, 0.15]))
     fewest, most = DENSE_FEATURES if kind == "dense" else SPARSE_FEATURES
@@ -127,7 +127,7 @@ def draw(seed: int, number: int, most_bytes: int) -> Draw:
 
 
 def make(draw: Draw) -> tuple[Any, np.ndarray]:
-    """Rows X, a C-ordered array or csr_matrix, and labels of -1/+1, or targets of a regression."""
+    """Generate rows X, C-ordered or CSR, and labels of -1/+1, or targets of a regression."""
     rng = np.random.default_rng([draw.seed, draw.number, 1])
     X = _dense(draw, rng) if draw.kind == "dense" else _sparse(draw, rng)
     return X, _targets(draw, X, rng)

@@ -31,16 +31,18 @@ def _labels(
 
 
 def _power_law(rng: np.random.Generator, size: int, features: int, exponent: float) -> np.ndarray:
-    """Feature numbers whose frequency falls as rank ** -exponent (exponent < 1), shuffled over the
-    columns.
+    """Draw feature numbers whose frequency falls as rank ** -exponent (exponent < 1).
+
+    Ranks are shuffled over the columns.
     """
     rank = (rng.random(size) ** (1.0 / (1.0 - exponent)) * features).astype(np.int64)
     return rng.permutation(features).astype(np.int32)[np.minimum(rank, features - 1)]
 
 
 def rcv1_like(rows: int = 200_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Text-like: 47,236 features of which about 74 a row, frequencies by a power law, float32 rows
-    of norm one.
+    """Generate text-like rows as in RCV1: 47,236 features of which about 74 a row.
+
+    Frequencies follow a power law; rows are float32, of norm one.
     """
     rng = np.random.default_rng(seed)
     features, per_row = 47_236, 74
@@ -49,8 +51,9 @@ def rcv1_like(rows: int = 200_000, seed: int = 0) -> tuple[sp.csr_matrix, np.nda
 
 
 def criteo_like(rows: int = 1_000_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Click logs: 39 fields, one category of each set to 1 / sqrt(39) (rows of norm one), 1,000,000
-    columns in all.
+    """Generate click logs as in Criteo: 39 fields, one category of each set to 1 / sqrt(39).
+
+    Rows have norm one, and there are 1,000,000 columns in all.
     """
     rng = np.random.default_rng(seed)
     fields, features = 39, 1_000_000
@@ -80,8 +83,9 @@ def epsilon_like(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 def susy_like(rows: int = 5_000_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Dense, 18 features as in SUSY: skewed momenta, angles, derived masses that repeat them; 46 %
-    are +1.
+    """Generate 18 dense features as in SUSY: skewed momenta, angles, masses derived from them.
+
+    46 % are +1.
     """
     rng = np.random.default_rng(seed)
     X = np.empty((rows, 18), np.float32)
@@ -103,8 +107,9 @@ def susy_like(rows: int = 5_000_000, seed: int = 0) -> tuple[np.ndarray, np.ndar
 
 
 def real_sim_like(rows: int = 72_309, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Text-like as real-sim: 20,958 features, 51 a row with long and short rows, rows of norm one,
-    31 % are +1.
+    """Generate text-like rows as in real-sim: 20,958 features, 51 a row, long and short rows.
+
+    Rows have norm one; 31 % are +1.
     """
     rng = np.random.default_rng(seed)
     lengths = np.maximum(1, np.exp(rng.normal(np.log(51.0), 0.62, rows))).astype(np.int64)
@@ -113,11 +118,10 @@ def real_sim_like(rows: int = 72_309, seed: int = 0) -> tuple[sp.csr_matrix, np.
 
 
 def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Suspicious addresses as in url: 114 a row, 52 of them numbers in shared columns, the others
-    0/1; 33 % are +1.
+    """Generate suspicious addresses as in url: 114 values a row, 52 numbers in shared columns.
 
-    Columns are in proportion to the rows as there (3,231,961 for 2,396,130): a tenth of its rows by
-    default.
+    The others are 0/1; 33 % are +1. Columns are in proportion to the rows as there (3,231,961 for
+    2,396,130): a tenth of its rows by default.
     """
     rng = np.random.default_rng(seed)
     shared, rare, features = 52, 88, int(rows * 3_231_961 / 2_396_130) + 52
@@ -138,8 +142,9 @@ def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndar
 def kdd2010b_like(
     rows: int = 500_000, seed: int = 0, positive: float | None = 0.86
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """As wide for its length as KDD2010-b: 29 equal values a row, popularity by a power law, unit
-    rows, 86 % +1.
+    """Generate rows as wide for their number as in KDD2010-b: 29 equal values each.
+
+    Popularity follows a power law; rows have norm one; 86 % are +1.
     """
     rng, features = np.random.default_rng(seed), int(rows * 29_890_095 / 19_264_097)
     columns = np.sort(_power_law(rng, rows * 29, features, 0.7).reshape(rows, 29), axis=1).ravel()
@@ -154,7 +159,7 @@ def kdd2010b_like(
 def _text(
     rng: np.random.Generator, lengths: np.ndarray, features: int, exponent: float
 ) -> sp.csr_matrix:
-    """Rows of norm one with so many words each; a word that is drawn twice weighs more."""
+    """Generate rows of norm one with so many words each; a word that is drawn twice weighs more."""
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     columns = _power_law(rng, int(indptr[-1]), features, exponent)
     values = np.exp(rng.standard_normal(int(indptr[-1]), dtype=np.float32) * 0.5)
@@ -167,16 +172,14 @@ def _text(
 
 
 def dense_100(rows: int = 100_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The dense synthetic set of the paper's Figures 1a and 2: 100 features, standard normal."""
+    """Generate the dense set of the paper's Figures 1a and 2: 100 features, standard normal."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 100), dtype=np.float32)
     return X, _labels(X, rng, 2.0)
 
 
 def sparse_1000(rows: int = 100_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
-    """The sparse synthetic set of the paper's Figure 1b: 1,000 features, 1 % of the values set,
-    uniformly.
-    """
+    """Generate the sparse set of the paper's Figure 1b: 1,000 features, 1 % of values, uniform."""
     rng = np.random.default_rng(seed)
     X = sp.random(rows, 1000, density=0.01, format="csr", dtype=np.float32, random_state=rng)
     X.data[:] = rng.standard_normal(X.nnz, dtype=np.float32)

@@ -27,10 +27,10 @@ INTERRUPTED = 130  # exit status of programs that SIGINT ends
     help="Log of the tests, quoted in the report.",
 )
 def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
-    """Measure and write after every line; a case that fails is told in the report, and by the exit
-    status.
+    """Measure and write after every line.
 
-    SIGINT ends it: the files then name the case that it was in.
+    A case that fails is in the report, and changes the exit status. SIGINT ends the run: the files
+    then name the case that was running.
     """
     from daskglm.core.device import gpu
 

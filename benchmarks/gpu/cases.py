@@ -26,7 +26,7 @@ WIDEST_GRAM = 2000
 
 
 def bandwidth(quick: bool) -> Iterator[Line]:
-    """What a copy on the device moves, read and written counted."""
+    """Measure how much a copy on the device moves, read and written counted."""
     size = 1 << (12 if quick else 28)
     a, b = cp.ones(size, np.float32), cp.zeros(size, np.float32)
 
@@ -44,11 +44,10 @@ def bandwidth(quick: bool) -> Iterator[Line]:
 
 
 def passes(quick: bool) -> Iterator[Line]:
-    """One pass over the rows: evaluation, with diagonal, with Gram, product; bytes of X over device
-    time.
+    """Measure one pass over the rows: evaluation, with diagonal, with Gram, product.
 
-    "error" is the relative distance of what was asked for from NumPy's in float64 (of a Gram of
-    many columns: of the gradient that comes with it).
+    It gives bytes of X over device time. "error" is the relative distance of the result from
+    NumPy's in float64 (for a Gram of many columns, that of the gradient that comes with it).
     """
     for name in SIZES:
         yield from _passes_over(name, quick)
@@ -111,9 +110,7 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
 
 
 def _distance(out: Any, sums: Any, right: Any, gradient: Any, d: int) -> float:
-    """How far features' part of a sum is from the right one; sums of the intercept are not asked
-    for.
-    """
+    """Return how far the features' part of a sum is from the right one; the intercept has none."""
     if right is None:
         return reference.distance(sums[:d], gradient[:d])
     if right.ndim == 2:
@@ -122,9 +119,7 @@ def _distance(out: Any, sums: Any, right: Any, gradient: Any, d: int) -> float:
 
 
 def solves(quick: bool) -> Iterator[Line]:
-    """Solves without intercept, C = 1, rows on the device before the clock starts; memory beyond
-    the data.
-    """
+    """Time solves without intercept, C = 1, rows on the device; measure memory beyond the data."""
     wanted = {
         "higgs": ("newton", "tron", "lbfgs"),
         "rcv1": ("tron", "lbfgs", "sdca"),
@@ -182,8 +177,9 @@ def _most_in_use(X: Any, y: np.ndarray, solver: str) -> int:
 
 
 def _liblinear_tolerance(quick: bool) -> Line:
-    """TRON on RCV1's size until |g| <= 0.01 min(positive, negative) / n |g at 0|, LIBLINEAR's
-    default rule.
+    """Run TRON on RCV1's size until |g| <= 0.01 min(positive, negative) / n |g at 0|.
+
+    That is LIBLINEAR's default rule.
     """
     X, y = data("rcv1", quick)
     share = LIBLINEAR_EPS * min((y > 0).sum(), (y < 0).sum()) / len(y)
@@ -222,10 +218,10 @@ def _liblinear_tolerance(quick: bool) -> Line:
 
 # ---- what hiding latency gains
 def hiding(quick: bool) -> Iterator[Line]:
-    """TRON with one means after the other: two products a pass, fused kernels, CG on the device, CG
-    as a graph.
+    """Time TRON with one improvement after the other.
 
-    And TRON as it is, preconditioned by the Hessian of a sample where there are so many values.
+    They are: two products a pass, fused kernels, CG on the device, CG as a graph. The last line is
+    TRON as it is, preconditioned by the Hessian of a sample where there are so many values.
     """
     for name in ("rcv1", "higgs"):
         X, y = data(name, quick)
@@ -256,9 +252,7 @@ def hiding(quick: bool) -> Iterator[Line]:
 
 # ---- more rows than memory
 def streaming(quick: bool) -> Iterator[Line]:
-    """A fit of three times the memory allowed, and what a streamed pass costs beside its copy and
-    its kernels.
-    """
+    """Time a fit of three times the memory allowed, and a streamed pass with its parts."""
     X, y = data("higgs", quick)
     X, y = X[: len(X) // 4], y[: len(y) // 4]
     limit = X.nbytes // 3 + 24 * len(y)

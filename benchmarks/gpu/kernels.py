@@ -29,9 +29,7 @@ EPOCHS = 3  # of dual ascent: its kernels, not its convergence, are looked at
 
 
 def main() -> None:
-    """Sums over rows of every kind, the same over streamed ones, conjugate gradients in the ball,
-    dual ascent.
-    """
+    """Check sums over rows of every kind, also streamed, conjugate gradients and dual ascent."""
     for shape in SHAPES:
         found = one(shape, quick=True)
         assert found["ok"], (shape, found)
@@ -61,7 +59,7 @@ def _objective(X: Any, y: np.ndarray, **options: Any) -> float:
 
 
 def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
-    """Sums over rows that come in chunks, a third of them resident, beside NumPy's."""
+    """Compare sums over rows that come in chunks, a third of them resident, with NumPy's."""
     backend, (n, d) = gpu(), X.shape
     upload = backend.Upload()
     raw = X if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)

@@ -68,9 +68,7 @@ def no_graph() -> Iterator[None]:
 
 @contextlib.contextmanager
 def graph_at_once() -> Iterator[None]:
-    """Conjugate gradients as a graph from the first chunk, which by default is captured after some
-    chunks.
-    """
+    """Run conjugate gradients as a graph from the first chunk; the default captures it later."""
     from daskglm.kernels.cuda import ball
 
     with _patched(ball, "CAPTURE_AFTER", 0):
@@ -79,8 +77,6 @@ def graph_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def diagonal_metric() -> Iterator[None]:
-    """No preconditioner from a sample of the rows, which conjugate gradients from the host do not
-    have.
-    """
+    """Switch off the preconditioner of a sample, which conjugate gradients from the host lack."""
     with _patched(costs, "LARGEST_HESSIAN", 0):
         yield

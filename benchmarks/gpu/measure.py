@@ -52,7 +52,7 @@ def on_device_clock(work: Callable[[], Any], quick: bool) -> Timed:
 
 
 def _captured(work: Callable[[], Any], many: int, stream: Any) -> Any:
-    """So many calls as a graph; None where they cannot be captured."""
+    """Capture so many calls as a graph; None if that is impossible."""
     stream.begin_capture()
     possible = True
     try:
@@ -98,9 +98,7 @@ def on_device(X: Any) -> Any:
 
 
 def rows_of(X: Any) -> tuple[Any, Any]:
-    """Kernels, and X on the device in the form they take (sparse rows with their columns beside
-    them).
-    """
+    """Return kernels, and X on the device as they take it (sparse rows with their CSC copy)."""
     backend = gpu()
     kernels, rows = backend.for_rows(on_device(X))
     backend.add_csc_copy(rows, 1 << 60)
@@ -108,8 +106,9 @@ def rows_of(X: Any) -> tuple[Any, Any]:
 
 
 def fitted(X: Any, y: np.ndarray, repeats: int, **options: Any) -> tuple[Any, Timed]:
-    """The last of some fits after one to warm up, and the seconds of their solves, the device idle
-    at both ends.
+    """Return the last of some fits, after one to warm up, and the seconds of their solves.
+
+    The device is idle at both ends.
     """
     models = [daskglm.fit(X, y, progress=False, **options) for _ in range(repeats + 1)]
     seconds = [model.report_.seconds for model in models[1:]]
@@ -117,10 +116,10 @@ def fitted(X: Any, y: np.ndarray, repeats: int, **options: Any) -> tuple[Any, Ti
 
 
 def judged(X: Any, y: np.ndarray, coef: np.ndarray, C: float = 1.0) -> tuple[float, float]:
-    """Objective without intercept of a logistic regression, and a bound on its relative distance
-    from the optimum.
+    """Return objective and bound on its relative distance from the optimum, without intercept.
 
-    By strong convexity f - f* <= |g|^2 / 2; both in float64 on the host.
+    It is for logistic regressions. By strong convexity f - f* <= |g|^2 / 2; both in float64 on the
+    host.
     """
     w = np.asarray(coef, dtype=np.float64).ravel()
     gradient = w.copy()
@@ -134,7 +133,7 @@ def judged(X: Any, y: np.ndarray, coef: np.ndarray, C: float = 1.0) -> tuple[flo
 
 
 def wall(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of some work and its seconds, the device idle at both ends."""
+    """Return the result of some work and its seconds, the device idle at both ends."""
     cp.cuda.Device().synchronize()
     start = time.perf_counter()
     result = work()

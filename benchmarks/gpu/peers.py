@@ -16,8 +16,9 @@ from benchmarks.gpu.rows import data
 
 
 def peers(quick: bool) -> Iterator[dict[str, Any]]:
-    """Seconds and proved suboptimality of each rival at a few of its own tolerances; HIGGS's and
-    RCV1's shapes.
+    """Time each rival at a few of its own tolerances, with proved suboptimality.
+
+    Shapes are HIGGS's and RCV1's.
     """
     for name in ("higgs", "rcv1"):
         X, y = data(name, quick)

@@ -30,7 +30,7 @@ class Sums(NamedTuple):
 
 
 def sums(X: Any, y: np.ndarray, weight: np.ndarray, w: np.ndarray, v: np.ndarray) -> Sums:
-    """All of `Sums` at w (d + 1,) and v (d + 1,)."""
+    """Compute all of `Sums` at w (d + 1,) and v (d + 1,)."""
     d = X.shape[1]
     value, gradient, diagonal, product = (
         np.zeros(1),
@@ -56,7 +56,7 @@ def sums(X: Any, y: np.ndarray, weight: np.ndarray, w: np.ndarray, v: np.ndarray
 def _blocks(
     X: Any, y: np.ndarray, weight: np.ndarray
 ) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-    """Rows in float64 with a column of ones behind, their targets and weights."""
+    """Yield rows in float64 with a column of ones behind, their targets and weights."""
     for lo in range(0, X.shape[0], BLOCK_ROWS):
         part = X[lo : lo + BLOCK_ROWS].astype(np.float64)
         ones = np.ones((part.shape[0], 1))
@@ -69,8 +69,9 @@ def _blocks(
 
 
 def distance(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Norm of the difference relative to that of what is wanted; infinite where a value is not
-    finite.
+    """Return the norm of the difference relative to the wanted value.
+
+    Infinite if a value is not finite.
     """
     if not np.isfinite(found).all():
         return float("inf")

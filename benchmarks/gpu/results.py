@@ -137,7 +137,7 @@ def about_this_device() -> dict[str, Any]:
 
 
 def version(name: str) -> str | None:
-    """Of an installed distribution."""
+    """Return the version of an installed distribution."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -100,8 +100,9 @@ class Clock:
 
 
 def syrk_rate(threads: int, dtype: Any) -> float:
-    """Floating-point operations a second of BLAS's X'X for 16,384 x 1,024, one triangle counted;
-    the best of five.
+    """Return floating-point operations a second of BLAS's X'X for 16,384 x 1,024.
+
+    One triangle is counted; it is the best of five.
     """
     X = np.ones((16_384, 1_024), dtype)
     times = []
@@ -185,7 +186,7 @@ BESIDE = {
 
 
 def dense(clock: Clock, flat: np.ndarray, widths: Sequence[int], rate: float) -> list[Row]:
-    """All kernels on dense rows of each width, cut from one array."""
+    """Time all kernels on dense rows of each width, cut from one array."""
     found: list[Row] = []
     signs = np.where(np.random.default_rng(2).random(flat.size // min(widths)) < 0.5, 1, -1).astype(
         np.int8
@@ -231,7 +232,7 @@ def _dense_row(
 
 
 def sparse(clock: Clock, name: str, X: Any, y: np.ndarray) -> list[Row]:
-    """All kernels on sparse rows beside the gather and scatter of the same places."""
+    """Time all kernels on sparse rows beside a gather and scatter of the same places."""
     pattern = bool((X.data == X.data[0]).all())
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     rows = Rows(X, y.astype(np.int8))
@@ -298,7 +299,7 @@ HEAD = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table."""
+    """Return rows as a Markdown table."""
     lines = [HEAD, ("---",) * len(HEAD), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
@@ -332,9 +333,7 @@ def main(
     storage: Sequence[str],
     cache: Path | None,
 ) -> None:
-    """Measure the CPU kernels beside the bandwidth of the memory, BLAS and gathers; writes
-    Markdown.
-    """
+    """Measure CPU kernels beside the bandwidth of memory, BLAS and gathers; write Markdown."""
     found: list[Row] = []
     clocks = [Clock(count, repeats) for count in threads or (1, 2)]
     if not storage or "dense" in storage:

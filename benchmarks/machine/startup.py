@@ -44,7 +44,7 @@ process less the second, which is the same fit."""
 
 
 def data(kind: str) -> tuple[Any, Any]:
-    """Rows of a kind and labels of a noisy linear model."""
+    """Generate rows of a kind and labels of a noisy linear model."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -85,7 +85,7 @@ def fits(kind: str, solver: str) -> dict[str, float]:
 
 
 def measure(repeats: int, lock: Path | None, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """A record for each process that is counted."""
+    """Return a record for each process that is counted."""
     imports = [
         ({"what": "import", "before": name}, ["-c", IMPORT, code]) for name, code in BEFORE.items()
     ]

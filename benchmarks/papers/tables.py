@@ -105,8 +105,9 @@ def tron_jobs(devices: list[str], quick: bool = False) -> list[Job]:
 
 
 def hpc_jobs(devices: list[str], setting: tuple[float, float]) -> list[Job]:
-    """Plain gradient descent at a setting, sequential and parallel; scikit-learn at its own
-    rule.
+    """Return the fits of plain gradient descent at a setting, sequential and parallel, and rivals.
+
+    scikit-learn stops by its own rule.
     """
     alpha, epsilon = setting
     paper = PAPER_HPC[alpha]
@@ -173,9 +174,7 @@ def measure(job: Job, folder: Path, lock: Path | None = None) -> Job:
 
 
 def same_value(X: Any, y: np.ndarray, value: float, folder: Path, lock: Path | None = None) -> Job:
-    """scikit-learn without penalty, stopped as soon as its mean loss is that of gradient descent:
-    an equal rule.
-    """
+    """Run scikit-learn without penalty until it has the mean loss of gradient descent."""
     low, high = 0, 1
     job: Job = {
         "name": "scikit-learn, stopped at the same loss",
@@ -230,9 +229,7 @@ def tron_table(
 def hpc_table(
     X: Any, y: np.ndarray, devices: list[str], repeats: int, folder: Path, lock: Path | None
 ) -> list[Job]:
-    """Tables II and III: F1 on a fifth of the rows that was held out, mean loss of the others,
-    seconds.
-    """
+    """Make Tables II and III: F1 on a fifth of the rows, mean loss of the others, seconds."""
     held = np.random.default_rng(0).random(len(y)) < 0.2
     train = X[~held], y[~held]
     _give(folder, *train)
@@ -286,9 +283,7 @@ QUICK_ROWS = {"tron": 500, "hpc": 5_000}
 def _data(
     table: str, path: Path | None, rows: int | None, quick: bool
 ) -> tuple[str, Any, np.ndarray]:
-    """The set a table wants: a file of the user's, the papers' from its folder, a real set, else a
-    generated one.
-    """
+    """Return a table's set: the user's file, the papers' set, a real set, or a generated one."""
     rows = rows or (QUICK_ROWS[table] if quick else None)
     if path is not None:
         from sklearn.datasets import load_svmlight_file

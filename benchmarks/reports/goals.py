@@ -31,8 +31,9 @@ with the data loaded, over the size of the data (goal: at most {GOAL_MEMORY:.0%}
 
 
 def page(records: Sequence[Record]) -> list[str]:
-    """Paragraphs of Markdown, none where no run is of a goal's problem; a pair of tables for each
-    machine.
+    """Return paragraphs of Markdown, with a pair of tables for each machine.
+
+    There are none if no run is of a goal's problem.
     """
     wanted = [
         record for record in records if record["kind"] == "reference" or record["status"] == "ok"
@@ -50,7 +51,7 @@ def page(records: Sequence[Record]) -> list[str]:
 
 
 def _goal_of(record: Record) -> Goal | None:
-    """The goal of a record's problem: the whole set, logistic, without intercept."""
+    """Return the goal of a record's problem: the whole set, logistic, without intercept."""
     plain = record["rows"] is None and record["loss"] == "logistic" and not record["fit_intercept"]
     plain = plain and record["seed"] == 0 and record["dtype"] is None
     return next(
@@ -72,7 +73,7 @@ def _goals(found: dict[Goal, list[Setting]]) -> str:
 
 
 def _line(goal: Goal, found: Sequence[Setting]) -> list[str]:
-    """A row of the table; an unknown cell is a goal not met."""
+    """Return a row of the table; an unknown cell is a goal not met."""
     if not found:
         return [_name(goal), *[""] * 10, "not run"]
     cells, met = [_name(goal)], []
@@ -102,7 +103,7 @@ def _line(goal: Goal, found: Sequence[Setting]) -> list[str]:
 
 
 def _contestants(found: dict[Goal, list[Setting]]) -> str:
-    """Every contestant by problem: seconds to both targets."""
+    """Return every contestant by problem: seconds to both targets."""
     columns = {
         goal: [time_to(some, target) for target in GOAL_TARGETS] for goal, some in found.items()
     }

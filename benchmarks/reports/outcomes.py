@@ -35,9 +35,7 @@ class Setting(NamedTuple):
 
     @property
     def beyond_data_mb(self) -> float | None:
-        """The most memory of a fit beyond what was resident with the data loaded, converted copies
-        included.
-        """
+        """The most memory of a fit beyond the loaded data, converted copies included."""
         known = [
             run
             for run in self.runs
@@ -55,7 +53,7 @@ def grouped(records: Iterable[Record], key: Callable[[Record], str]) -> dict[str
 
 
 def title(record: Record) -> str:
-    """What names a problem; records with the same title share one optimum."""
+    """Return the name of a problem; records with the same title share one optimum."""
     rows = f" {record['rows']:,} rows" if record["rows"] else ""
     more = ([f"seed {record['seed']}"] if record["seed"] else []) + (
         [record["dtype"]] if record["dtype"] else []
@@ -67,7 +65,7 @@ def title(record: Record) -> str:
 
 
 def place(record: Record) -> str:
-    """The machine and its threads: seconds of two places are never compared."""
+    """Return the machine and its threads: seconds of two places are never compared."""
     machine = record["machine"]
     return f"{record['threads']} threads, {machine['cpu']}, {machine['cores']} cores"
 
@@ -78,7 +76,7 @@ def succeeded(group: Iterable[Record]) -> list[Record]:
 
 
 def best_known(group: Sequence[Record]) -> float:
-    """The least objective of all runs and references of one problem."""
+    """Return the least objective of all runs and references of one problem."""
     values = [record["objective"] for record in group if record["status"] == "ok"]
     return min((value for value in values if math.isfinite(value)), default=math.nan)
 

@@ -162,9 +162,7 @@ def _memory(setting: Setting) -> str:
 
 
 def _plot(name: str, found: Sequence[Setting], path: Path) -> None:
-    """Seconds against suboptimality: a colour for each library, a marker for each of its
-    solvers.
-    """
+    """Plot seconds against suboptimality: a colour for each library, a marker for each solver."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -229,9 +227,7 @@ def _data(records: Sequence[Record]) -> str:
 
 
 def _not_run(groups: dict[str, list[Record]]) -> str:
-    """Runs that gave no result, by reason; what a suite's rules left out is counted in
-    `_left_out`.
-    """
+    """List runs without a result, by reason; `_left_out` counts those that rules left out."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for name, group in groups.items():
         for record in group:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(
         "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines

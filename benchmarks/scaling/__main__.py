@@ -112,7 +112,7 @@ def measure(
 
 
 def measure_size(client: Any, workers: int, d: int, repeats: int) -> list[Record]:
-    """All seconds of rounds with vectors of d doubles, one record for each way."""
+    """Time rounds with vectors of d doubles; return one record for each way."""
     seconds: dict[str, list[float]] = {"star": [], "tree": []}
     with _ways(client, d, 2 * workers) as ways:
         w = np.zeros(d)
@@ -201,9 +201,7 @@ DATA: dict[str, tuple[Callable[[int], tuple[Any, np.ndarray]], int]] = {
     help="Default: benchmarks/results/<date>-scaling.jsonl",
 )
 def counts(data: tuple[str, ...], rows: int | None, out: Path | None) -> None:
-    """Count what every solver needs to a relative suboptimality of 1e-6, on small sets of the three
-    kinds.
-    """
+    """Count what every solver needs to a suboptimality of 1e-6, on small sets of three kinds."""
     out = out or _default_out()
     for name in data or DATA:
         make, default = DATA[name]
@@ -220,7 +218,7 @@ def counts(data: tuple[str, ...], rows: int | None, out: Path | None) -> None:
 
 
 def count(name: str, X: Any, y: np.ndarray) -> list[Record]:
-    """For every solver the loosest tolerance that gives 1e-6, judged by a much tighter fit."""
+    """Find for every solver the loosest tolerance that gives 1e-6, judged by a much tighter fit."""
     from benchmarks.papers.snap_ml.measure import penalty
 
     C, gram = penalty(X), not model.gram_refused(X.shape[1])
@@ -242,9 +240,7 @@ def count(name: str, X: Any, y: np.ndarray) -> list[Record]:
 
 
 def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, workers: int) -> Record:
-    """One fit in this process; of several workers the rows of each are a group of their own, one
-    partition each.
-    """
+    """Fit in this process; of several workers the rows of each are a group, one partition each."""
     import daskglm
     from daskglm.core.requests import size_of
     from daskglm.engines.local import Local

@@ -40,8 +40,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Machine:
-    """Nodes and what connects them: bytes/s of memory per node, seconds per hop and per message,
-    bytes/s.
+    """Nodes and their network.
+
+    Bytes/s of memory per node, seconds per hop and per message, bytes/s.
     """
 
     bandwidth: float = 200e9
@@ -55,11 +56,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a solver needs to the target: passes, rounds, vectors of d doubles to and from every
-    worker over the fit.
+    """What a solver needs to the target: passes, rounds, and vectors of d doubles per worker.
 
-    `rate` is bytes/s of X that one core gets through in a pass: memory is not what limits all of
-    them.
+    Vectors go to and from every worker. `rate` is bytes/s of X that one core gets through in a
+    pass: memory does not limit all of them.
     """
 
     passes: float
@@ -102,14 +102,15 @@ SHAPES = (
 
 
 def gram_refused(features: int) -> bool:
-    """Whether daskglm would refuse to form the Hessian."""
+    """Return whether daskglm would refuse to form the Hessian."""
     return 8 * features**2 > HESSIAN_BYTES
 
 
 # ---- the model
 def depth(workers: int, scheme: str, cores: float = math.inf) -> Depth:
-    """Depth of a round; with fewer cores than busy processes messages wait for a core at both of
-    their ends.
+    """Return the depth of a round.
+
+    With fewer cores than busy processes messages wait for a core at both of their ends.
     """
     if scheme == "star":
         found = Depth(1, workers)
@@ -135,8 +136,10 @@ def time(cost: Cost, shape: Shape, machine: Machine, nodes: int, scheme: str) ->
 
 
 def memory(shape: Shape, machine: Machine, nodes: int, scheme: str = "leaders") -> float:
-    """Bytes per node: data and a tenth, vectors of rows, a replica per thread and four more, what a
-    leader gathers.
+    """Return bytes per node.
+
+    These are data and a tenth, vectors of rows, a replica per thread and four more, and those that
+    a leader gathers.
     """
     per_worker = machine.cores / machine.workers + 4
     gathered = math.ceil(math.sqrt(nodes * machine.workers)) if scheme in ("tree", "leaders") else 1
@@ -160,9 +163,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """Seconds per hop and per message, bytes/s of one process, and how far measured medians are
-    from it.
-    """
+    """Seconds per hop and per message, bytes/s of one process, error of measured medians."""
 
     latency: float
     per_message: float
@@ -173,9 +174,7 @@ class Fit:
     points: int
 
     def predict(self, workers: int, d: int, scheme: str) -> float:
-        """Seconds of a round on the machine of the measurement; w goes there and a gradient comes
-        back.
-        """
+        """Predict seconds of a round on the measured machine: w is sent, a gradient returned."""
         hops, messages = depth(workers, scheme, self.cores)
         return self.latency * hops + messages * (self.per_message + 16 * d / self.network)
 
@@ -246,8 +245,9 @@ COUNTS: tuple[Count, ...] = (
 
 
 def counts_of(records: Iterable[dict[str, Any]]) -> tuple[Count, ...]:
-    """Counts in the records of `python -m benchmarks.scaling counts`; those kept here of data that
-    have none.
+    """Return the counts in records of `python -m benchmarks.scaling counts`.
+
+    Data without any have the counts that are kept here.
     """
     found = tuple(
         Count(
@@ -266,9 +266,7 @@ def counts_of(records: Iterable[dict[str, Any]]) -> tuple[Count, ...]:
 
 
 def growth(counts: Sequence[Count]) -> float:
-    """Exponent b of passes ~ workers^b, over what was counted with two workers or more; between 0
-    and 1.
-    """
+    """Fit b in [0, 1] of passes ~ workers^b to counts of two workers or more."""
     some = [(math.log(c.workers), math.log(c.passes)) for c in counts if c.workers > 1]
     if len(some) < 2:
         return 0.0
@@ -276,9 +274,7 @@ def growth(counts: Sequence[Count]) -> float:
 
 
 def cost(counts: Iterable[Count], shape: Shape, solver: str, workers: int) -> Cost | None:
-    """Cost of a solver with so many workers; None where daskglm refuses it or nothing was
-    counted.
-    """
+    """Return the cost of a solver with so many workers; None if refused or not counted."""
     mine = sorted(
         (c for c in counts if (c.data, c.solver) == (shape.name, solver)), key=lambda c: c.workers
     )
@@ -302,8 +298,9 @@ def cost(counts: Iterable[Count], shape: Shape, solver: str, workers: int) -> Co
 # ---- predictions
 @dataclass(frozen=True)
 class Prediction:
-    """Times of the solvers for one shape, number of nodes, network and scheme; refused ones are
-    missing.
+    """Times of the solvers for one shape, number of nodes, network and scheme.
+
+    Solvers that are refused are missing.
     """
 
     shape: Shape
@@ -324,8 +321,9 @@ IDEAL_LATENCY = 20e-6  # there and back, a level of an MPI library: an assumptio
 
 
 def machine_for(fitted: Fit, gbit: float, scheme: str) -> Machine:
-    """Nodes on a network; through daskglm every byte passes the software of one process and then
-    the link.
+    """Return nodes on a network.
+
+    Through daskglm every byte passes the software of one process and then the link.
     """
     link = gbit * 1e9 / 8
     if scheme in ("binary", "pipelined"):
@@ -344,7 +342,7 @@ def predict(
     nodes: Sequence[int] = NODES,
     full_rate: bool = False,
 ) -> list[Prediction]:
-    """All shapes, nodes and networks; with `full_rate` cores are never slower than memory."""
+    """Predict all shapes, nodes, networks; with `full_rate` cores are as fast as memory."""
     found = []
     for shape in SHAPES:
         for number in nodes:
@@ -364,7 +362,7 @@ def predict(
 
 
 def changed(one: Iterable[Prediction], other: Iterable[Prediction]) -> list[str]:
-    """Where two lists of predictions pick different solvers, in words."""
+    """Say where two lists of predictions pick different solvers."""
     return [
         f"{a.shape.name} on {a.nodes} nodes, {a.gbit} Gbit/s: {b.pick}"
         for a, b in zip(one, other, strict=True)
@@ -373,7 +371,7 @@ def changed(one: Iterable[Prediction], other: Iterable[Prediction]) -> list[str]
 
 
 def points_of(records: Iterable[dict[str, Any]]) -> list[Point]:
-    """One point per number of workers, length and way: the median of all recorded seconds."""
+    """Return one point per number of workers, length and way: the median of all seconds."""
     seconds: dict[tuple[int, int, str], list[float]] = {}
     for r in records:
         if r["kind"] == "round":

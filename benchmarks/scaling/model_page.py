@@ -25,7 +25,7 @@ from benchmarks.scaling.model import (
 
 
 def fits_part(points: Sequence[Point], cores: int, whole: Fit, narrow: Fit | None) -> str:
-    """The constants and how far they are from what was measured."""
+    """Write the constants and how far they are from the measurements."""
     named = [("all workers", whole)] + ([(f"workers <= {cores} cores", narrow)] if narrow else [])
     rows = []
     for name, f in named:
@@ -60,7 +60,7 @@ more. No network was measured: MB/s is pickling, copying and loopback through on
 
 
 def counts_part(counts: Sequence[Count]) -> str:
-    """What the solvers were counted to need."""
+    """Write the counts of the solvers."""
     rows = [
         [
             c.data,
@@ -112,7 +112,7 @@ def predictions_part(predictions: Sequence[Prediction]) -> str:
 
 
 def client_part(fitted: Fit, counts: Sequence[Count]) -> str:
-    """What comes back to the client at every gradient."""
+    """Write what comes back to the client at every gradient."""
     rows = []
     for shape in SHAPES:
         for nodes in NODES:

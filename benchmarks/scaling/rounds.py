@@ -27,17 +27,17 @@ Round = Callable[[np.ndarray], np.ndarray]
 
 # ---- on a worker
 def reply(w: np.ndarray) -> np.ndarray:
-    """What a worker answers."""
+    """Return a worker's answer."""
     return w + 1.0
 
 
 async def reply_in_thread(w: np.ndarray) -> np.ndarray:
-    """The same, off the event loop of the worker."""
+    """Return the same, off the event loop of the worker."""
     return await asyncio.get_running_loop().run_in_executor(None, reply, w)
 
 
 def add(*replies: np.ndarray) -> np.ndarray:
-    """Sum of the replies."""
+    """Sum the replies."""
     return sum(replies[1:], start=replies[0])
 
 
@@ -45,7 +45,7 @@ class Answering:
     """The same as an actor."""
 
     def reply(self, w: np.ndarray) -> np.ndarray:
-        """What a worker answers."""
+        """Return a worker's answer."""
         return reply(w)
 
 
@@ -120,7 +120,7 @@ WAYS: dict[str, Callable[[Any, list[str]], Round]] = {
 def daskglm_round(
     client: Any, d: int, partitions: int, *, tree: bool = False
 ) -> tuple[Round, Callable[[], None]]:
-    """A gradient round over tiny CSR partitions of d columns, and what closes its engine."""
+    """Make a gradient round over tiny CSR partitions of d columns, and a function to close it."""
     import dask
     import scipy.sparse as sp
 

@@ -46,8 +46,9 @@ def run(
     lock: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Time fits, then rounds by number of workers, into a folder: fits.jsonl, fits.md, rounds.jsonl
-    and its pages.
+    """Time fits, then rounds by number of workers, into a folder.
+
+    It writes fits.jsonl, fits.md, rounds.jsonl and its pages.
     """
     out.mkdir(parents=True, exist_ok=True)
     records = fits(QUICK_ROWS if quick else None, repeats or (1 if quick else 3), lock, say)
@@ -59,7 +60,7 @@ def run(
 
 
 def settings(cores: int) -> list[Setting]:
-    """All fits: powers of two up to the number of cores."""
+    """Return all fits: powers of two up to the number of cores."""
     counts = [2**k for k in range(cores.bit_length())]
     return [
         Setting(data, solver, count, workers)
@@ -72,7 +73,7 @@ def settings(cores: int) -> list[Setting]:
 def fits(
     rows: int | None, repeats: int, lock: Path | None, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """A record for each fit."""
+    """Return a record for each fit."""
     records = []
     with tempfile.TemporaryDirectory(prefix="daskglm-benchmarks-") as cache:
         for repeat in range(repeats):
@@ -136,7 +137,7 @@ def _who(setting: Setting) -> str:
 
 
 def _rounds(out: Path, quick: bool) -> None:
-    """What `python -m benchmarks.scaling measure`, `counts` and `report` do."""
+    """Do what `python -m benchmarks.scaling measure`, `counts` and `report` do."""
     from benchmarks.scaling import __main__ as scaling
 
     file = out / "rounds.jsonl"

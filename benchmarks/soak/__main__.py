@@ -96,8 +96,9 @@ def main(minutes: float, seed: int, sample: float, out: Path) -> None:
 
 
 def warm_up() -> None:
-    """Compile the kernels into numba's cache: compiling one within a worker leaves it 10 to 40 MB
-    larger for good.
+    """Compile the kernels into numba's cache.
+
+    Compiling one within a worker leaves it 10 to 40 MB larger for good.
     """
     import dask.array as da
 
@@ -122,8 +123,9 @@ def warm_up() -> None:
 
 
 def soak(running: Processes, recorder: Recorder, seconds: float, rng: np.random.Generator) -> None:
-    """Fit until the time is over, and then wait until nothing is left; raises AssertionError where
-    something stays.
+    """Fit until the time is over, and then wait until nothing is left.
+
+    Raises AssertionError if something stays.
     """
     from distributed import Client
 

@@ -22,9 +22,7 @@ CHUNKS = 6
 
 @dataclass(frozen=True)
 class Case:
-    """One fit: the shape and seed of its rows, how they are held and solved, and what happens
-    meanwhile.
-    """
+    """One fit: shape and seed of its rows, storage, solver, and faults meanwhile."""
 
     number: int
     rows: int
@@ -40,7 +38,7 @@ class Case:
 
 
 def draw(number: int, rng: np.random.Generator, faults: tuple[str, ...]) -> Case:
-    """A random case."""
+    """Draw a random case."""
     storage, loss = str(rng.choice(STORAGES)), str(rng.choice(LOSSES))
     solver = str(rng.choice(SOLVERS))
     if storage == "cross-validation":
@@ -68,7 +66,7 @@ def draw(number: int, rng: np.random.Generator, faults: tuple[str, ...]) -> Case
 
 
 def block(case: Case, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and targets of one of `CHUNKS` chunks, made anew wherever they are wanted."""
+    """Generate rows and targets of one of `CHUNKS` chunks, anew at every call."""
     rng = np.random.default_rng((case.number, k))
     X = rng.standard_normal((case.rows // CHUNKS + 1, case.columns))
     truth = np.random.default_rng(case.number).standard_normal(case.columns)
@@ -112,7 +110,7 @@ def fit(case: Case, client: Any, callback: Any) -> str:
 
 
 def _models(case: Case, client: Any, callback: Any) -> list[tuple[float, Any]]:
-    """The fitted models with their C."""
+    """Yield the fitted models with their C."""
     import dask
     import dask.array as da
 
@@ -151,8 +149,7 @@ def _models(case: Case, client: Any, callback: Any) -> list[tuple[float, Any]]:
 
 # ---- what is right, by NumPy alone
 def check(X: np.ndarray, y: np.ndarray, case: Case, C: float, model: Any) -> None:
-    """Raise AssertionError unless the model has the gap that was asked for; of sdca the one that it
-    says it reached.
+    """Raise AssertionError unless the model has the wanted gap; for sdca, the gap that it reports.
 
     sdca may take more rounds than there are for a set; then it says so, and its bound has to be
     true.
@@ -169,8 +166,9 @@ def check(X: np.ndarray, y: np.ndarray, case: Case, C: float, model: Any) -> Non
 
 
 def optimum(X: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
-    """The least objective: Newton's method with halved steps, down to a decrement of 1e-12 of the
-    objective.
+    """Return the least objective, by Newton's method with halved steps.
+
+    It ends at a decrement of 1e-12 of the objective.
     """
     w = np.zeros(X.shape[1] + 1)
     value, gradient, hessian = evaluate(X, y, loss, C, w)
@@ -191,8 +189,9 @@ def optimum(X: np.ndarray, y: np.ndarray, loss: str, C: float) -> float:
 def evaluate(
     X: np.ndarray, y: np.ndarray, loss: str, C: float, w: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Objective, gradient and (generalised) Hessian at w, whose last entry is the intercept, in
-    float64.
+    """Evaluate objective, gradient and (generalised) Hessian at w in float64.
+
+    The last entry of w is the intercept.
     """
     coef = w[:-1]
     z = X @ coef + w[-1]
@@ -227,9 +226,7 @@ def _smoothed_hinge(y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def fit_for_ever(address: str, number: int) -> None:
-    """What a client process that is to be killed does: a fit that waits after its second
-    iteration.
-    """
+    """Run a fit that waits after its second iteration, in a client process that is to be killed."""
     import time
 
     from distributed import Client

@@ -35,9 +35,7 @@ EVENTS = "1000"  # that Dask keeps in its logs; it keeps 100,000, and until then
 
 
 class Processes:
-    """The cluster: a scheduler, a worker `a` that is only ever stopped for a while, and a worker
-    `b` that is killed.
-    """
+    """The cluster: a scheduler, a worker `a` that pauses at times, and a worker `b` to kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,7 +82,7 @@ class Processes:
         self._start(name, "distributed.cli.dask_worker", self.address, *more, *scratch)
 
     def worker(self, name: str) -> psutil.Process | None:
-        """The worker process under a nanny, where there is one now."""
+        """Return the worker process under a nanny, if there is one now."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.started[name].pid).children():
                 if "spawn_main" in " ".join(child.cmdline()):
@@ -110,7 +108,7 @@ class Processes:
 
     # ------------------------------------------------------------------ faults
     def strike(self, fault: str, client: Any) -> None:
-        """What happens amid a fit."""
+        """Cause a fault amid a fit."""
         if fault == "kill" and (worker := self.worker("b")):
             worker.kill()
         elif fault == "stop":
@@ -132,10 +130,9 @@ class Processes:
             worker.resume()
 
     def killed_client(self, number: int) -> bool:
-        """Have another process begin a fit on this cluster, and kill it after its second iteration,
-        or after a while.
+        """Have another process begin a fit on this cluster, and kill it after its second iteration.
 
-        Returns whether the fit was under way.
+        It is killed after a while in any case. Returns whether the fit was under way.
         """
         call = f"fit_for_ever({self.address!r}, {number})"
         code = f"from benchmarks.soak.fits import fit_for_ever; {call}"

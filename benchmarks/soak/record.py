@@ -20,9 +20,7 @@ MORE = {"rss_mb": (10.0, 0.05), "threads": (2.0, 0.0), "fds": (5.0, 0.0)}
 
 
 class Recorder:
-    """Appends what the client, the scheduler and the workers take, every few seconds, to a file of
-    JSON lines.
-    """
+    """Appends memory of client, scheduler and workers, at intervals, to a file of JSON lines."""
 
     def __init__(self, file: Path, running: Any, seconds: float) -> None:
         self.file, self.running, self.seconds = file, running, seconds
@@ -84,8 +82,7 @@ def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[
 
 
 def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each process and measure the medians of the second and the last third, and whether the
-    last is no more.
+    """Compare the medians of the last and the second third, for each process and measure.
 
     "a" alone of the workers lives all the time; "b" is killed and started anew.
     """
@@ -102,7 +99,7 @@ def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
-    """A picture: what processes take over time, and below what fits left behind at their ends."""
+    """Plot what processes take over time, and below what fits left behind at their ends."""
     import matplotlib
 
     matplotlib.use("Agg")

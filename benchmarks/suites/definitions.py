@@ -24,7 +24,7 @@ class Problem:
     fit_intercept: bool
 
     def fields(self) -> dict[str, Any]:
-        """As in the JSON lines."""
+        """Return the fields as in the JSON lines."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -71,8 +71,9 @@ class Suite:
         fit_intercept: bool = False,
         peers: Sequence[str] = (),
     ) -> dict[Problem, tuple[str, ...]]:
-        """Problems in order, each with its contestants; `limit` replaces the rows, `peers` names
-        contestants.
+        """Yield problems in order, each with its contestants.
+
+        `limit` replaces the rows, `peers` names contestants.
         """
         found = {}
         for case in self.cases:
@@ -91,8 +92,9 @@ class Suite:
 # ---- what daskglm is to reach
 @dataclass(frozen=True)
 class Goal:
-    """How many times as fast as the best peer daskglm-auto is to be at the tighter target, in the
-    suite `peers`.
+    """Wanted ratio of the best peer's time to that of daskglm-auto at the tighter target.
+
+    It is for the suite `peers`.
     """
 
     data: str

@@ -91,7 +91,7 @@ def solvers_for(drawn: Draw) -> tuple[str, ...]:
 
 # ---- processes
 def _fit_all(drawn: Draw, limits: Limits) -> list[dict[str, Any]]:
-    """What all fits of a draw gave, however many processes that takes."""
+    """Return the results of all fits of a draw, in as many processes as that takes."""
     fits: list[dict[str, Any]] = []
     left = list(solvers_for(drawn))
     while left:
@@ -183,8 +183,10 @@ class Outcome:
 
 
 def outcome(record: dict[str, Any]) -> Outcome:
-    """Medians over repeats. `auto` takes the whole limit where it misses the tolerance; others that
-    miss it, or were stopped because `auto` was far ahead, have no time.
+    """Return medians over repeats.
+
+    `auto` takes the whole limit if it misses the tolerance; others that miss it, or were stopped
+    because `auto` was far ahead, have no time.
     """
     times: dict[str, list[float]] = {}
     reached: dict[str, bool] = {}
@@ -241,7 +243,7 @@ def report(records: Sequence[dict[str, Any]]) -> str:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The least value that so large a share of sorted values does not exceed."""
+    """Return the least value that so large a share of sorted values does not exceed."""
     return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
 
 

@@ -51,7 +51,7 @@ def main(request: str) -> None:
 def fit(
     X: Any, y: np.ndarray, drawn: Draw, solver: str, tol: float, limit: float
 ) -> dict[str, Any]:
-    """The record of one fit, which is stopped at an iteration after `limit` seconds."""
+    """Return the record of one fit, which is stopped at an iteration after `limit` seconds."""
     start = time.perf_counter()
     try:
         found = daskglm.fit(
@@ -87,7 +87,7 @@ def fit(
 
 
 def _few_rows(drawn: Draw, y: np.ndarray) -> np.ndarray:
-    """Some rows, of both classes."""
+    """Return some rows, of both classes."""
     if drawn.loss == "squared":
         return np.arange(min(WARM_UP_ROWS, len(y)))
     half = WARM_UP_ROWS // 2

@@ -15,14 +15,12 @@ FOLDER = Path(os.environ.get("DASKGLM_PEERS") or Path(__file__).resolve().parent
 
 
 def interpreter(environment: str | None) -> str:
-    """The Python that runs a contestant: that of its environment where it was made, else this
-    one.
-    """
+    """Return the Python of a contestant's environment if it has been made, else this one."""
     if environment is None or not (FOLDER / environment / ".done").exists():
         return sys.executable
     return str(FOLDER / environment / "bin" / "python")
 
 
 def how_to_install(environment: str) -> str:
-    """The command that makes an environment."""
+    """Return the command that makes an environment."""
     return f"benchmarks/peers.sh {environment}"

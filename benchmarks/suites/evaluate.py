@@ -21,9 +21,7 @@ SHORTEST_STEP = 1e-10
 
 
 class Reference(NamedTuple):
-    """An optimum: half the squared Newton decrement over f estimates how far f is above the true
-    one.
-    """
+    """An optimum, with half the squared Newton decrement over f as its estimated relative error."""
 
     objective: float
     coef: np.ndarray
@@ -62,13 +60,12 @@ def reference(
     max_iter: int = 200,
     dense: int = DENSE_HESSIAN,
 ) -> Reference:
-    """Damped Newton in float64, by Cholesky of the Hessian (few columns) or conjugate gradients
-    (many).
+    """Run damped Newton in float64, by Cholesky (few columns) or conjugate gradients (many).
 
     Raises
     ------
     RuntimeError
-        If `max_iter` iterations do not suffice.
+        If `max_iter` iterations are not enough.
     """
     w = np.zeros(X.shape[1] + 1)
     value, gradient, curvature = _evaluate(X, y, w, loss, C, fit_intercept)

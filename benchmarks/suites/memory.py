@@ -16,14 +16,12 @@ def resident_mb() -> float | None:
 
 
 def peak_mb() -> float | None:
-    """The sum of each process's own peak since `reset_peaks`: at least the peak of the sum."""
+    """Return the sum of processes' own peaks since `reset_peaks`: at least that of the sum."""
     return _sum("VmHWM")
 
 
 def reset_peaks() -> bool:
-    """Let peaks start anew, so that they are the fit's and not those of loading; False where that
-    cannot be done.
-    """
+    """Reset peaks after loading, so that they are those of the fit; return False if that fails."""
     try:
         for pid in _family():
             (PROC / str(pid) / "clear_refs").write_text("5")
@@ -33,10 +31,9 @@ def reset_peaks() -> bool:
 
 
 def limit(processes: int) -> float | None:
-    """Bound the address space of this process and of those to come: a Hessian of 47,000 columns is
-    17 GiB.
+    """Bound the address space of this process and its children.
 
-    Returns the bound in MB, None where there is none.
+    A Hessian of 47,000 columns is 17 GiB. Returns the bound in MB, None if there is none.
     """
     try:
         lines = (PROC / "meminfo").read_text().splitlines()
@@ -62,7 +59,7 @@ def _sum(field: str) -> float | None:
 
 
 def _family() -> list[int]:
-    """This process and its descendants."""
+    """Return this process and its descendants."""
     parents = {}
     for path in PROC.glob("[0-9]*/stat"):
         try:

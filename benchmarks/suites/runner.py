@@ -34,10 +34,10 @@ NEVER = ("missing", "not applicable", "unavailable", "out of memory")
 
 @dataclass(frozen=True)
 class Conditions:
-    """Of all processes: threads, seconds allowed, where data and references are kept, a file whose
-    lock each one holds.
+    """Conditions of all processes: threads, seconds allowed, folders of data and references, lock.
 
-    A lock lets several people time on one machine: whoever holds it is alone.
+    Each process holds the lock of a file while it is timed, so that several people can time on one
+    machine.
     """
 
     threads: int
@@ -122,7 +122,7 @@ def _order(
 
 
 def _consequences(suite: Suite, record: dict[str, Any], best: float) -> list[Skip]:
-    """What a run's outcome makes needless or hopeless."""
+    """Note which later runs the outcome of a run makes needless or hopeless."""
     status, tol, repeat = record["status"], record["tol"], record["repeat"]
     if status in NEVER:
         return [Skip(math.inf, 0, f"{status}: {record['reason']}")]
@@ -146,8 +146,9 @@ def _consequences(suite: Suite, record: dict[str, Any], best: float) -> list[Ski
 
 
 def child(request: dict[str, Any], conditions: Conditions, patience: float = 1) -> dict[str, Any]:
-    """What a fresh process answers, within `patience` times the seconds allowed; a crash is an
-    answer as well.
+    """Return the answer of a fresh process, within `patience` times the seconds allowed.
+
+    A crash is an answer, too.
     """
     environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(conditions.threads))
     environment["PYTHONPATH"] = os.pathsep.join(
@@ -209,8 +210,9 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def commit() -> str:
-    """Commit of the repository, with a plus sign where tracked files were changed; "unknown"
-    outside git.
+    """Return the commit of the repository, with a plus sign if tracked files were changed.
+
+    "unknown" outside git.
     """
     try:
         head, changes = (

@@ -74,7 +74,7 @@ def main(request: str) -> None:
 
 
 def reference(problem: Problem, cache: str | None) -> dict[str, Any]:
-    """The record of the optimum, or of why there is none; kept beside the data in the cache."""
+    """Return the record of the optimum, or of why there is none; it is cached beside the data."""
     record: dict[str, Any] = {
         "kind": "reference",
         **problem.fields(),
@@ -116,7 +116,7 @@ def run(
     *,
     held_out: float = 0.0,
 ) -> dict[str, Any]:
-    """The record of one run; errors become its status and reason.
+    """Return the record of one run; errors become its status and reason.
 
     The last rows, `held_out` of them all, are not trained on; the record then has their mean loss
     as `test_loss`.
@@ -233,7 +233,7 @@ def _load(problem: Problem, cache: str | None, record: dict[str, Any]) -> tuple[
 
 
 def _few_rows(y: np.ndarray) -> np.ndarray:
-    """Some rows of both classes, in order."""
+    """Return some rows of both classes, in order."""
     half = WARM_UP_ROWS // 2
     return np.sort(np.concatenate([np.flatnonzero(y > 0)[:half], np.flatnonzero(y <= 0)[:half]]))
 

@@ -20,9 +20,7 @@ LOOSE = (*FITS[:2], ("hinge", "sdca", 0.5))  # with tiny sizes: epochs take the 
 
 
 def cluster(lines: Lines, quick: bool) -> None:
-    """Fits on dask-cuda's cluster, one worker for each GPU, and on two plain workers that share
-    one.
-    """
+    """Fit on dask-cuda's cluster, one worker for each GPU, and on two workers that share one."""
     X, y = higgs((QUICK if quick else SIZES)["higgs"] // 10)
     fits = LOOSE if quick else FITS
     best = {
@@ -58,7 +56,7 @@ def _on(
     fits: Any,
     best: dict[str, Any],
 ) -> None:
-    """A line for each fit, with its objective relative to that of this process."""
+    """Write a line for each fit, with its objective relative to that of this process."""
     rows = -(-len(y) // CHUNKS)
     parts = da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
     try:

@@ -30,9 +30,7 @@ WISHED = {
 
 
 def env(lines: Lines, quick: bool) -> None:
-    """Packages first, and what to do where one is missing; then our own, the device, and what it
-    costs to use it.
-    """
+    """List packages, and what to do if one is missing; then ours, the device, its overheads."""
     for name, why in NEEDED.items():
         try:
             lines.add("env", package=name, version=importlib.import_module(name).__version__)

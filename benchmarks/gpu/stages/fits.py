@@ -49,7 +49,7 @@ def solves(lines: Lines, quick: bool) -> None:
 
 
 def _fits(X: Any, y: Any, solver: str, liblinear: bool, repeats: int) -> tuple[Any, list[Any]]:
-    """The last model and the reports of all."""
+    """Return the last model and the reports of all."""
     share = LIBLINEAR_EPS * min((y > 0).sum(), (y < 0).sum()) / len(y)
     first: list[float] = []
 

@@ -26,8 +26,9 @@ SINGLE = 1e-6  # allowed of what is made of curvatures stored as float32 (6e-8 e
 
 
 class Shape(NamedTuple):
-    """ROWS / `part` rows, `d` features; kind "dense", "csr", "csc" (columns beside it) or "pattern"
-    (equal values).
+    """ROWS / `part` rows and `d` features of one kind.
+
+    The kind is "dense", "csr", "csc" (with a copy by columns) or "pattern" (equal values).
     """
 
     kind: str
@@ -58,7 +59,7 @@ SHAPES = (
 
 
 def right(lines: Lines, quick: bool) -> None:
-    """One line a shape: distances from NumPy's sums, and whether a second run gives the same bits.
+    """Write one line for each shape: distances from NumPy's sums, and whether bits repeat.
 
     Rows in CSR alone add columns by atomics, in any order: there the bits may differ.
     """
@@ -70,9 +71,7 @@ def right(lines: Lines, quick: bool) -> None:
 
 
 def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
-    """Distances of a shape from NumPy's sums, whether they are small, and whether a second run
-    gives the same bits.
-    """
+    """Return a shape's distances from NumPy's sums, whether these are small, and bits repeat."""
     rng = np.random.default_rng(1)
     n, d = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS), shape.d
     X = _rows(shape, n, rng)
@@ -129,7 +128,7 @@ def _on_device(X: Any, shape: Shape) -> Any:
 
 
 def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[str, np.ndarray]:
-    """The sums of `reference.Sums` by the kernels."""
+    """Compute the sums of `reference.Sums` by the kernels."""
     backend, n, d = gpu(), len(y), len(w) - 1
     kernels, _ = backend.for_rows(rows)
     labels, weights = (backend.vector(part, rows, exact=False) for part in (y, weight))

@@ -40,8 +40,9 @@ WIDEST_GRAM = 64  # columns up to which a Gram is made beside the gradient in on
 
 
 def times(lines: Lines, quick: bool) -> None:
-    """Every pass over rows of four shapes: device, bytes of the rows a second, host's time to
-    enqueue it.
+    """Time every pass over rows of four shapes.
+
+    Lines have the device's time, bytes of the rows a second, and the host's time to enqueue it.
     """
     for name, rows, make in (
         ("higgs", SIZES["higgs"], higgs),
@@ -71,7 +72,7 @@ def times(lines: Lines, quick: bool) -> None:
 
 
 def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callable[[], None]]:
-    """What reads the rows once, by name."""
+    """Return the calls that read the rows once, by name."""
     backend, n, rng = gpu(), len(y), np.random.default_rng(2)
     labels, z, c = (
         backend.vector(y, rows, exact=False),
@@ -95,7 +96,7 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
 
 
 def ball(lines: Lines, quick: bool) -> None:
-    """A step of TRON by three ways, inside a large ball and on the border of a small one.
+    """Time a step of TRON by three ways, inside a large ball and on the border of a small one.
 
     "off" is the distance of the step from that by operations one by one, with scalars on the host.
     """
@@ -135,8 +136,9 @@ def ball(lines: Lines, quick: bool) -> None:
 def _step(
     X: Any, y: np.ndarray, share: float, *, by_host: bool, repeats: int
 ) -> tuple[Any, float, float]:
-    """The step from zero in a ball of `share` times the gradient's norm; seconds of the first
-    solve, and usual ones.
+    """Take the step from zero in a ball of `share` times the gradient's norm.
+
+    Returns it with seconds of the first solve, and usual ones.
     """
     loss = LOSSES["logistic"]
     engine = Local(

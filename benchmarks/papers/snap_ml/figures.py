@@ -31,7 +31,7 @@ def _data(name: str, rows: int | None) -> tuple[Any, np.ndarray]:
 
 
 def _state(record: Record) -> str:
-    """Whether a run stopped at what it should have found."""
+    """Return whether a run stopped at the right place."""
     if not record["converged"]:
         return "not converged"
     return "yes" if record["gap"] <= 1e-2 else f"WRONG (gap {record['gap']:.1e})"

@@ -83,7 +83,7 @@ def test_loss(rows: int | None, repeats: int, threads: int) -> Figure:
 def _race(
     problem: Problem, settings: list[Setting], repeats: int
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A record of medians for each setting and tolerance, and why contestants did not run."""
+    """Return a record of medians for each setting and tolerance, and reasons for no run."""
     found, reasons, stopped = [], {}, set()
     ladders = {name: CONTESTANTS[name].tols for name, _ in settings}
     if problem.rows and problem.rows < FEW_ROWS:

@@ -16,8 +16,9 @@ Record = dict[str, Any]
 
 
 def penalty(X: Any) -> float:
-    """C = 1 / mean |x|^2: the loss of a row weighs as much beside the penalty in every set (unit
-    rows: C = 1).
+    """Return C = 1 / mean |x|^2, by which rows weigh as much beside the penalty in every set.
+
+    Rows of norm one have C = 1.
     """
     squares = (
         X.multiply(X).sum()
@@ -94,7 +95,7 @@ def interleaved(
 
 
 def merged(records: list[Record]) -> Record:
-    """The last record with medians of the times, and the least and greatest seconds."""
+    """Return the last record with medians of the times, and the least and greatest seconds."""
     found = dict(records[-1])
     for name in ("seconds", "epoch_seconds"):
         found[name] = median(record[name] for record in records)

@@ -15,7 +15,7 @@ from benchmarks.papers.snap_ml.output import Figure, Panel
 
 
 def pattern(rows: int | None, repeats: int, threads: int) -> Figure:
-    """One-hot rows with equal values: the pattern alone against pattern and values."""
+    """Compare one-hot rows with equal values: the pattern alone, and pattern with values."""
     X, y = load("criteo-like", rows=rows)
     other = X.copy()
     # one value differs in its last bit: values are stored
@@ -85,9 +85,7 @@ def shrinking(rows: int | None, repeats: int, threads: int) -> Figure:
 
 
 def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
-    """Where the time of an epoch goes: bytes over measured bandwidth, and the cost of the row
-    steps.
-    """
+    """Measure where the time of an epoch goes: bytes over bandwidth, and the cost of row steps."""
     speed = _bandwidth(threads)
     figure = Figure(
         "roofline",
@@ -140,7 +138,7 @@ def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
 
 
 def _bandwidth(threads: int) -> float:
-    """Bytes a second that all threads together read, summing a long array; the best of five."""
+    """Measure bytes a second that all threads read, summing a long array; the best of five."""
     from concurrent.futures import ThreadPoolExecutor
 
     parts = np.array_split(np.ones(200_000_000, np.float32), threads)
