@@ -68,7 +68,8 @@ def _real(path: Path | None) -> tuple[str, da.Array, da.Array]:
         import pandas as pd
 
         frame = pd.read_csv(path)
-        X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy()
+        X = frame.iloc[:, :-1].to_numpy(dtype=float)
+        y = frame.iloc[:, -1].to_numpy()
     else:
         X, y = dask.compute(*daskglm.read_svmlight(str(path)))
     order = np.random.default_rng(0).permutation(len(y))  # files are often sorted by label
@@ -96,7 +97,8 @@ def _cut(X: Any, y: Any, part: slice) -> tuple[Any, Any]:
 def _show(name: str, X: Any, y: Any) -> tuple[list[dict[str, Any]], float]:
     """Fit, report, compare; return the history and the optimum for the plot."""
     count = X.npartitions if isinstance(y, str) else X.numblocks[0]
-    train, test = slice(0, count - HELD_OUT), slice(count - HELD_OUT, count)
+    train = slice(0, count - HELD_OUT)
+    test = slice(count - HELD_OUT, count)
     X_train, y_train = _cut(X, y, train)
     start = time.perf_counter()
     model = daskglm.fit(X_train, y_train, progress=True)

@@ -18,11 +18,10 @@ MAX_ITER = 10_000
 
 def prepare(X: Any, y: np.ndarray, **_: Any) -> tuple[Any, np.ndarray]:
     """Make tabmat's matrix, dense ones by columns, and labels of 0 and 1 in X's dtype."""
-    rows = (
-        tabmat.SparseMatrix(sp.csc_matrix(X))
-        if sp.issparse(X)
-        else tabmat.DenseMatrix(np.asfortranarray(X))
-    )
+    if sp.issparse(X):
+        rows = tabmat.SparseMatrix(sp.csc_matrix(X))
+    else:
+        rows = tabmat.DenseMatrix(np.asfortranarray(X))
     return rows, (y > 0).astype(X.dtype)
 
 

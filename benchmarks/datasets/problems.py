@@ -163,11 +163,10 @@ def _real(name: str) -> tuple[Any, np.ndarray]:
 def _write(folder: Path, X: Any, y: np.ndarray) -> None:
     folder.mkdir(parents=True)
     np.save(folder / "y.npy", y)
-    parts = (
-        {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
-        if sp.issparse(X)
-        else {"X": X}
-    )
+    if sp.issparse(X):
+        parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    else:
+        parts = {"X": X}
     for part, values in parts.items():
         np.save(folder / f"{part}.npy", np.asarray(values))
 
@@ -202,10 +201,12 @@ def higgs_like_rows(start: int, stop: int, seed: int = 0) -> tuple[np.ndarray, n
 
     X (m, 28) is float32 and y (m,) -1/+1.
     """
-    X, y = np.empty((stop - start, N_FEATURES), np.float32), np.empty(stop - start)
+    X = np.empty((stop - start, N_FEATURES), np.float32)
+    y = np.empty(stop - start)
     for number in range(start // GRAIN, -(-stop // GRAIN)):
         Xg, yg = _grain(seed, number)
-        lo, hi = max(start, number * GRAIN), min(stop, (number + 1) * GRAIN)
+        lo = max(start, number * GRAIN)
+        hi = min(stop, (number + 1) * GRAIN)
         cut = slice(lo - number * GRAIN, hi - number * GRAIN)
         X[lo - start : hi - start], y[lo - start : hi - start] = Xg[cut], yg[cut]
     return X, y

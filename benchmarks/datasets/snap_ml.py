@@ -89,7 +89,9 @@ def susy_like(rows: int = 5_000_000, seed: int = 0) -> tuple[np.ndarray, np.ndar
     """
     rng = np.random.default_rng(seed)
     X = np.empty((rows, 18), np.float32)
-    momenta, angles, derived = (0, 3, 6), (1, 2, 4, 5, 7), tuple(range(8, 18))
+    momenta = (0, 3, 6)
+    angles = (1, 2, 4, 5, 7)
+    derived = tuple(range(8, 18))
     for start in range(0, rows, 500_000):
         part = X[start : start + 500_000]
         noise = rng.standard_normal(part.shape, dtype=np.float32)
@@ -124,7 +126,9 @@ def url_like(rows: int = 240_000, seed: int = 0) -> tuple[sp.csr_matrix, np.ndar
     2,396,130): a tenth of its rows by default.
     """
     rng = np.random.default_rng(seed)
-    shared, rare, features = 52, 88, int(rows * 3_231_961 / 2_396_130) + 52
+    shared = 52
+    rare = 88
+    features = int(rows * 3_231_961 / 2_396_130) + 52
     columns = np.empty((rows, shared + rare), np.int32)
     columns[:, :shared] = np.arange(shared)
     columns[:, shared:] = shared + _power_law(rng, rows * rare, features - shared, 0.9).reshape(
@@ -146,7 +150,8 @@ def kdd2010b_like(
 
     Popularity follows a power law; rows have norm one; 86 % are +1.
     """
-    rng, features = np.random.default_rng(seed), int(rows * 29_890_095 / 19_264_097)
+    rng = np.random.default_rng(seed)
+    features = int(rows * 29_890_095 / 19_264_097)
     columns = np.sort(_power_law(rng, rows * 29, features, 0.7).reshape(rows, 29), axis=1).ravel()
     indptr = np.arange(0, rows * 29 + 1, 29)
     X = sp.csr_matrix(

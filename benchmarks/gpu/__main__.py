@@ -41,11 +41,10 @@ def main(out: Path, minutes: float, quick: bool, tests: Path | None) -> None:
     from benchmarks.gpu import cases, peers
 
     start = time.monotonic()
-    closing = (
-        None
-        if tests is None
-        else [line for line in tests.read_text().splitlines() if line.strip()][-15:]
-    )
+    if tests is None:
+        closing = None
+    else:
+        closing = [line for line in tests.read_text().splitlines() if line.strip()][-15:]
     results = Results(out, about_this_device(), quick=quick, tests=closing)
     for case in (
         cases.bandwidth,

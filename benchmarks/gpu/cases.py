@@ -28,7 +28,8 @@ WIDEST_GRAM = 2000
 def bandwidth(quick: bool) -> Iterator[Line]:
     """Measure how much a copy on the device moves, read and written counted."""
     size = 1 << (12 if quick else 28)
-    a, b = cp.ones(size, np.float32), cp.zeros(size, np.float32)
+    a = cp.ones(size, np.float32)
+    b = cp.zeros(size, np.float32)
 
     def copy() -> None:
         b[...] = a
@@ -61,12 +62,12 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     # no intercept
     at, along = (np.append(scale * rng.standard_normal(d), 0.0) for scale in (0.1, 1.0))
     wanted = reference.sums(X, y, np.ones(n), at, along)
-    labels, z, c = (
-        backend.vector(y, rows, exact=False),
-        backend.vector(None, rows),
-        backend.vector(None, rows, exact=False),
-    )
-    w, v, none = cp.asarray(at[:d]), cp.asarray(along[:d]), np.empty(0)
+    labels = backend.vector(y, rows, exact=False)
+    z = backend.vector(None, rows)
+    c = backend.vector(None, rows, exact=False)
+    w = cp.asarray(at[:d])
+    v = cp.asarray(along[:d])
+    none = np.empty(0)
 
     def evaluate(out: Any, diagonal: Any, gram: Any) -> None:
         kernels.evaluate(LOGISTIC, (rows, labels, none), w, 0, 0, n, (z, c, out, diagonal, gram))
@@ -273,7 +274,9 @@ def streaming(quick: bool) -> Iterator[Line]:
     rows = gpu().move(np.ascontiguousarray(X), X.shape, 0.0, 64 << 20, upload)
     labels, c = (gpu().vector(values, rows, exact=False) for values in (y, None))
     z = gpu().vector(None, rows)
-    none, out, w = np.empty(0), cp.zeros(X.shape[1] + 2), cp.zeros(X.shape[1])
+    none = np.empty(0)
+    out = cp.zeros(X.shape[1] + 2)
+    w = cp.zeros(X.shape[1])
 
     def a_pass() -> None:
         gpu().streamed.evaluate(
@@ -294,7 +297,8 @@ def streaming(quick: bool) -> Iterator[Line]:
     a_pass()
     copies = min(wall(copy_only)[1] for _ in range(3))
     both = min(wall(a_pass)[1] for _ in range(3))
-    a, b = judged(X, y, whole.coef_)[0], judged(X, y, parts.coef_)[0]
+    a = judged(X, y, whole.coef_)[0]
+    b = judged(X, y, parts.coef_)[0]
     yield {
         "bytes of X": X.nbytes,
         "limit": limit,

@@ -65,13 +65,14 @@ def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
     raw = X if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
     rows = backend.move(raw, X.shape, 1 / 3, 1 << 10, upload)
     upload.finish()
-    w, v = rng.standard_normal(d + 1), rng.standard_normal(d + 1)
-    labels, z, c = (
-        backend.vector(y, rows, exact=False),
-        backend.vector(None, rows),
-        backend.vector(None, rows, exact=False),
-    )
-    out, product, none = backend.zeros(d + 2), backend.zeros(d + 1), np.empty(0)
+    w = rng.standard_normal(d + 1)
+    v = rng.standard_normal(d + 1)
+    labels = backend.vector(y, rows, exact=False)
+    z = backend.vector(None, rows)
+    c = backend.vector(None, rows, exact=False)
+    out = backend.zeros(d + 2)
+    product = backend.zeros(d + 1)
+    none = np.empty(0)
     backend.streamed.evaluate(
         LOGISTIC, (rows, labels, none), cp.asarray(w), 1, 0, n, (z, c, out, none, none)
     )

@@ -124,7 +124,8 @@ def judged(X: Any, y: np.ndarray, coef: np.ndarray, C: float = 1.0) -> tuple[flo
     w = np.asarray(coef, dtype=np.float64).ravel()
     gradient = w.copy()
     for lo in range(0, len(y), BLOCK_ROWS):
-        part, labels = X[lo : lo + BLOCK_ROWS], y[lo : lo + BLOCK_ROWS]
+        part = X[lo : lo + BLOCK_ROWS]
+        labels = y[lo : lo + BLOCK_ROWS]
         slope = -labels / (1.0 + np.exp(labels * (part @ w)))
         gradient += C * np.asarray(part.T @ slope).ravel()
     value = objective(X, y, w, 0.0, loss="logistic", C=C)

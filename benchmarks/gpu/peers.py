@@ -85,7 +85,8 @@ def _torch(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
 def _cuml(X: Any, y: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
     from cuml.linear_model import LogisticRegression
 
-    rows, labels = on_device(X), cp.asarray((y > 0).astype(np.float32))
+    rows = on_device(X)
+    labels = cp.asarray((y > 0).astype(np.float32))
 
     def solve() -> Any:
         return LogisticRegression(C=1.0, fit_intercept=False, tol=tol, max_iter=1000).fit(

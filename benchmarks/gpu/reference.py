@@ -32,17 +32,16 @@ class Sums(NamedTuple):
 def sums(X: Any, y: np.ndarray, weight: np.ndarray, w: np.ndarray, v: np.ndarray) -> Sums:
     """Compute all of `Sums` at w (d + 1,) and v (d + 1,)."""
     d = X.shape[1]
-    value, gradient, diagonal, product = (
-        np.zeros(1),
-        np.zeros(d + 1),
-        np.zeros(d + 1),
-        np.zeros(d + 1),
-    )
+    value = np.zeros(1)
+    gradient = np.zeros(d + 1)
+    diagonal = np.zeros(d + 1)
+    product = np.zeros(d + 1)
     gram = np.zeros((d + 1, d + 1)) if d <= MOST_COLUMNS else None
     for A, t, s in _blocks(X, y, weight):
         tz = t * (A @ w)
         share = np.exp(-np.logaddexp(0.0, tz))  # 1 / (1 + exp(t z)) without overflow
-        slope, curvature = -s * t * share, s * share * (1.0 - share)
+        slope = -s * t * share
+        curvature = s * share * (1.0 - share)
         value += s @ np.logaddexp(0.0, -tz)
         gradient += A.T @ slope
         diagonal += (A.multiply(A) if sp.issparse(A) else A * A).T @ curvature
@@ -60,11 +59,10 @@ def _blocks(
     for lo in range(0, X.shape[0], BLOCK_ROWS):
         part = X[lo : lo + BLOCK_ROWS].astype(np.float64)
         ones = np.ones((part.shape[0], 1))
-        A = (
-            sp.hstack([part, sp.csr_matrix(ones)], "csr")
-            if sp.issparse(part)
-            else np.hstack([part, ones])
-        )
+        if sp.issparse(part):
+            A = sp.hstack([part, sp.csr_matrix(ones)], "csr")
+        else:
+            A = np.hstack([part, ones])
         yield A, y[lo : lo + BLOCK_ROWS], weight[lo : lo + BLOCK_ROWS]
 
 

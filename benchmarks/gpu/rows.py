@@ -27,7 +27,8 @@ def data(name: str, quick: bool) -> tuple[Any, np.ndarray]:
 
 def higgs(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """HIGGS's shape, made by a thread for each core."""
-    X, y = np.empty((rows, N_FEATURES), np.float32), np.empty(rows)
+    X = np.empty((rows, N_FEATURES), np.float32)
+    y = np.empty(rows)
 
     def make(start: int) -> None:
         stop = min(start + GRAIN, rows)

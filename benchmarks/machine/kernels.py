@@ -136,7 +136,8 @@ class Rows:
         self.y = y
         self.kernels, self.raw = for_rows(X)
         self.w = np.random.default_rng(1).standard_normal(self.d) / np.sqrt(self.d)
-        self.z, self.curvature = np.empty(self.n), np.ones(self.n)
+        self.z = np.empty(self.n)
+        self.curvature = np.ones(self.n)
 
     def evaluate(self, lo: int, hi: int) -> None:
         self._evaluate(lo, hi, NOTHING, NO_GRAM)

@@ -164,11 +164,10 @@ def measure(job: Job, folder: Path, lock: Path | None = None) -> Job:
         )
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1][:200] if done.stderr else "no output"
-        cure = (
-            f"; to install it: {how_to_install(job['by'])}"
-            if "No module named 'torch'" in reason
-            else ""
-        )
+        if "No module named 'torch'" in reason:
+            cure = f"; to install it: {how_to_install(job['by'])}"
+        else:
+            cure = ""
         return {**job, "not run": reason + cure}
     return {**job, **json.loads(done.stdout.splitlines()[-1]), "coef": np.load(out)}
 
@@ -191,11 +190,10 @@ def same_value(X: Any, y: np.ndarray, value: float, folder: Path, lock: Path | N
     while "coef" in found and high - low > 1:
         middle = (low + high) // 2
         tried = measure({**job, "max_iter": middle}, folder, lock)
-        low, high, found = (
-            (low, middle, tried)
-            if _mean_loss(X, y, tried["coef"]) <= value
-            else (middle, high, found)
-        )
+        if _mean_loss(X, y, tried["coef"]) <= value:
+            low, high, found = (low, middle, tried)
+        else:
+            low, high, found = (middle, high, found)
     return found
 
 
@@ -239,11 +237,10 @@ def hpc_table(
         plain = next((line for line in some if line["by"] == "daskglm" and "coef" in line), None)
         if plain:
             equal = same_value(*train, _mean_loss(*train, plain["coef"]), folder, lock)
-            again = (
-                [measure(equal, folder, lock) for _ in range(repeats - 1)]
-                if "coef" in equal
-                else []
-            )
+            if "coef" in equal:
+                again = [measure(equal, folder, lock) for _ in range(repeats - 1)]
+            else:
+                again = []
             some.append({**equal, "seconds": _median([equal, *again])})
         about = {"table": f"{number}: alpha {setting[0]:g}, epsilon {setting[1]:g}"}
         lines += [about | line for line in some]

@@ -89,11 +89,10 @@ what was resident with the data loaded, converted copies included."""
 def _facts(run: Record, best: float, proof: Sequence[float]) -> str:
     kind = "CSR" if run["sparse"] else "dense"
     size = f"{run['n']:,} x {run['d']:,} {kind} {run['stored_dtype']}, {run['nnz']:,} nonzeros"
-    doubt = (
-        f"half the squared Newton decrement of the reference is {min(proof):.0e} f*"
-        if proof
-        else "no reference run"
-    )
+    if proof:
+        doubt = f"half the squared Newton decrement of the reference is {min(proof):.0e} f*"
+    else:
+        doubt = "no reference run"
     return f"{size}; f* = {best:.12g} ({doubt})."
 
 
@@ -138,15 +137,15 @@ def _all_settings(found: Sequence[Setting]) -> str:
         first = setting.first
         counts = [_count(first.get(key)) for key in ("passes", "rounds", "iterations")]
         bound = f"{first['relative_gap']:.1e}" if first.get("relative_gap") is not None else ""
-        apart = (
-            [
+        if "warm_up_seconds" in first:
+            apart = [
                 _count(median(run[key] for run in setting.runs))
                 for key in ("warm_up_seconds", "prepare_seconds")
             ]
-            if "warm_up_seconds" in first
-            else ["", ""]
-        )
-        runs, reached = str(len(setting.seconds)), f"{setting.suboptimality:.1e}"
+        else:
+            apart = ["", ""]
+        runs = str(len(setting.seconds))
+        reached = f"{setting.suboptimality:.1e}"
         what = [setting.contestant, f"{setting.tol:g}", _seconds(setting), runs, reached]
         rows.append([*what, *counts, bound, *apart, _memory(setting)])
     return table([*head, "warm-up s", "convert s", "MB beyond data"], rows)
@@ -178,7 +177,8 @@ def _plot(name: str, found: Sequence[Setting], path: Path) -> None:
         color = pyplot.get_cmap("tab20")(
             2 * (len(libraries) - 1) % 20 + (2 * (len(libraries) - 1)) // 20
         )
-        x, y = [s.median for s in line], [max(s.suboptimality, FLOOR) for s in line]
+        x = [s.median for s in line]
+        y = [max(s.suboptimality, FLOOR) for s in line]
         style = {
             "linestyle": "-" if line[0].ours else "--",
             "linewidth": 2.0 if line[0].ours else 1.0,
@@ -219,11 +219,11 @@ def _data(records: Sequence[Record]) -> str:
                 *size,
                 f"{record['data_mb']:.0f}",
             ]
-    return (
-        table(["set", "from", "rows x columns", "stored a row", "+1", "MB"], list(rows.values()))
-        if rows
-        else ""
-    )
+    if rows:
+        return table(
+            ["set", "from", "rows x columns", "stored a row", "+1", "MB"], list(rows.values())
+        )
+    return ""
 
 
 def _not_run(groups: dict[str, list[Record]]) -> str:
@@ -262,7 +262,8 @@ def _machines(records: Sequence[Record]) -> str:
     rows: dict[tuple[str, ...], int] = {}
     for record in records:
         if record["kind"] == "run" and record["status"] == "ok":
-            machine, versions = record["machine"], record["versions"]
+            machine = record["machine"]
+            versions = record["versions"]
             what = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB"
             names = ", ".join(
                 f"{name} {version}" for name, version in versions.items() if version != "absent"
@@ -276,11 +277,11 @@ def _machines(records: Sequence[Record]) -> str:
             )
             rows[key] = rows.get(key, 0) + 1
     loads = [r["load"] for r in records if r.get("load") is not None]
-    busy = (
-        f"\n\nLoad average at the start of runs: median {median(loads):.1f}, most {max(loads):.1f}."
-        if loads
-        else ""
-    )
+    if loads:
+        usual, most = median(loads), max(loads)
+        busy = f"\n\nLoad average at the start of runs: median {usual:.1f}, most {most:.1f}."
+    else:
+        busy = ""
     head = ["machine", "threads", "commit", "versions", "date", "runs"]
     return table(head, [[*key, str(count)] for key, count in rows.items()]) + busy
 

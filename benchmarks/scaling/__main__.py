@@ -245,11 +245,9 @@ def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, worker
     from daskglm.core.requests import size_of
     from daskglm.engines.local import Local
 
-    d, moved, threads = (
-        X.shape[1],
-        {"down": 0.0, "up": 0.0, "nbytes": 0.0, "row_seconds": 0.0},
-        len(os.sched_getaffinity(0)),
-    )
+    d = X.shape[1]
+    moved = {"down": 0.0, "up": 0.0, "nbytes": 0.0, "row_seconds": 0.0}
+    threads = len(os.sched_getaffinity(0))
     options = {
         "polish": False,
         "nodes": workers,
@@ -318,7 +316,8 @@ def report(files: tuple[Path, ...], out: Path) -> None:
     places = {(record["machine"]["cpu"], record["machine"]["cores"]) for record in timed}
     if len(places) != 1:
         raise click.ClickException(f"rounds of one machine are wanted, not of {len(places)}")
-    points, cores = model.points_of(records), timed[0]["machine"]["cores"]
+    points = model.points_of(records)
+    cores = timed[0]["machine"]["cores"]
     if len(points) < 3:
         raise click.ClickException("the model has three constants: measure at least three medians")
     out.mkdir(parents=True, exist_ok=True)
@@ -340,7 +339,8 @@ def rounds_page(records: Sequence[Record], fitted: model.Fit) -> str:
         )
     rows = []
     for workers, d in sorted({key[:2] for key in seconds}, key=lambda key: key[::-1]):
-        star, tree = seconds[workers, d, "star"], seconds[workers, d, "tree"]
+        star = seconds[workers, d, "star"]
+        tree = seconds[workers, d, "tree"]
         expected = (f"{1e3 * fitted.predict(workers, d, way):.3g}" for way in ("star", "tree"))
         ratio = f"{median(tree) / median(star):.2f}"
         rows.append([f"{d:,}", workers, len(star), _cell(star), _cell(tree), ratio, *expected])
@@ -448,7 +448,8 @@ Assumed, not measured:
 
 def page(points: Sequence[model.Point], cores: int, counts: Sequence[model.Count]) -> str:
     """model.md: the fit, what is assumed and counted, and predictions with picks."""
-    whole, few = model.fit(points, cores), [point for point in points if point.workers <= cores]
+    whole = model.fit(points, cores)
+    few = [point for point in points if point.workers <= cores]
     narrow = model.fit(few, cores) if len({point.workers for point in few}) > 1 else None
     parts = [
         "# Time on many nodes, by a model",

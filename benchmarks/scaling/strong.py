@@ -89,9 +89,10 @@ def fits(
                 records.append(
                     found | setting._asdict() | {"repeat": repeat, "rows": rows, "commit": commit()}
                 )
-                outcome = (
-                    f"{found['seconds']:.3f} s" if found["status"] == "ok" else found["reason"]
-                )
+                if found["status"] == "ok":
+                    outcome = f"{found['seconds']:.3f} s"
+                else:
+                    outcome = found["reason"]
                 say(f"{setting.data} {setting.solver}, {_who(setting)}: {outcome}")
     return records
 
@@ -116,11 +117,12 @@ def page(records: list[dict[str, Any]]) -> str:
         )
     head = ["data", "solver", "by", "seconds", "speed-up", "passes"]
     done = next((record for record in records if record["status"] == "ok"), None)
-    where = (
-        f"{done['machine']['cpu']}, {done['machine']['cores']} cores; commit {done['commit']}."
-        if done
-        else ""
-    )
+    if done:
+        where = (
+            f"{done['machine']['cpu']}, {done['machine']['cores']} cores; commit {done['commit']}."
+        )
+    else:
+        where = ""
     sizes = {
         r["data"]: f"{r['data']}: {r['n']:,} x {r['d']:,}, {r['source']}"
         for r in records

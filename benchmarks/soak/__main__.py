@@ -103,7 +103,8 @@ def warm_up() -> None:
     import dask.array as da
 
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, 3)), np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    X = rng.standard_normal((200, 3))
+    y = np.where(rng.random(200) < 0.5, -1.0, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for dtype in ("float64", "float32"):
@@ -152,7 +153,8 @@ def soak(running: Processes, recorder: Recorder, seconds: float, rng: np.random.
                 end = fit(case, client, callback)
                 counts = left.look(client)
             except AssertionError as error:
-                end, counts = f"WRONG: {error}, caused by {error.__cause__!r}", {}
+                end = f"WRONG: {error}, caused by {error.__cause__!r}"
+                counts = {}
                 click.echo(end)
             faulthandler.cancel_dump_traceback_later()
             took = round(time.monotonic() - began, 2)

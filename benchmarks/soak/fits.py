@@ -39,7 +39,8 @@ class Case:
 
 def draw(number: int, rng: np.random.Generator, faults: tuple[str, ...]) -> Case:
     """Draw a random case."""
-    storage, loss = str(rng.choice(STORAGES)), str(rng.choice(LOSSES))
+    storage = str(rng.choice(STORAGES))
+    loss = str(rng.choice(LOSSES))
     solver = str(rng.choice(SOLVERS))
     if storage == "cross-validation":
         loss, solver = "logistic", "newton"
@@ -157,10 +158,12 @@ def check(X: np.ndarray, y: np.ndarray, case: Case, C: float, model: Any) -> Non
     report = model.report_
     assert report.converged or case.solver == "sdca", f"{case} did not converge: {report.reason}"
     w = np.append(np.ravel(model.coef_), np.ravel(model.intercept_))
-    value, best = evaluate(X, y, case.loss, C, w)[0], optimum(X, y, case.loss, C)
-    bound = (
-        case.tol if report.converged else report.relative_gap / max(1.0 - report.relative_gap, 1e-9)
-    )
+    value = evaluate(X, y, case.loss, C, w)[0]
+    best = optimum(X, y, case.loss, C)
+    if report.converged:
+        bound = case.tol
+    else:
+        bound = report.relative_gap / max(1.0 - report.relative_gap, 1e-9)
     gap = (value - best) / best
     assert gap <= 1.01 * bound + 1e-9, f"{case}: the gap is {gap:.2e}, more than {bound:.2e}"
 

@@ -23,7 +23,9 @@ class Recorder:
     """Appends memory of client, scheduler and workers, at intervals, to a file of JSON lines."""
 
     def __init__(self, file: Path, running: Any, seconds: float) -> None:
-        self.file, self.running, self.seconds = file, running, seconds
+        self.file = file
+        self.running = running
+        self.seconds = seconds
         self.began, self.records, self.lock = time.monotonic(), [], threading.Lock()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)

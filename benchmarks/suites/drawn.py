@@ -191,7 +191,8 @@ def outcome(record: dict[str, Any]) -> Outcome:
     times: dict[str, list[float]] = {}
     reached: dict[str, bool] = {}
     for fit in record["fits"]:
-        name, converged = fit["solver"], bool(fit["converged"])
+        name = fit["solver"]
+        converged = bool(fit["converged"])
         reached[name] = reached.get(name, True) and converged
         times.setdefault(name, []).append(max(fit["seconds"], LEAST_SECONDS))
     limit = max(record["seconds"], LEAST_SECONDS)

@@ -69,7 +69,8 @@ def reference(
     """
     w = np.zeros(X.shape[1] + 1)
     value, gradient, curvature = _evaluate(X, y, w, loss, C, fit_intercept)
-    first, decrement = float(np.linalg.norm(gradient)), math.inf
+    first = float(np.linalg.norm(gradient))
+    decrement = math.inf
     for iteration in range(1, max_iter + 1):
         accuracy = min(0.1, math.sqrt(np.linalg.norm(gradient) / first))
         direction = _newton_direction(X, curvature, gradient, C, fit_intercept, accuracy, dense)
@@ -130,7 +131,9 @@ def _evaluate(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """f, its gradient in (w, b) and the curvature of each row."""
     coef, intercept = w[:-1], w[-1]
-    sums, curvatures, gradient = [], [], np.append(coef, 0.0)
+    sums = []
+    curvatures = []
+    gradient = np.append(coef, 0.0)
     for Xb, yb in _blocks(X, y):
         z = Xb @ coef + intercept
         sums.append(_losses(loss, yb, z).sum())

@@ -123,7 +123,9 @@ def _order(
 
 def _consequences(suite: Suite, record: dict[str, Any], best: float) -> list[Skip]:
     """Note which later runs the outcome of a run makes needless or hopeless."""
-    status, tol, repeat = record["status"], record["tol"], record["repeat"]
+    status = record["status"]
+    tol = record["tol"]
+    repeat = record["repeat"]
     if status in NEVER:
         return [Skip(math.inf, 0, f"{status}: {record['reason']}")]
     if status == "timeout":

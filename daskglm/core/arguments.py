@@ -77,11 +77,10 @@ def check_whole(value: Any, name: str, least: int, *, optional: bool = False) ->
 def check_C(value: Any) -> None:
     """Raise ValueError unless C is a positive number, perhaps infinite."""
     if not is_number(value) or not value > 0:
-        hint = (
-            "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one"
-            if is_sequence(value)
-            else ""
-        )
+        if is_sequence(value):
+            hint = "; daskglm.fit takes a sequence, LogisticRegressionCV chooses from one"
+        else:
+            hint = ""
         raise ValueError(f"C={shown(value)} must be a positive number (inf: no penalty){hint}")
 
 

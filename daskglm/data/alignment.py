@@ -228,7 +228,8 @@ def _recut(runs: list[Any], parts: list[Any], name: str) -> list[Any]:
     )
     count = dask.delayed(_length)
     lengths = dask.compute(*(count(part, "X") for part in parts), *(count(run) for run in runs))
-    wanted, given = np.cumsum([0, *lengths[: len(parts)]]), np.cumsum([0, *lengths[len(parts) :]])
+    wanted = np.cumsum([0, *lengths[: len(parts)]])
+    given = np.cumsum([0, *lengths[len(parts) :]])
     same_length(int(given[-1]), int(wanted[-1]), name)
     cut = dask.delayed(_cut)
     pieces = []

@@ -188,9 +188,10 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
         values = part.data if sp.issparse(part) else part
         if not np.isfinite(values).all():
             at = np.argwhere(~np.isfinite(values))[0]
-            i, j = (
-                (_sparse_place(part, int(at[0]))) if sp.issparse(part) else (int(at[0]), int(at[1]))
-            )
+            if sp.issparse(part):
+                i, j = _sparse_place(part, int(at[0]))
+            else:
+                i, j = (int(at[0]), int(at[1]))
             kind = "NaN" if np.isnan(values[tuple(at)]) else "infinity (inf)"
             where = f"{place.row(lo + i)}, {place.column(j)}"
             raise ValueError(f"X contains {kind}: {where}. Drop or impute before fit")
@@ -208,11 +209,10 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
     values = plain(values)
     refuse_masked(values, name, place)
-    values = (
-        to_host(values)
-        if on_device(values) or not hasattr(values, "to_numpy")
-        else values.to_numpy()
-    )
+    if on_device(values) or not hasattr(values, "to_numpy"):
+        values = to_host(values)
+    else:
+        values = values.to_numpy()
     values = np.asarray(values)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -292,7 +292,8 @@ def _check_label(y: np.ndarray, low: Any, high: Any, place: Place) -> None:
 def _counts(
     labels: tuple[Any, ...], codes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[tuple[Any, int, float], ...]:
-    rows, weight = np.zeros(len(labels), np.int64), np.zeros(len(labels))
+    rows = np.zeros(len(labels), np.int64)
+    weight = np.zeros(len(labels))
     for at in range(0, len(codes), AT_ONCE):  # bincount makes eight bytes of each code
         part = slice(at, at + AT_ONCE)
         rows += np.bincount(codes[part], minlength=len(labels))

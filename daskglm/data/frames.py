@@ -50,7 +50,8 @@ def _converted(frame: Any, kinds: list[str], place: Place) -> np.ndarray:
         if kind in "fiub":
             rows[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
-        values, missing = column.to_numpy(dtype=object), column.isna().to_numpy()
+        values = column.to_numpy(dtype=object)
+        missing = column.isna().to_numpy()
         if missing.any():
             i = int(np.argmax(missing))
             raise ValueError(

@@ -50,14 +50,13 @@ class Partitions:
         """Number of features, where it is known before anything is loaded."""
         if self.columns is not None:
             return len(self.columns)
-        X = (
-            self.collections[0]
-            if self.arrays is None and self.collections
-            else (self.arrays or (None,))[0]
-        )
-        return (
-            int(X.shape[1]) if X is not None and not is_delayed(X) and len(X.shape) == 2 else None
-        )
+        if self.arrays is None and self.collections:
+            X = self.collections[0]
+        else:
+            X = (self.arrays or (None,))[0]
+        if X is not None and not is_delayed(X) and len(X.shape) == 2:
+            return int(X.shape[1])
+        return None
 
     def load(self) -> list[Block]:
         """Load in this process: blocks in order.
@@ -107,7 +106,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     ValueError
         Where X, y and weights do not fit together, before anything is scheduled.
     """
-    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+    X = plain(X)
+    y = plain(y)
+    sample_weight = plain(sample_weight)
     for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
         refuse_masked(values, name, Place())
         if is_delayed(values):
@@ -196,11 +197,9 @@ def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | Non
     _refuse_columns(list(X.columns))
     used = {value for value in (y, sample_weight) if isinstance(value, str)}
     names = [name for name in X.columns if name not in used]
-    return (
-        np.asarray(names, dtype=object)
-        if names and all(isinstance(name, str) for name in names)
-        else None
-    )
+    if names and all(isinstance(name, str) for name in names):
+        return np.asarray(names, dtype=object)
+    return None
 
 
 def _block_of_run(

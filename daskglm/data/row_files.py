@@ -71,18 +71,18 @@ def _read(
         there = [span for span in there if span == wanted]
     values, found = np.empty(rows), 0
     for span in there:
-        low, high = max(first, span[1]), min(first + rows, span[1] + span[2])
+        low = max(first, span[1])
+        high = min(first + rows, span[1] + span[2])
         if low < high:
             name = posixpath.join(path, "{}_{}_{}.npy".format(*span))
             part = _part(filesystem, name, span[2])
             values[low - first : high - first] = part[low - span[1] : high - span[1]]
             found += high - low
     if found != rows:
-        whose = (
-            f"partition {partition}"
-            if partition >= 0
-            else f"rows {first:,} to {first + rows - 1:,}"
-        )
+        if partition >= 0:
+            whose = f"partition {partition}"
+        else:
+            whose = f"rows {first:,} to {first + rows - 1:,}"
         raise FileNotFoundError(
             f"the checkpoint {path} has no dual variables for {whose} with {rows:,} rows: either "
             "not all workers see that folder, or the data were cut into other partitions"

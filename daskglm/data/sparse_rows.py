@@ -146,9 +146,11 @@ def _check_compressed(
         )
     if on_device(X):
         found = _state_on_device(X.indices, X.indptr, stored, width)
-        indices, indptr = (
-            (X.indices, X.indptr) if found >= IN_RANGE else (to_host(X.indices), to_host(X.indptr))
-        )
+        if found >= IN_RANGE:
+            indices, indptr = (X.indices, X.indptr)
+        else:
+            indices = to_host(X.indices)
+            indptr = to_host(X.indptr)
     else:
         indices, indptr = X.indices, X.indptr
         found = fault(_whole(indices), np.ascontiguousarray(indptr, np.int64), stored, width)[0]

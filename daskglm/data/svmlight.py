@@ -69,7 +69,9 @@ class _Range:
         lines, left, last = 0, self.start, b"\n"
         with self.fs.open(self.path, "rb") as file:
             while left and (data := file.read(min(left, 1 << 24))):
-                lines, left, last = lines + data.count(b"\n"), left - len(data), data[-1:]
+                lines = lines + data.count(b"\n")
+                left = left - len(data)
+                last = data[-1:]
         return lines + (last != b"\n")
 
 

@@ -82,8 +82,12 @@ class BlockPlacement:
         persisted: Sequence[str] = (),
         sent: Sequence[Any] = (),
     ) -> None:
-        self.client, self.lazy, self.pin, self.nbytes = client, list(lazy), pin, nbytes
-        self.persisted, self.sent = list(persisted), list(sent)
+        self.client = client
+        self.lazy = list(lazy)
+        self.pin = pin
+        self.nbytes = nbytes
+        self.persisted = list(persisted)
+        self.sent = list(sent)
         self.futures: list[Any] = []
         self.moves = 0
 
@@ -101,7 +105,9 @@ class BlockPlacement:
         # not left to the garbage collector: the traceback of an error may refer to this object
         for future in [*self.futures, *self.sent]:
             future.release()
-        self.futures, self.lazy, self.sent = [], [], []
+        self.futures = []
+        self.lazy = []
+        self.sent = []
 
     # ---- loading
     async def load(self) -> None:
@@ -128,7 +134,8 @@ class BlockPlacement:
 
     async def _wait_for_load(self) -> None:
         """Wait until all blocks are loaded, as long as there are workers that make progress."""
-        loading, last = asyncio.ensure_future(self._loaded()), time.monotonic()
+        loading = asyncio.ensure_future(self._loaded())
+        last = time.monotonic()
         wait = Wait(self.client, f"{len(self.futures)} blocks to be loaded")
         try:
             while not (await asyncio.wait({loading}, timeout=STUCK_SECONDS))[0]:
@@ -266,7 +273,8 @@ class BlockPlacement:
         self.moves += 1
         for i, future in enumerate(self.futures):
             if future.key in keys:
-                name, address = f"{future.key}-moved-{self.moves}", keys[future.key]
+                name = f"{future.key}-moved-{self.moves}"
+                address = keys[future.key]
                 self.futures[i] = self.client.submit(
                     _identity,
                     future,

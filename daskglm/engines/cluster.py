@@ -184,7 +184,9 @@ class Cluster:
     def __init__(
         self, client: Client, placement: Placement, where: DeviceConfig = AS_THEY_ARE
     ) -> None:
-        self.client, self.placement, self.where = client, placement, where
+        self.client = client
+        self.placement = placement
+        self.where = where
         self.device, self.solves_trust_regions = "cpu", False
         self.session = uuid.uuid4().hex
         self.rounds = 0
@@ -250,11 +252,10 @@ class Cluster:
         """
         self.rounds += 1
         began = time.monotonic()
-        asked = (
-            self._ball(problem, request)
-            if isinstance(request, TrustRegionStep)
-            else self._round(problem, request)
-        )
+        if isinstance(request, TrustRegionStep):
+            asked = self._ball(problem, request)
+        else:
+            asked = self._round(problem, request)
         totals = self._sync(asked)
         if self._rebalance.after_round(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._move_blocks())
@@ -297,11 +298,9 @@ class Cluster:
         return hasattr(self, "_scheduler") and name != self._scheduler
 
     async def _run(self, function: Any, *args: Any, workers: list[str]) -> dict[str, Any]:
-        return (
-            await self.client.run(function, *args, workers=workers, on_error="return")
-            if workers
-            else {}
-        )
+        if workers:
+            return await self.client.run(function, *args, workers=workers, on_error="return")
+        return {}
 
     # ---- loading
     async def _need_devices(self, where: DeviceConfig) -> None:

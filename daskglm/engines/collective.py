@@ -63,7 +63,9 @@ class Collective:
     """
 
     def __init__(self, session: str, run: Run, ask: Run) -> None:
-        self.session, self.run, self.ask = session, run, ask
+        self.session = session
+        self.run = run
+        self.ask = ask
         # shards that are ranks of the communicator
         self.shards: dict[str, int] = {}
 

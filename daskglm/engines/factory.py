@@ -146,11 +146,10 @@ def check_client(client: Any) -> None:
     # a client exists only where the module was imported
     distributed = sys.modules.get("distributed")
     if distributed is None or not isinstance(client, distributed.Client):
-        hint = (
-            f"connect first: client=distributed.Client({shown(client)})"
-            if isinstance(client, str)
-            else ""
-        )
+        if isinstance(client, str):
+            hint = f"connect first: client=distributed.Client({shown(client)})"
+        else:
+            hint = ""
         raise TypeError(
             f"client={shown(client)} is not a distributed.Client; {hint or 'give one, or None'}"
         )

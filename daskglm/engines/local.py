@@ -87,11 +87,9 @@ class Local:
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""
         self.rounds += 1
-        return (
-            self.shard.answer(problem, request)
-            if self.capabilities.xp is not np
-            else self.shard.answer_host(problem, request)
-        )
+        if self.capabilities.xp is not np:
+            return self.shard.answer(problem, request)
+        return self.shard.answer_host(problem, request)
 
     def close(self) -> None:
         """End the threads, and drop cached results."""
@@ -103,7 +101,8 @@ def available_threads() -> int:
 
     That is the value when the package was imported.
     """
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     return min(cores, int(OMP_THREADS)) if OMP_THREADS.isdigit() and int(OMP_THREADS) else cores

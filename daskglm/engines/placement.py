@@ -67,7 +67,8 @@ def assign(parts: Sequence[Any], threads: Mapping[str, int]) -> dict[str, list[A
     done, total = 0, sum(threads.values())
     assigned: dict[str, list[Any]] = {}
     for address, count in threads.items():
-        low, high = round(len(parts) * done / total), round(len(parts) * (done + count) / total)
+        low = round(len(parts) * done / total)
+        high = round(len(parts) * (done + count) / total)
         assigned[address] = list(parts[low:high])
         done += count
     return assigned
@@ -78,7 +79,8 @@ def plan_moves(held: Mapping[str, Sequence[str]], threads: Mapping[str, int]) ->
 
     Afterwards each worker has keys in proportion to its threads.
     """
-    total, keys = sum(threads.values()), sum(map(len, held.values()))
+    total = sum(threads.values())
+    keys = sum(map(len, held.values()))
     wanted = {address: keys * count // total for address, count in threads.items()}
     spare = [
         key for address, own in held.items() for key in reversed(own[wanted.get(address, 0) :])

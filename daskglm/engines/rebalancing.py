@@ -46,4 +46,5 @@ class RebalancePolicy:
 
     def set_busy_threads(self, busy: int, threads: int) -> None:
         """Take note of how many of all threads belong to workers that have blocks."""
-        self.looked, self.idle = time.monotonic(), 1.0 - busy / max(threads, 1)
+        self.looked = time.monotonic()
+        self.idle = 1.0 - busy / max(threads, 1)

@@ -80,7 +80,8 @@ def _states(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...]
             own[state] = own.get(state, 0) + task.get_nbytes()
     found = []
     for state in dask_scheduler.workers.values():
-        memory, counts = state.memory, state.metrics.get("task_counts", {})
+        memory = state.memory
+        counts = state.metrics.get("task_counts", {})
         executing = sum(count for name, count in counts.items() if "executing" in name)
         paused = state.status.name == "paused"
         # memory.optimistic leaves out what was allocated in the last 30 s
@@ -124,7 +125,9 @@ class Wait:
 
     def __init__(self, client: Client, what: str) -> None:
         self.client, self.what = client, what
-        self.since, self.seen, self.warn_at = time.monotonic(), None, WARN_SECONDS
+        self.since = time.monotonic()
+        self.seen = None
+        self.warn_at = WARN_SECONDS
 
     async def look(self, done: int) -> int:
         """Look for progress, and return the number of workers.
@@ -150,7 +153,9 @@ class Wait:
         busy = any(worker.executing for worker in workers)
 
         if seen != self.seen or busy or (workers and not paused):
-            self.since, self.seen, self.warn_at = time.monotonic(), seen, WARN_SECONDS
+            self.since = time.monotonic()
+            self.seen = seen
+            self.warn_at = WARN_SECONDS
             return len(workers)
 
         waited = time.monotonic() - self.since

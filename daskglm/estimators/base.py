@@ -72,7 +72,9 @@ class LinearModel(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+        X = plain(X)
+        y = plain(y)
+        sample_weight = plain(sample_weight)
         names = feature_names(X, y, sample_weight)
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
 
@@ -161,7 +163,8 @@ class Classifier(ClassifierMixin, LinearModel):
     def _set_fitted(self, trained: Trained) -> None:
         assert trained.classes is not None
         self.classes_ = trained.classes
-        self.coef_, self.intercept_ = trained.coef, trained.intercept
+        self.coef_ = trained.coef
+        self.intercept_ = trained.intercept
         self.n_iter_ = np.array(
             [part.n_iter for part in trained.report.parts or (trained.report,)], dtype=np.int32
         )

@@ -383,7 +383,8 @@ class LogisticRegressionCV(LogisticRegression):
             tried = _tried(grid, solutions, scores)
             W, best, again = self._best(grid, tried, plan)
             reports = [*solutions.reports, *again]
-            report, classes = grid.report(reports, began), grid.classes
+            report = grid.report(reports, began)
+            classes = grid.classes
         warn(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
@@ -422,7 +423,9 @@ class LogisticRegressionCV(LogisticRegression):
         if self.use_legacy_attributes:
             labels = (self.classes_[1:] if K == 1 else self.classes_).tolist()
             if n_ratios is None:
-                paths, scores, n_iter = paths[:, :, :, 0], scores[:, :, 0], n_iter[:, :, 0]
+                paths = paths[:, :, :, 0]
+                scores = scores[:, :, 0]
+                n_iter = n_iter[:, :, 0]
             self.C_, self.l1_ratio_ = np.full(K, best), np.array([ratio] * K)
             self.coefs_paths_ = dict(zip(labels, paths, strict=True))
             self.scores_ = {label: scores.copy() for label in labels}

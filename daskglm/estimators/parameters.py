@@ -74,7 +74,8 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
 
 def check_names(params: Mapping[str, Any]) -> None:
     """Raise ValueError for values of scikit-learn's parameters that ask for what is not there."""
-    penalty, l1_ratio = params.get("penalty", "l2"), params.get("l1_ratio")
+    penalty = params.get("penalty", "l2")
+    l1_ratio = params.get("l1_ratio")
     if not isinstance(penalty, (str, type(None))) or penalty not in (
         *PENALTIES,
         "l1",
@@ -148,7 +149,8 @@ def inverse(alpha: Any) -> float:
 
 def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
     """Return the solver by the name it has here, and the reason."""
-    asked, dual = params.get("solver", "auto"), params.get("dual", "auto")
+    asked = params.get("solver", "auto")
+    dual = params.get("dual", "auto")
     if not isinstance(dual, (bool, np.bool_)) and dual != "auto":
         raise ValueError(f"dual={dual!r} must be True, False or 'auto'")
     if dual is not False and dual != "auto":

@@ -87,7 +87,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
         )
     path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
-    coef, intercept = np.asarray(given, np.float64), np.asarray(model.intercept_, np.float64)
+    coef = np.asarray(given, np.float64)
+    intercept = np.asarray(model.intercept_, np.float64)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("the model has coefficients that are not finite")
     names = getattr(model, "feature_names_in_", None)
@@ -235,17 +236,19 @@ def _restore(
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is damaged: {what}") from error
-    model.n_features_in_, model.coef_, model.report_ = d, coef, report
+    model.n_features_in_ = d
+    model.coef_ = coef
+    model.report_ = report
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
-        model.intercept_, model.n_iter_, model.solver_ = (
-            np.float64(intercept),
-            int(n_iter),
-            report.solver,
-        )
+        model.intercept_ = np.float64(intercept)
+        model.n_iter_ = int(n_iter)
+        model.solver_ = report.solver
     else:
-        model.classes_, model.intercept_, model.n_iter_ = classes, intercept, n_iter
+        model.classes_ = classes
+        model.intercept_ = intercept
+        model.n_iter_ = n_iter
     return model
 
 

@@ -70,7 +70,9 @@ class _Score:
     def __init__(self, model: Any) -> None:
         self.classifies = hasattr(model, "classes_")
         self.rows, self.correct = 0, 0
-        self.residual, self.mean, self.deviation = 0.0, 0.0, 0.0
+        self.residual = 0.0
+        self.mean = 0.0
+        self.deviation = 0.0
 
     def add(self, y: np.ndarray, predicted: np.ndarray) -> None:
         n = self.rows + len(y)

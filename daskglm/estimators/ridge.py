@@ -110,7 +110,9 @@ class Ridge(RegressorMixin, LinearModel):
         client: Any = None,
         **more: Any,
     ) -> Any:
-        X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+        X = plain(X)
+        y = plain(y)
+        sample_weight = plain(sample_weight)
         targets = count_of(y)
         alphas = each_strength(self.alpha, targets)
         if targets == 1 and np.ndim(self.alpha) == 0:

@@ -68,7 +68,8 @@ def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     and errors as of `accuracy`.
     """
     check_is_fitted(model)
-    coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
+    coef = dense(model.coef_)
+    intercept = np.atleast_1d(model.intercept_)
     if len(coef) == 1:
         return _explained(
             _total(_taken(model, X, y, sample_weight, classify=False), coef, intercept)
@@ -100,7 +101,9 @@ def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) ->
         raise ValueError(
             f"{type(model).__name__}.score requires y to be passed, but the target y is None"
         )
-    X, y, sample_weight = plain(X), plain(y), plain(sample_weight)
+    X = plain(X)
+    y = plain(y)
+    sample_weight = plain(sample_weight)
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
     data = partitions(*given, classify=classify)
     names = feature_names(X, y, sample_weight)
@@ -134,7 +137,8 @@ def _total(
     else:
         import dask
 
-        one, together = dask.delayed(_sums), dask.delayed(_merged)
+        one = dask.delayed(_sums)
+        together = dask.delayed(_merged)
         (total,) = dask.compute(
             together([one(block, coef, intercept, classes) for block in data.lazy])
         )
@@ -164,7 +168,8 @@ def _sums(
     if classes is None:
         total = float(weight.sum())
         mean = float(weight @ block.y) / total if total else 0.0
-        spread, missed = weight @ (block.y - mean) ** 2, weight @ (block.y - scores) ** 2
+        spread = weight @ (block.y - mean) ** 2
+        missed = weight @ (block.y - scores) ** 2
         return Sums(rows, total, mean, float(spread), float(missed))
     predicted = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
     wrong = _positions(block.labels or (), classes, place)[block.y] != predicted

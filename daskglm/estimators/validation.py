@@ -43,7 +43,8 @@ def scores_of(
     as_trained : bool
         Whether rows have the same weights in scores as in training (but for class weights).
     """
-    shape, weighted = (len(grid.problems), grid.n_folds, len(Cs)), "sample_weight" in params
+    shape = (len(grid.problems), grid.n_folds, len(Cs))
+    weighted = "sample_weight" in params
     if wants_rows(scoring, params):
         return _by_rows(grid, solutions.W.reshape(*shape, -1), Cs, scoring, params)
     if scoring.name in SUMMED and len(grid.problems) == 1 and as_trained:
@@ -73,7 +74,8 @@ def _by_counts(grid: ProblemGrid, W: np.ndarray, scoring: Scoring, weighted: boo
         return scores
     scores = np.empty(W.shape[:2])
     for at in np.ndindex(scores.shape):
-        counts, weights = totals["counts"][at], totals["weights"][at]
+        counts = totals["counts"][at]
+        weights = totals["weights"][at]
         scores[at] = scoring.score_counts(classes, counts, weights if weighted else counts)
     return scores
 
@@ -85,7 +87,9 @@ def _by_decision_values(
 
     They are gathered here.
     """
-    classes, n_folds, labels = grid.classes, W.shape[0], _labels(grid)
+    classes = grid.classes
+    n_folds = W.shape[0]
+    labels = _labels(grid)
     assert classes is not None
     # how often a row is held out, at most
     often = int((grid.objective.roles[:, :n_folds] == 1).sum(axis=1).max())
@@ -122,16 +126,22 @@ def _by_rows(
     assert data.arrays is not None
     assert classes is not None
     assert grid.folds is not None
-    X, y = float_rows(data.arrays[0], Place(None, data.columns)), np.asarray(data.arrays[1])
+    X = float_rows(data.arrays[0], Place(None, data.columns))
+    y = np.asarray(data.arrays[1])
     given = {**params, **({"sample_weight": data.arrays[2]} if "sample_weight" in params else {})}
-    scores, d = np.empty((grid.n_folds, len(Cs))), grid.objective.n_features
+    scores = np.empty((grid.n_folds, len(Cs)))
+    d = grid.objective.n_features
     for fold in range(grid.n_folds):
         test = held_out(grid.folds, fold)
-        X_test, y_test, more = X[test], y[test], _check_method_params(X, given, test)
+        X_test = X[test]
+        y_test = y[test]
+        more = _check_method_params(X, given, test)
         for c, C in enumerate(Cs):
             model = LogisticRegression(C=float(C), fit_intercept=grid.objective.fit_intercept)
             W = paths[:, fold, c]
-            model.classes_, model.n_features_in_, model.coef_ = classes, d, W[:, :d]
+            model.classes_ = classes
+            model.n_features_in_ = d
+            model.coef_ = W[:, :d]
             model.intercept_ = W[:, d] if grid.objective.fit_intercept else np.zeros(len(W))
             scores[fold, c] = number(scoring.scorer(model, X_test, y_test, **more), scoring.given)
     return scores

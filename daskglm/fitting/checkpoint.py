@@ -101,11 +101,10 @@ def every(given: int | float | str) -> tuple[float, float]:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and given > 0:
         return float(given), math.inf
     try:
-        seconds = (
-            parse_timedelta(given)
-            if isinstance(given, str) and not given.strip().isdigit()
-            else -1.0
-        )
+        if isinstance(given, str) and not given.strip().isdigit():
+            seconds = parse_timedelta(given)
+        else:
+            seconds = -1.0
     except (KeyError, ValueError, TypeError):
         seconds = -1.0
     if not seconds > 0:
@@ -232,7 +231,9 @@ class CheckpointWriter:
 
     def begin(self, solver: str, problem: int, before: int) -> None:
         """Note the solver and the problem of a solve, and the iterations of the fit it resumes."""
-        self.solver, self.problem, self.before = solver, problem, before
+        self.solver = solver
+        self.problem = problem
+        self.before = before
         self.written = (0.0, time.monotonic())
 
     def after(self, point: Point, iteration: int, *, last: bool = False) -> None:

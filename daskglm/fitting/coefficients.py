@@ -24,7 +24,8 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     """
     if not objective.is_penalised:
         return math.nan
-    norm, strong = objective.rounding.norm(point.vectors[0]), objective.penalty.strong_convexity
+    norm = objective.rounding.norm(point.vectors[0])
+    strong = objective.penalty.strong_convexity
     if point.gap is None:
         bound = min(
             objective.rounding.steepest(point.vectors[1], point.error) / strong,

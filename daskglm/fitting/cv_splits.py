@@ -105,9 +105,10 @@ def _drawn(cv: Any, random_state: Any, split_params: Mapping[str, Any]) -> Folds
             "drawn"
         )
     seed = random_state if isinstance(random_state, (int, np.integer)) else None
-    seed = (
-        int(check_random_state(random_state).randint(2**31 - 1)) if seed is None else abs(int(seed))
-    )
+    if seed is None:
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+    else:
+        seed = abs(int(seed))
     return Folds(f"{n} drawn from {seed}", _each_its_own(int(n)), seed)
 
 
@@ -136,7 +137,8 @@ def _splits(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> Iterato
 
 def _by_roles(n: int, splits: Iterator[tuple[int, Any]]) -> Folds:
     """Folds from pairs of indices: rows with the same role in all folds form a group."""
-    group, table = np.zeros(n, np.int64), np.empty((1, 0), np.int8)
+    group = np.zeros(n, np.int64)
+    table = np.empty((1, 0), np.int8)
     for fold, pair in splits:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(

@@ -81,7 +81,8 @@ class Record:
     """Clock and counters of one solve, as differences from its start."""
 
     def __init__(self, objective: AnyObjective) -> None:
-        self.objective, self.engine = objective, objective.engine
+        self.objective = objective
+        self.engine = objective.engine
         self.start = self._now()
         self.history: list[Iteration] = []
         self.last: AnyPoint | None = None
@@ -158,7 +159,9 @@ class _Stall:
     """
 
     def __init__(self) -> None:
-        self.value, self.norm, self.idle = math.inf, math.inf, 0
+        self.value = math.inf
+        self.norm = math.inf
+        self.idle = 0
 
     def after(self, value: float, norm: float) -> bool:
         """Take note of a point; true if it is one too many."""
@@ -166,7 +169,8 @@ class _Stall:
             self.idle = 0
         else:
             self.idle += 1
-        self.value, self.norm = min(value, self.value), min(norm, self.norm)
+        self.value = min(value, self.value)
+        self.norm = min(norm, self.norm)
         return self.idle >= STALL
 
 

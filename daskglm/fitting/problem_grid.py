@@ -90,11 +90,10 @@ class ProblemGrid:
     def __post_init__(self) -> None:
         self.n_folds = 0 if self.folds is None else len(self.folds.roles[0])
         names = () if self.classes is None else tuple(problem.positive for problem in self.problems)
-        labels = (
-            ()
-            if self.classes is None
-            else tuple(label for label, _, _ in self.engine.facts.classes)
-        )
+        if self.classes is None:
+            labels = ()
+        else:
+            labels = tuple(label for label, _, _ in self.engine.facts.classes)
         problem = replace(self.problems[0], positive=None, folds=self.folds)
         self.objective = BatchObjective(
             self.engine,
@@ -132,7 +131,9 @@ class ProblemGrid:
             Whether checkpoints are read and written as the settings ask for.
         """
         state, writer = self._begin(batch, start, resumable=resumable)
-        W, losses, counts = state.W, np.zeros(len(batch)), np.zeros((len(batch), 4))
+        W = state.W
+        losses = np.zeros(len(batch))
+        counts = np.zeros((len(batch), 4))
         reports: dict[int, Report] = {}
         together = np.setdiff1d(np.arange(len(batch)), state.left)
         point: BatchPoint | None = None
@@ -149,7 +150,8 @@ class ProblemGrid:
             }
 
         if writer is not None:
-            writer.left, writer.finished = state.left, list(W[together])
+            writer.left = state.left
+            writer.finished = list(W[together])
         self._solve_each(batch, state, reports, writer)
         if self.n_folds and (batch.fold >= 0).any():
             if state.left or point is None:
@@ -185,7 +187,8 @@ class ProblemGrid:
         writer: CheckpointWriter | None,
     ) -> Solution:
         """Solve all problems of a batch at once; some may be given up."""
-        settings, tol = self.settings, float(self.settings.tol)
+        settings = self.settings
+        tol = float(self.settings.tol)
         begin = None if start is None and not state.resumed else state.W[together]
         if writer is not None:
             writer.left = state.left
@@ -257,7 +260,8 @@ class ProblemGrid:
 
         All of them or none, but for those that need no solver.
         """
-        facts, d = self.engine.facts, self.objective.n_features
+        facts = self.engine.facts
+        d = self.objective.n_features
         suits = (
             self.settings.solver in ("auto", "newton")
             and self.settings.stop == "gap"

@@ -40,18 +40,16 @@ def progress_bar(
     first: list[float] = []
 
     def draw(iteration: Iteration) -> bool | None:
-        error = (
-            iteration["relative_gap"]
-            if math.isfinite(iteration["relative_gap"])
-            else iteration["gradient_norm"]
-        )
+        if math.isfinite(iteration["relative_gap"]):
+            error = iteration["relative_gap"]
+        else:
+            error = iteration["gradient_norm"]
         first.append(error)
         span = math.log(max(first[0], 1e-300)) - math.log(max(tol, 1e-16))
-        done = (
-            (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span
-            if span > 0
-            else 1.0
-        )
+        if span > 0:
+            done = (math.log(max(first[0], 1e-300)) - math.log(max(error, 1e-300))) / span
+        else:
+            done = 1.0
         bar.n = max(bar.n, round(100 * min(max(done, 0.0), 1.0)))
         bar.set_postfix(
             objective=f"{iteration['objective']:.6g}",

@@ -203,7 +203,8 @@ def start_of(
     w = np.zeros(objective.size)
     if start is None:
         return w
-    coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
+    coef = np.atleast_2d(start[0])
+    intercept = np.atleast_1d(start[1])
     if len(coef) != problems or len(intercept) not in (1, problems):
         raise ValueError(
             f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape "
@@ -400,11 +401,10 @@ def _warn(report: Report, settings: FitConfig) -> None:
     if settings.stop == "coefficients":
         reached = f"relative error of the coefficients at most {report.coefficient_error:.1e}"
     else:
-        reached = (
-            f"relative gap {gap:.1e}"
-            if not math.isnan(gap)
-            else f"gradient ratio {report.gradient_ratio:.1e}"
-        )
+        if not math.isnan(gap):
+            reached = f"relative gap {gap:.1e}"
+        else:
+            reached = f"gradient ratio {report.gradient_ratio:.1e}"
     warnings.warn(
         f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: "
         f"{reached} after "

@@ -191,7 +191,8 @@ def classes(saved: Any) -> np.ndarray:
     found = _DTYPE.fullmatch(declared) if isinstance(declared, str) else None
     if found is None:
         raise ValueError(f"labels of dtype {shown(declared)}")
-    kind, types = declared[1], {"b": (bool,), "i": (int,), "u": (int,), "f": (float,), "U": (str,)}
+    kind = declared[1]
+    types = {"b": (bool,), "i": (int,), "u": (int,), "f": (float,), "U": (str,)}
     known = types.get(kind, (bool, int, float, str))
     wrong = ValueError(
         f"the classes {shown(values)} do not fit dtype {declared!r}, or are not two or more, each "

@@ -24,7 +24,8 @@ def _row_forward(X, i, W, d, z):  # type: ignore[no-untyped-def]
     last = len(data) - 1
     z[:] = W[d]
     for q in range(indptr[i], indptr[i + 1]):
-        value, w = data[min(q, last)], W[np.uint64(indices[q])]
+        value = data[min(q, last)]
+        w = W[np.uint64(indices[q])]
         for p in range(len(z)):
             z[p] += value * w[p]
 
@@ -34,7 +35,8 @@ def _row_backward(X, i, slope, d, out):  # type: ignore[no-untyped-def]
     data, indices, indptr = X
     last = len(data) - 1
     for q in range(indptr[i], indptr[i + 1]):
-        value, g = data[min(q, last)], out[np.uint64(indices[q])]
+        value = data[min(q, last)]
+        g = out[np.uint64(indices[q])]
         for p in range(len(slope)):
             g[p] += value * slope[p]
     for p in range(len(slope)):
@@ -66,13 +68,13 @@ def evaluate(law, data, tiling, problems, tiles, out):  # type: ignore[no-untype
     (order, bounds, rows), (W, of, roles), (sums, values, counts) = tiling, problems, out
     P = W.shape[1]
     spare = rows + 8
-    z, slopes, curvature, row = (
-        np.empty((P, spare)),
-        np.zeros((P, spare)),
-        np.empty(rows),
-        np.empty(P),
-    )
-    Y, S, R = np.empty((max(signs.shape[0], 1), spare)), np.empty(rows), np.empty(rows)
+    z = np.empty((P, spare))
+    slopes = np.zeros((P, spare))
+    curvature = np.empty(rows)
+    row = np.empty(P)
+    Y = np.empty((max(signs.shape[0], 1), spare))
+    S = np.empty(rows)
+    R = np.empty(rows)
     for number in tiles:
         runs = bounds[number]
         n = runs[-1, 1]

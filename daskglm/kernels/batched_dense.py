@@ -55,7 +55,8 @@ def order_by_group(group, rows, run, order, bounds):  # type: ignore[no-untyped-
     groups = bounds.shape[1]
     counts = np.empty(groups, np.int64)
     for number in range(len(bounds)):
-        first, last = number * rows, min((number + 1) * rows, len(group))
+        first = number * rows
+        last = min((number + 1) * rows, len(group))
         counts[:] = 0
         for i in range(first, last):
             counts[group[i]] += 1
@@ -101,7 +102,9 @@ def _forward(columns, count, W, many, run, z, X, ahead):  # type: ignore[no-unty
     z is laid out like `columns`. Meanwhile as many rows of X are prefetched, from `ahead` on.
     """
     gap, width = columns.shape[1], W.shape[1]
-    of, w, to = columns.reshape(columns.size), W.reshape(W.size), z.reshape(z.size)
+    of = columns.reshape(columns.size)
+    w = W.reshape(W.size)
+    to = z.reshape(z.size)
     for t in range(run[0], run[1], TURN):
         _ask(X, ahead + t, TURN)
         for p in range(0, many, LEFT):
@@ -115,10 +118,12 @@ def _backward(columns, count, P, start, stop, out):  # type: ignore[no-untyped-d
     The slopes are the columns from the width-th on.
     """
     gap, width = columns.shape[1], out.shape[1]
-    of, to = columns.reshape(columns.size), out.reshape(out.size)
+    of = columns.reshape(columns.size)
+    to = out.reshape(out.size)
     for p in range(0, P, LEFT):
         for k in range(0, count, RIGHT):
-            at, beside = (width + p) * gap + start, k * gap + start
+            at = (width + p) * gap + start
+            beside = k * gap + start
             column_products(of, at, beside, (stop - start) // LANES, gap, to, p * width + k, width)
 
 
@@ -144,7 +149,10 @@ def _count(y, z, weight, out):  # type: ignore[no-untyped-def]
 
     `out` += [right +, all +, right -, all -].
     """
-    total, positive, called, hit = 0.0, 0.0, 0.0, 0.0
+    total = 0.0
+    positive = 0.0
+    called = 0.0
+    hit = 0.0
     weighted = len(weight) > 0
     for t in range(len(y)):
         s = weight[t] if weighted else 1.0
@@ -208,8 +216,11 @@ def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     if isinstance(X, types.Array):
 
         def dense(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
-            n, gap, piece = len(rows), columns.shape[1], numbers(X, PIECE_BYTES)
-            flat, to = X.reshape(X.size), columns.reshape(columns.size)
+            n = len(rows)
+            gap = columns.shape[1]
+            piece = numbers(X, PIECE_BYTES)
+            flat = X.reshape(X.size)
+            to = columns.reshape(columns.size)
             if (stop - 1) * d + _up(d, piece) <= X.size:
                 for p in range(0, d, piece):
                     gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
@@ -255,16 +266,19 @@ def targets_of_tile(rows, data, Y, S, R):  # type: ignore[no-untyped-def]
 def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
     """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`."""
     (X, d, _, _, _, raw, signs), (order, bounds, rows), (W, of, roles, _) = data, tiling, problems
-    P, groups, most = len(of), roles.shape[1], order.shape[1]
-    columns, z, held = (
-        room_for(W.shape[1], most, W),
-        room_for(len(W), most, W),
-        np.zeros((groups, *W.shape)),
-    )
-    slope, curvature, nothing = np.empty(most), np.empty(most), np.empty(0)
+    P = len(of)
+    groups = roles.shape[1]
+    most = order.shape[1]
+    columns = room_for(W.shape[1], most, W)
+    z = room_for(len(W), most, W)
+    held = np.zeros((groups, *W.shape))
+    slope = np.empty(most)
+    curvature = np.empty(most)
+    nothing = np.empty(0)
     S, R = np.empty(most), np.empty(most)
     Y = np.empty((max(signs.shape[0], 1), most))
-    problems, many = np.empty((groups, P), np.int64), np.zeros(groups, np.int64)
+    problems = np.empty((groups, P), np.int64)
+    many = np.zeros(groups, np.int64)
     for g in range(groups):
         for p in range(P):
             if roles[p, g] == TEST:
@@ -272,7 +286,8 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
                 held[g, many[g]] = W[p]
                 many[g] += 1
     for at, number in enumerate(tiles):
-        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        runs = bounds[number]
+        ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
         here = order[number, : _up(runs[-1, 1], TURN)]
         _fill(X, d, here, (number + 1) * rows, columns)
         targets_of_tile(here, data, Y, S, R)
@@ -281,7 +296,8 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
             _forward(columns, d + 1, held[g], many[g], (a, b), z, X, ahead)
             for k in range(many[g] if a < b else 0):
                 p = problems[g, k]
-                margins, r = z[k, a:b], R[a:b] if len(raw) > 0 else nothing
+                margins = z[k, a:b]
+                r = R[a:b] if len(raw) > 0 else nothing
                 values[g, p] += tile(
                     law, Y[of[p], a:b], margins, r, slope[: b - a], curvature[: b - a]
                 )
@@ -324,17 +340,25 @@ def evaluate(  # type: ignore[no-untyped-def]
     X, d, _, _, weight, raw, signs = data
     (order, bounds, rows), (W, of, roles, anchor) = tiling, problems
     (by_group, of_gram, like), (sums, values, counts, moments, gram) = grams, out
-    P, width, groups, most = len(of), W.shape[1], roles.shape[1], order.shape[1]
+    P = len(of)
+    width = W.shape[1]
+    groups = roles.shape[1]
+    most = order.shape[1]
     # features, then slopes
-    columns, z = room_for(width + _up(P, LEFT), most, W), room_for(len(W), most, W)
+    columns = room_for(width + _up(P, LEFT), most, W)
+    z = room_for(len(W), most, W)
     curvatures = np.zeros((len(of_gram) + 1, most))
-    scaled, roots = room_for(width if len(of_gram) else 0, most, like), np.empty(most, like.dtype)
-    Y, S, R = np.empty((max(signs.shape[0], 1), most)), np.empty(most), np.empty(most)
+    scaled = room_for(width if len(of_gram) else 0, most, like)
+    roots = np.empty(most, like.dtype)
+    Y = np.empty((max(signs.shape[0], 1), most))
+    S = np.empty(most)
+    R = np.empty(most)
     grams_at = np.full(P, len(of_gram))
     for q in range(len(of_gram)):
         grams_at[of_gram[q]] = q
     for at, number in enumerate(tiles):
-        runs, ahead = bounds[number], tiles[min(at + 1, len(tiles) - 1)] * rows
+        runs = bounds[number]
+        ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
         n = _up(runs[-1, 1], TURN)
         here = order[number, :n]
         _fill(X, d, here, (number + 1) * rows, columns)
@@ -342,7 +366,8 @@ def evaluate(  # type: ignore[no-untyped-def]
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         _forward(columns, d + 1, W, len(W), (0, n), z, X, ahead)
         for p in range(P):
-            slopes, c = columns[width + p], curvatures[grams_at[p]]
+            slopes = columns[width + p]
+            c = curvatures[grams_at[p]]
             found = slopes[:n], c[:n], values[:, p], counts[p]
             losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)
             for g in range(groups):

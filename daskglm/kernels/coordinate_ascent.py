@@ -212,6 +212,19 @@ def _bits(count):  # type: ignore[no-untyped-def]
 
 
 # ---- the sweep
+@njit(nogil=True)
+def _gradient(law, y, z, a):  # type: ignore[no-untyped-def]
+    """Return the dual's gradient in p = y a, and whether p is at the lower or upper end.
+
+    Those are the ends of its domain, which may have none.
+    """
+    p = y * a
+    gradient = y * (z + conjugate_slope(law, y, a))
+    lower = p <= 0.0 and into_domain(law, y, -1.0 * y) != -y
+    upper = p >= 1.0 and into_domain(law, y, 2.0 * a) != 2.0 * a
+    return gradient, lower, upper
+
+
 @compiled(nogil=True, error_model="numpy")
 def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped-def]
     """Visit buckets of rows in random order and give each row its best dual variable.
@@ -246,7 +259,8 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     mask, half = (1 << bits) - 1, (bits + 1) // 2
     d = len(v) - 1
     scattered = len(v) > SHARED_CACHED
-    weighted, shrink, watch, known = len(weight) > 0, len(asleep) > 0, len(seen) > 0, len(norms) > 0
+    weighted, known = len(weight) > 0, len(norms) > 0
+    shrink, watch = len(asleep) > 0, len(seen) > 0
     low, high = np.inf, -np.inf
     place = place_of(begin, buckets, mask, half, key) if begin < end else 0
     for t in range(begin, end):
@@ -269,15 +283,13 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
                 seen[i] = z
             a = alpha[i]
             if shrink:
-                p, gradient = y[i] * a, y[i] * (z + conjugate_slope(law, y[i], a))
-                # at an end of the domain, where it has one there
-                lower = p <= 0.0 and into_domain(law, y[i], -1.0 * y[i]) != -y[i]
-                upper = p >= 1.0 and into_domain(law, y[i], 2.0 * a) != 2.0 * a
+                gradient, lower, upper = _gradient(law, y[i], z, a)
                 if (lower and gradient > limits[1]) or (upper and gradient < limits[0]):
                     asleep[i] = 1
                     continue
                 if not ((lower and gradient > 0.0) or (upper and gradient < 0.0)):
-                    low, high = min(low, gradient), max(high, gradient)
+                    low = min(low, gradient)
+                    high = max(high, gradient)
             norm = norms[i] if known else _norm(X, i)
             better = step(law, y[i], z, a, sigma * cost * (norm + bias * bias))
             if better != a:
@@ -335,12 +347,10 @@ def totals(rows, C, alpha, v, start, stop, out, positives):  # type: ignore[no-u
     X, y, weight = rows
     z, own, side = out
     d = len(v) - 1
-    weighted, both, whole, scattered = (
-        len(weight) > 0,
-        len(side) > 0,
-        len(own) > 0,
-        len(v) > SHARED_CACHED,
-    )
+    weighted = len(weight) > 0
+    both = len(side) > 0
+    whole = len(own) > 0
+    scattered = len(v) > SHARED_CACHED
     for i in range(start, stop):
         if scattered and i + 2 < stop:
             _fetch_shared(X, i + 2, v)

@@ -133,7 +133,8 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     many = _tile_rows(d, stop - start)
     kept, curved = len(z) > 0, len(curvature) > 0
     slope = np.empty(many)
-    here, there = np.empty(0 if kept else many), np.empty(0 if curved else many)
+    here = np.empty(0 if kept else many)
+    there = np.empty(0 if curved else many)
     total = 0.0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)

@@ -131,7 +131,9 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     wanted = gram.shape[0] > 0
     many = gram_rows(X) if wanted else _tile_rows(X)
     kept, curved = len(z) > 0, len(curvature) > 0
-    slope, here, there = np.empty(many), np.empty(many), np.empty(many)
+    slope = np.empty(many)
+    here = np.empty(many)
+    there = np.empty(many)
     wide, gradient = _padded(w), np.zeros(_vectors(d) * LANES)
     work = scratch(X, many if wanted else 0)
     total, slopes, added = 0.0, 0.0, 0

@@ -46,8 +46,10 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
     The columns are [X 1] times the roots of the curvatures.
     """
     d, gap = X.shape[1], columns.shape[1]
-    flat, to = X.reshape(X.size), columns.reshape(columns.size)
-    lanes, piece = numbers(X, VECTOR_BYTES), numbers(X, PIECE_BYTES)
+    flat = X.reshape(X.size)
+    to = columns.reshape(columns.size)
+    lanes = numbers(X, VECTOR_BYTES)
+    piece = numbers(X, PIECE_BYTES)
     vectors = (count + lanes - 1) // lanes
     for t in range(count):
         roots[t] = np.sqrt(X.dtype.type(curvature[t]))
@@ -102,10 +104,8 @@ def _products(panels: int) -> Any:
             left, j, right, k, count, gap, out, to, side = args
             itemsize = itemsize_of(sig.args[0])
             width = VECTOR_BYTES // itemsize
-            a, b = (
-                address(context, builder, sig.args[0], left, j),
-                address(context, builder, sig.args[2], right, k),
-            )
+            a = address(context, builder, sig.args[0], left, j)
+            b = address(context, builder, sig.args[2], right, k)
             starts = [
                 builder.gep(b, [builder.mul(gap, ir.Constant(gap.type, q))]) for q in range(panels)
             ]
@@ -156,7 +156,9 @@ def _pack(X, curvature, start, count, plain, scaled):  # type: ignore[no-untyped
     Columns past the last hold anything finite.
     """
     d = X.shape[1]
-    flat, to, product = X.reshape(X.size), plain.reshape(plain.size), scaled.reshape(scaled.size)
+    flat = X.reshape(X.size)
+    to = plain.reshape(plain.size)
+    product = scaled.reshape(scaled.size)
     panels, rows, width = plain.shape
     packed = whole(X, start, start + count, panels * width)
     for p in range(panels):
@@ -177,11 +179,9 @@ def _add_long(panels, scaled, count, d, edge, gram):  # type: ignore[no-untyped-
     """Gram += products of one tile, block by block, on as much of each as lies within d + 1."""
     width = numbers(panels, VECTOR_BYTES)
     gap, side = panels.shape[1] * width, gram.shape[0]
-    left, right, out = (
-        scaled.reshape(scaled.size),
-        panels.reshape(panels.size),
-        gram.reshape(gram.size),
-    )
+    left = scaled.reshape(scaled.size)
+    right = panels.reshape(panels.size)
+    out = gram.reshape(gram.size)
     for p in range(len(panels)):
         for q in range(p, len(panels), 2):
             both = q + 1 < len(panels)

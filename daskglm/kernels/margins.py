@@ -40,12 +40,10 @@ def along(law, y, weight, Z, coefficients, start, stop, out):  # type: ignore[no
     values, slopes, hessians = out
     k = len(Z)
     basis = np.ones((k + 1, TILE_ROWS))
-    z, slope, curvature, scaled = (
-        np.empty(TILE_ROWS),
-        np.empty(TILE_ROWS),
-        np.empty(TILE_ROWS),
-        np.empty(TILE_ROWS),
-    )
+    z = np.empty(TILE_ROWS)
+    slope = np.empty(TILE_ROWS)
+    curvature = np.empty(TILE_ROWS)
+    scaled = np.empty(TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
         n = hi - lo

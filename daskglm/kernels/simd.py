@@ -100,7 +100,8 @@ def loop(
 
     It passes the values of one turn on to the next.
     """
-    before, inside = builder.block, builder.append_basic_block("turn")
+    before = builder.block
+    inside = builder.append_basic_block("turn")
     after = builder.append_basic_block("after")
     builder.branch(inside)
     builder.position_at_end(inside)

@@ -288,7 +288,8 @@ def add_triangle(columns, d, first, vectors, gram):  # type: ignore[no-untyped-d
     number of columns, is d + 1 rounded up to whole blocks of RIGHT.
     """
     gap, side = columns.shape[1], gram.shape[0]
-    of, to = columns.reshape(columns.size), gram.reshape(gram.size)
+    of = columns.reshape(columns.size)
+    to = gram.reshape(gram.size)
     for k in range(0, d + 1, RIGHT):
         for j in range(0, min(k + RIGHT, d + 1), LEFT):
             if k == d:

@@ -112,7 +112,11 @@ def _along_of(derivatives: Any) -> Any:
         a, pending, previous = line
         c1, c2 = steps
         total = 0.0
-        g1, g2, h11, h12, h22 = 0.0, 0.0, 0.0, 0.0, 0.0
+        g1 = 0.0
+        g2 = 0.0
+        h11 = 0.0
+        h12 = 0.0
+        h22 = 0.0
         outside = 0
         weighted = len(weight) > 0
         for t in range(len(a)):

@@ -171,7 +171,8 @@ class BatchPoint:
         left = np.flatnonzero(~self.scored & (self.batch.fold >= 0))
         if not len(left):
             return self
-        losses, counts = self.losses.copy(), self.counts.copy()
+        losses = self.losses.copy()
+        counts = self.counts.copy()
         losses[left], counts[left] = self.objective.score(self.batch.take(left), self.w[left])
         return replace(self, losses=losses, counts=counts)
 
@@ -203,7 +204,10 @@ class BatchObjective:
         *,
         fit_intercept: bool,
     ) -> None:
-        self.engine, self.problem, self.loss, self.classes = engine, problem, loss, classes
+        self.engine = engine
+        self.problem = problem
+        self.loss = loss
+        self.classes = classes
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
@@ -305,7 +309,8 @@ class BatchObjective:
         The sums are enough for all values of C and all folds that divide the rows by these groups.
         Cost: 1 pass, 1 round.
         """
-        everything, all_of = np.full(len(of), -1), tuple(range(len(of)))
+        everything = np.full(len(of), -1)
+        all_of = tuple(range(len(of)))
         totals = self.ask(
             EvaluateMany(W, of, everything, self.classes, all_of, by_group=True, exact=self.exact)
         )
@@ -388,7 +393,8 @@ class BatchObjective:
         """
         gaps = np.empty(len(batch))
         for p, factor in enumerate(factors):
-            value, g = float(found.values[p]), found.gradients[p]
+            value = float(found.values[p])
+            g = found.gradients[p]
             error, span = self._error(found.W[p], value, batch, p)
             bound = min(
                 self.rounding.convex(found.W[p], g, value, error, span),
@@ -442,7 +448,8 @@ class BatchObjective:
         # (exp(t) - 1 - t) / t cancels for small t
         left = (math.expm1(t) / t - 1.0 if t > 1e-6 else 0.5 * t) + factor.doubt
         decrement = math.sqrt(square / (1.0 - factor.doubt))
-        reached, error = value - 0.5 * square, 0.5 * left * decrement * decrement
+        reached = value - 0.5 * square
+        error = 0.5 * left * decrement * decrement
         rounding, _ = self._error(factor.at, value, batch, p)
         rounded = factor.error(rounding, self.n_features, self.rounding.columns)
         bound = self.rounding.by_decrement(factor, left * decrement + rounded, moved)

@@ -123,10 +123,13 @@ class Rounding:
         run: int | None = None,
         penalty: Ridge | None = None,
     ) -> None:
-        self.loss, self.fit_intercept, self.on_device = loss, fit_intercept, on_device
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.on_device = on_device
         penalty = penalty or Ridge(facts.n_features or 0)
         # curvature of the penalty along features, at least and at most
-        self.strong, self.strongest = penalty.strong_convexity, penalty.largest
+        self.strong = penalty.strong_convexity
+        self.strongest = penalty.largest
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
@@ -224,7 +227,9 @@ class Rounding:
         from. The sizes of slopes, times C and weights, add up to at most `slopes`, those of the
         dual variables to at most `duals` (see `docs/certificates.md`).
         """
-        size, mass, L = self.size(w), scale * weight, self.loss.smoothness
+        size = self.size(w)
+        mass = scale * weight
+        L = self.loss.smoothness
         if math.isfinite(L):
             slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
             duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
@@ -300,7 +305,8 @@ class Rounding:
         without grad F: |g|^2 / (2 mu) bounds the excess at the intercept as it is, and |b - b*| is
         bounded in the same way with mu |w*|^2 / 2 at most the objective.
         """
-        features, steepest = self.features(gradient, error), self.steepest(gradient, error)
+        features = self.features(gradient, error)
+        steepest = self.steepest(gradient, error)
         if not self.fit_intercept:
             return self._fall(features)
 
@@ -475,7 +481,8 @@ class HessianFactor:
 
         `columns` are those of `Rounding`.
         """
-        features, intercept = self.roots[:n_features], float(self.roots[n_features:].sum())
+        features = self.roots[:n_features]
+        intercept = float(self.roots[n_features:].sum())
         adding = float((features * columns).sum()) + intercept
         penalty = error.penalty * float(features.max(initial=0.0))
         return error.margins + error.adding * adding + penalty

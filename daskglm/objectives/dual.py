@@ -77,8 +77,12 @@ class Dual:
         if not (objective.penalty.is_uniform and objective.penalty.largest == 1.0):
             strength = objective.penalty.strength
             raise ValueError(f"the dual wants a penalty of strength 1, not {strength!r}")
-        self.objective, self.plan, self.seed, self.keep = objective, plan, seed, False
-        facts, d = objective.engine.facts, objective.n_features
+        self.objective = objective
+        self.plan = plan
+        self.seed = seed
+        self.keep = False
+        facts = objective.engine.facts
+        d = objective.n_features
         spread = math.sqrt(facts.squared_norms / max(facts.n_rows, 1))
         self.bias = (spread or 1.0) if objective.fit_intercept else 0.0
         self.offset = float(w[d]) if objective.fit_intercept else 0.0
@@ -105,7 +109,9 @@ class Dual:
 
         if saved is not None:
             state, folder = saved
-            self.rounds, self.offset, self.w = int(state["rounds"]), float(state["offset"]), w
+            self.rounds = int(state["rounds"])
+            self.offset = float(state["offset"])
+            self.w = w
             self.read_at = self.rounds
             self.v = self.objective.ask(DualLoad(self._state(), folder))["own"]
             self.w = self.primal_point()
@@ -147,7 +153,9 @@ class Dual:
         totals = self.objective.ask(request)
         if totals["rebuilt"]:
             # blocks that begin anew know no step before, so that no block may go along it
-            self.previous, self.sure, self.lost = None, False, True
+            self.previous = None
+            self.sure = False
+            self.lost = True
         return totals
 
     def has_lost(self) -> bool:
@@ -214,7 +222,8 @@ class Dual:
             point = objective.at(self.kept)
             if not objective.fit_intercept:
                 return point.value
-            slope, curvature = float(point.gradient[-1]), C * objective.total_weight
+            slope = float(point.gradient[-1])
+            curvature = C * objective.total_weight
             self.offset = -slope / curvature
             self.kept[-1] = self.offset
             return point.value - 0.5 * slope * slope / curvature
@@ -249,12 +258,14 @@ class Dual:
         `certificate`.
         """
         found = self.certificate(w)
-        self.met, self.reached = found.primal - found.dual, found.dual
+        self.met = found.primal - found.dual
+        self.reached = found.dual
         self.lower = max(self.lower, found.dual)
         if found.primal <= self.value:
             self.kept, self.value = found.w, found.primal
 
-        gap, rounding = max(self.value - self.lower, 0.0), self._rounding()
+        gap = max(self.value - self.lower, 0.0)
+        rounding = self._rounding()
         if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
             self.objective.survey()
             rounding = self._rounding()
@@ -279,8 +290,14 @@ class Dual:
 
         Cost: nothing.
         """
-        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
-        self.w, self.change, self.previous, self.sure = None, None, None, True
+        self.number = next(tokens)
+        self.before = None
+        self.step = (1.0, 0.0)
+        self.keep = False
+        self.w = None
+        self.change = None
+        self.previous = None
+        self.sure = True
         self.v = self.objective.xp.zeros(self.objective.n_features + 1)
         self.offset = float(self.kept[-1]) if self.objective.fit_intercept else 0.0
 
@@ -293,7 +310,9 @@ class Dual:
         seed = (self.seed, self.rounds)
         self.rounds += 1
         totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
-        self.v, self.change, self.sure = totals["own"], totals["change"], True
+        self.v = totals["own"]
+        self.change = totals["change"]
+        self.sure = True
         return totals
 
     def commit(self, c1: float, c2: float = 0.0, *, keep: bool = False) -> None:
@@ -310,7 +329,8 @@ class Dual:
             step = step + c2 * self.previous
 
         self.v = self.v + step
-        self.change, self.previous = None, step if keep and self.sure else None
+        self.change = None
+        self.previous = step if keep and self.sure else None
         self.drift += max(abs(c1), 1.0) + abs(c2)
         self.number, self.before, self.step = next(tokens), self.number, (c1, c2)
         self.offset = self.intercept
@@ -333,7 +353,8 @@ class Dual:
 
         # all margins contain the offset, which so multiplies the sum of the dual variables
         pull = self.offset / self.bias if self.bias else 0.0
-        squares, inner = to_host((at * at).sum(axis=1)), to_host(at @ directions.T)
+        squares = to_host((at * at).sum(axis=1))
+        inner = to_host(at @ directions.T)
         values = C * totals["values"] + 0.5 * squares + pull * to_host(at[:, -1])
         slopes = C * totals["slopes"] + inner + pull * to_host(directions[:, -1])
         return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
@@ -344,7 +365,8 @@ class Dual:
 
         The term has weight 10 ** -level.
         """
-        objective, problem = self.objective, self.objective.problem
+        objective = self.objective
+        problem = self.objective.problem
         loss = smoothed_hinge(10.0**-level)
         return Objective(
             objective.engine,
@@ -361,7 +383,10 @@ class Dual:
 
         Cost: 2 passes.
         """
-        self.number, self.before, self.step, self.keep = next(tokens), None, (1.0, 0.0), False
+        self.number = next(tokens)
+        self.before = None
+        self.step = (1.0, 0.0)
+        self.keep = False
         self.gap = 0.0  # the slopes at w are what is wanted
         self.w, d = w, self.objective.n_features
         asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
@@ -369,7 +394,9 @@ class Dual:
         if primal is not self.objective:
             self.objective.passes += primal.passes
             self.objective.waited += primal.waited
-        self.change, self.previous, self.sure = None, None, True
+        self.change = None
+        self.previous = None
+        self.sure = True
         self.offset = float(w[d]) - self.bias * float(self.v[-1]) if len(w) > d else 0.0
 
     # ---- how good it is
@@ -433,7 +460,8 @@ class Dual:
                 changed = {"shift": -total / float(side[-1])}
                 u = u + changed["shift"] * side[:-1]
             else:
-                positive, negative = float(side[-1]), float(side[-1]) - total
+                positive = float(side[-1])
+                negative = float(side[-1]) - total
                 if positive > negative:
                     changed = {"positive": negative / positive}
                     u = u - (1.0 - changed["positive"]) * side[:-1]

@@ -208,7 +208,9 @@ class Objective:
         sides: tuple[float, float] | None = None,
         penalty: Ridge | None = None,
     ) -> None:
-        self.engine, self.problem, self.loss = engine, problem, loss
+        self.engine = engine
+        self.problem = problem
+        self.loss = loss
         self.scale = 1.0 if math.isinf(C) else C
         self.fit_intercept = fit_intercept
         self.n_features = engine.facts.n_features or 0
@@ -439,7 +441,8 @@ class Objective:
         passes, 2 rounds.
         """
         _, slopes, hessians = self.along((point,), np.array([[1.0, 0.0]]))
-        slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
+        slope = abs(float(slopes[0, -1]))
+        curvature = float(hessians[0, -1, -1])
         if not curvature > 0.0:
             return point
 
@@ -449,7 +452,8 @@ class Objective:
         # twice Newton's step for the intercept, and wider ones where the curvature falls
         steps = 2.0 * (slope + error) / curvature * 4.0 ** np.arange(4)
         _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
-        up, down = slopes[: len(steps), -1], slopes[len(steps) :, -1]
+        up = slopes[: len(steps), -1]
+        down = slopes[len(steps) :, -1]
         sure = np.flatnonzero((up > error) & (down < -error))
         return replace(point, near=float(steps[sure[0]])) if len(sure) else point
 
@@ -530,7 +534,9 @@ class Sample(Objective):
 
     def __init__(self, whole: Objective, fraction: float, seed: int) -> None:
         vars(self).update(vars(whole))
-        self.whole, self.fraction, self.seed = whole, fraction, seed
+        self.whole = whole
+        self.fraction = fraction
+        self.seed = seed
         self.scale = whole.scale / fraction
 
     def ask(self, request: Request) -> Totals:

@@ -76,11 +76,15 @@ class _Iterates:
         self, objective: BatchObjective, batch: ProblemBatch, start: Start, tol: float
     ) -> None:
         P = len(batch)
-        self.objective, self.batch, self.tol = objective, batch, tol
+        self.objective = objective
+        self.batch = batch
+        self.tol = tol
         self.factors, self.W, self.values, self.gradients, self.steps, self.squares = start
-        self.losses, self.counts = np.zeros(P), np.zeros((P, 4))
+        self.losses = np.zeros(P)
+        self.counts = np.zeros((P, 4))
         self.scored = np.zeros(P, bool)
-        self.gaps, self.n_iter = np.full(P, math.inf), np.zeros(P, np.int32)
+        self.gaps = np.full(P, math.inf)
+        self.n_iter = np.zeros(P, np.int32)
         self.iteration = 0
 
         self.decrements = np.full(P, math.inf)  # squared, of the last step
@@ -155,7 +159,8 @@ class _Iterates:
 
     def _try(self, which: np.ndarray) -> None:
         """Evaluate the next point of some problems, and accept it where it is better."""
-        batch, trial = self.batch.take(which), self.W[which] + self.steps[which]
+        batch = self.batch.take(which)
+        trial = self.W[which] + self.steps[which]
         wanted = np.flatnonzero(self.fresh[which])
         factors = [self.factors[p] for p in which]
         found = self.objective.evaluate(batch, trial, wanted, factors=factors)

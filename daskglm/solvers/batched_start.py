@@ -120,10 +120,12 @@ def _from_groups(
     # one array for all problems that start at a point, by which requests know that it is the same
     anchors = list(points)
     factors: list[HessianFactor] = []
-    values, gradients = np.empty(len(batch)), np.empty((len(batch), objective.size))
+    values = np.empty(len(batch))
+    gradients = np.empty((len(batch), objective.size))
     for p, k in enumerate(at.tolist()):
         (losses, slopes, grams), w = sums[k], anchors[k]
-        trained, C = objective.trained(int(batch.fold[p])), batch.C[p]
+        trained = objective.trained(int(batch.fold[p]))
+        C = batch.C[p]
         hessian = C * np.einsum("g,gij->ij", trained, grams) + np.diag(objective.penalised)
         factors.append(objective.factor(w, hessian))
         values[p] = C * (trained @ losses) + 0.5 * w @ (objective.penalised * w)
@@ -142,7 +144,8 @@ def _on_samples(
     gradient, and less than one more.
     """
     size = objective.size
-    W, hessians = np.zeros((len(heads), size)), np.empty((len(heads), size, size))
+    W = np.zeros((len(heads), size))
+    hessians = np.empty((len(heads), size, size))
 
     # one row of 64, then of 8, where that makes 50 rows for each coefficient
     n = objective.engine.facts.n_rows
@@ -201,7 +204,8 @@ def _solve_on(
     It ends where the squared decrement is relatively `small`, or after 20 steps. `W` and `hessians`
     are updated.
     """
-    values, steps = np.full(len(heads), math.inf), np.zeros_like(W)
+    values = np.full(len(heads), math.inf)
+    steps = np.zeros_like(W)
     for _ in range(20):
         trial = W[active] + steps[active]
         found = objective.evaluate(heads.take(active), trial, np.arange(len(active)), (every, 0))

@@ -112,7 +112,8 @@ def _barzilai_borwein(
         if accepted is None:
             return Reason.NO_PROGRESS
 
-        s, change = accepted.w - point.w, accepted.gradient - point.gradient
+        s = accepted.w - point.w
+        change = accepted.gradient - point.gradient
         inner = float(s @ change)
         if inner > 0.0:
             t = inner / float(change @ change) if odd else float(s @ s) / inner

@@ -132,7 +132,8 @@ def lbfgs_then_second_order(
         points = lbfgs(objective, w, **state)
         if not automatic:
             return (yield from points)
-        most, after = min(costs.LBFGS_PASSES, certain), min(workload.tron_passes, certain)
+        most = min(costs.LBFGS_PASSES, certain)
+        after = min(workload.tron_passes, certain)
         reason, last = yield from _to_its_end(most, after, objective, points, tol)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
@@ -205,9 +206,10 @@ def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
 ) -> Generator[Point, None, Reason | None]:
     """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
-    name, solver = (
-        ("newton", newton) if objective.n_features <= costs.LARGEST_HESSIAN else ("tron", tron)
-    )
+    if objective.n_features <= costs.LARGEST_HESSIAN:
+        name, solver = ("newton", newton)
+    else:
+        name, solver = ("tron", tron)
     if not objective.loss.differentiable:
         steps = proximal_points(dual, solver)
         return (yield from _up_to(passes, objective, steps, by=name))[0]

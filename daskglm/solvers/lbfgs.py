@@ -104,7 +104,8 @@ def lbfgs(
 
         # a shortened step has no diagonal: it stays due
         if accepted.diagonal is not None:
-            diagonal, renewal = np.maximum(accepted.diagonal, least), 2 * taken
+            diagonal = np.maximum(accepted.diagonal, least)
+            renewal = 2 * taken
             # their scales are by the inverse of the diagonal
             pairs = deque((pair_of(s, change, inverse) for s, change, _, _ in pairs), maxlen=MEMORY)
         point = accepted

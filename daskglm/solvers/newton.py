@@ -150,7 +150,8 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     if not objective.engine.capabilities.cheap_samples or not sizes:
         return None
 
-    w, n = objective.xp.zeros(objective.size), objective.engine.facts.n_rows
+    w = objective.xp.zeros(objective.size)
+    n = objective.engine.facts.n_rows
     gram = None
     for k, fraction in enumerate(sizes):
         part = objective.sample(fraction, seed=20 + k)

@@ -48,7 +48,9 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         # Newton's method is lost where slopes are larger than the gap allows
         slope = inner.gradient[: smoothed.n_features]
         if level > 0 and not 0.5 * float(slope @ slope) <= gap:
-            narrowest, level, idle = level - 1, level - 1, idle + 1
+            narrowest = level - 1
+            level = level - 1
+            idle = idle + 1
             continue
 
         w = inner.w

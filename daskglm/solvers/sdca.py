@@ -169,7 +169,8 @@ class _Sigma:
     def among(self, groups: int, partitions: int) -> None:
         """Set sigma' to what is safe for so many groups, and partitions of a group."""
         self.most = float(groups), float(partitions)
-        self.outer, self.inner = (1.0 if self.search else self.most[0]), self.most[1]
+        self.outer = 1.0 if self.search else self.most[0]
+        self.inner = self.most[1]
 
     def state(self) -> dict[str, Any]:
         """Return the arguments of `restore`."""
@@ -177,7 +178,8 @@ class _Sigma:
 
     def restore(self, outer: float, inner: float, search: bool) -> None:
         """Resume from the state of another solve, perhaps among fewer groups."""
-        self.outer, self.inner = min(outer, self.most[0]), min(inner, self.most[1])
+        self.outer = min(outer, self.most[0])
+        self.inner = min(inner, self.most[1])
         if search:
             self.begin_search()
 
@@ -259,7 +261,9 @@ def _search(dual: Dual) -> tuple[float, float]:
     steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
     values, slopes, hessians = dual.line(steps)
     best = int(np.argmin(values))
-    start, at, value = float(values[0]), steps[best], float(values[best])
+    start = float(values[0])
+    at = steps[best]
+    value = float(values[best])
     slope, hessian = slopes[best], hessians[best]
 
     for _ in range(12):

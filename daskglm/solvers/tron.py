@@ -113,9 +113,14 @@ class Preconditioner:
         spent: float = 0.0,
         due: float = REVIEW,
     ) -> None:
-        self.objective, self.mixture, self.share, self.center = objective, mixture, share, center
+        self.objective = objective
+        self.mixture = mixture
+        self.share = share
+        self.center = center
         self.spent, self.due = spent, due
-        engine, facts, d = objective.engine, objective.engine.facts, objective.size
+        engine = objective.engine
+        facts = objective.engine.facts
+        d = objective.size
         large = facts.nonzeros >= costs.SAMPLED_VALUES
         self.tries = engine.capabilities.cheap_samples and large
 

@@ -76,17 +76,21 @@ def steihaug_cg(
         if on_border:
             alpha = _to_border(along, square, radius * radius - length)
             longer = radius * radius
-        step, residual, length = step + alpha * direction, residual - alpha * hd, longer
+        step = step + alpha * direction
+        residual = residual - alpha * hd
+        length = longer
         if on_border:
             break
 
         z = M.solve(residual)
         zr, old = float(z @ residual), zr
         beta = zr / old
-        along, square = beta * (along + alpha * square), zr + beta * beta * square
+        along = beta * (along + alpha * square)
+        square = zr + beta * beta * square
         direction = z + beta * direction
 
-    slope, left = float(gradient @ step), float(step @ residual)
+    slope = float(gradient @ step)
+    left = float(step @ residual)
     return RegionStep(step, residual, on_border, math.sqrt(length), slope, left)
 
 

@@ -196,7 +196,8 @@ def choose_nodes(
     while len(chosen) < len(ordered) and sum(len(node.cores) for node in chosen) < threads:
         chosen.append(ordered[len(chosen)])
     counts = [0] * len(chosen)
-    cores, cpus = [len(node.cores) for node in chosen], [len(node.cpus) for node in chosen]
+    cores = [len(node.cores) for node in chosen]
+    cpus = [len(node.cpus) for node in chosen]
 
     def load(k: int) -> tuple[int, float]:
         crowded = counts[k] >= cpus[k]

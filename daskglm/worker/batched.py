@@ -78,9 +78,10 @@ def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int)
         count = 1 if problem.folds is None else len(problem.folds.roles)
         group = np.zeros(n, np.int64) if problem.folds is None else groups(block, problem.folds)
         order, bounds = _by_group(group, count, rows, run)
-        labels = (
-            np.empty(0, np.int32) if block.labels is None else block.y.astype(np.int32, copy=False)
-        )
+        if block.labels is None:
+            labels = np.empty(0, np.int32)
+        else:
+            labels = block.y.astype(np.int32, copy=False)
         known = cache.batch = BatchRows(problem.folds, order, bounds, labels, rows)
     return known
 
@@ -111,9 +112,10 @@ def _weigh(
         (1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1))
     )
     for block, cache in zip(blocks, caches, strict=True):
-        group = (
-            np.zeros(len(block.y), int) if problem.folds is None else groups(block, problem.folds)
-        )
+        if problem.folds is None:
+            group = np.zeros(len(block.y), int)
+        else:
+            group = groups(block, problem.folds)
         weight = np.ones(len(block.y)) if len(cache.weight) == 0 else to_host(cache.weight)
         names = block.labels or (None,)
         codes = block.y if block.labels is not None else np.zeros(len(block.y), int)
@@ -133,7 +135,9 @@ def _evaluate(
     facts: DataSummary,
     each: Each,
 ) -> Totals:
-    d, size, width = facts.n_features or 0, request.W.shape[1], _width(facts)
+    d = facts.n_features or 0
+    size = request.W.shape[1]
+    width = _width(facts)
     wide = facts.sparse and width > DENSE_WIDTH
     rows = SPARSE_ROWS if wide else int(min(max(TILE_BYTES // (8 * width), LEAST_ROWS), MOST_ROWS))
     run = 1 if wide else many.RUN
@@ -147,7 +151,9 @@ def _evaluate(
     def work(pieces: list[Piece]) -> Totals:
         totals, read = sweep.zeros(), 0
         for i, lo, hi in pieces:
-            cache, batch, block = caches[i], known[i], blocks[i]
+            cache = caches[i]
+            batch = known[i]
+            block = blocks[i]
             hi = hi if hi == len(block.y) else hi - hi % rows
             tiles = np.arange(lo // rows, -(-hi // rows))
             tiles = tiles[(tiles + i) % every == first]
@@ -187,7 +193,8 @@ class _Narrow:
     def zeros(self) -> Totals:
         """Return the sums of no rows."""
         P, groups = self.roles.shape
-        by, width = groups if self.request.by_group else 1, self.W.shape[1]
+        by = groups if self.request.by_group else 1
+        width = self.W.shape[1]
         return {
             "gradients": np.zeros((by, *self.W.shape)),
             "values": np.zeros((groups, P)),

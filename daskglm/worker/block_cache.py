@@ -73,7 +73,9 @@ class BlockCache:
         if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
         if problem != self.problem:
-            self.problem, self.curvature_of, self.y = problem, None, self.targets
+            self.problem = problem
+            self.curvature_of = None
+            self.y = self.targets
             if problem.centre is not None and self.dual is not None:
                 width = problem.loss.p1
                 self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))

@@ -48,7 +48,10 @@ class OnThreads:
         threads: int,
         each: Callable[[Callable[[Pieces], Totals]], Totals],
     ) -> None:
-        self.facts, self.n_features, self.threads, self.each = facts, n_features, threads, each
+        self.facts = facts
+        self.n_features = n_features
+        self.threads = threads
+        self.each = each
         self.rows = sum(part.n_rows for part in facts)
         self.bucket = bucket_rows(self.rows, sum(part.nbytes for part in facts))
         self.limits = (-np.inf, np.inf)
@@ -104,7 +107,9 @@ class OnThreads:
     def slopes(self, law: Law, cache: Any, w: np.ndarray) -> np.ndarray:
         """Return minus the slopes of a block's losses at w, which are dual variables for w."""
         n, d = len(cache.y), self.n_features
-        z, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
+        z = np.empty(n)
+        slope = np.empty(n)
+        curvature = np.empty(n)
         cache.kernels.margins(cache.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
         tile(law, cache.y, z, NOTHING, slope, curvature)
         return -slope
@@ -126,7 +131,8 @@ class OnThreads:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
 
         def work(pieces: Pieces) -> Totals:
-            own, part = np.zeros(len(v) if anew else 0), np.zeros(len(v) if side is not None else 0)
+            own = np.zeros(len(v) if anew else 0)
+            part = np.zeros(len(v) if side is not None else 0)
             for i, lo, hi in pieces:
                 m = caches[i]
                 kernels.totals(
@@ -154,7 +160,8 @@ class OnThreads:
         else:
             with ThreadPoolExecutor(len(runs)) as coordinators:
                 list(coordinators.map(Run.go, runs))
-        low, high = min(run.low for run in runs), max(run.high for run in runs)
+        low = min(run.low for run in runs)
+        high = max(run.high for run in runs)
         self.limits = (low if low < 0 else -np.inf, high if high > 0 else np.inf)
         return {
             "change": sum((run.change for run in runs[1:]), runs[0].change),
@@ -171,16 +178,12 @@ class OnThreads:
             before = after = gap = loss = 0.0
             for i, lo, hi in pieces:
                 m = caches[i]
-                y, weight, a, z = (
-                    m.y[lo:hi],
-                    m.weight[lo:hi],
-                    m.dual.alpha[lo:hi],
-                    m.dual.seen[lo:hi],
-                )
-                conjugate, value = (
-                    duals.conjugates(law, y, a, weight),
-                    duals.losses(law, y, z, weight),
-                )
+                y = m.y[lo:hi]
+                weight = m.weight[lo:hi]
+                a = m.dual.alpha[lo:hi]
+                z = m.dual.seen[lo:hi]
+                conjugate = duals.conjugates(law, y, a, weight)
+                value = duals.losses(law, y, z, weight)
                 before += conjugate
                 after += duals.conjugates(law, y, m.dual.work[lo:hi], weight)
                 loss += value
@@ -194,7 +197,9 @@ class OnThreads:
         many = len(request.coefficients)
 
         def work(pieces: Pieces) -> Totals:
-            values, slopes, hessians = np.zeros(many), np.zeros((many, 2)), np.zeros((many, 2, 2))
+            values = np.zeros(many)
+            slopes = np.zeros((many, 2))
+            hessians = np.zeros((many, 2, 2))
             for i, lo, hi in pieces:
                 m, dual = caches[i], caches[i].dual
                 pending = dual.work[lo:hi] - dual.alpha[lo:hi]

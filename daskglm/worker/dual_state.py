@@ -131,7 +131,9 @@ class DualWorker:
     """
 
     def __init__(self, side: DualBackend, n_features: int, zeros: Callable[[int], Any]) -> None:
-        self.side, self.n_features, self.zeros = side, n_features, zeros
+        self.side = side
+        self.n_features = n_features
+        self.zeros = zeros
         self.number: int | None = None
         self.own = self.change = self.previous = self.none = zeros(0)
 
@@ -190,7 +192,8 @@ class DualWorker:
             if c2 != 0.0 and len(self.previous):
                 step = step + c2 * self.previous
             self.own = self.own + step if state.own is None else state.own
-            self.change, self.previous = self.none, step if state.keep else self.none
+            self.change = self.none
+            self.previous = step if state.keep else self.none
             read = 0
         else:
             # where one block lost its pending change, all blocks discard it
@@ -220,7 +223,8 @@ class DualWorker:
             )
         self.side.prepare(caches)
         self.side.wake(caches)
-        zero, out = self.zeros(self.n_features + 1), [self.zeros(len(m.y)) for m in caches]
+        zero = self.zeros(self.n_features + 1)
+        out = [self.zeros(len(m.y)) for m in caches]
         self.own = self.side.totals(request.state, caches, zero, None, out, True)["own"]
         self.previous, self.change = self.none, self.zeros(len(self.own))
         self.number = request.state.number

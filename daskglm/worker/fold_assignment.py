@@ -59,7 +59,9 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
             stacklevel=2,
         )
     rows = [codes == code for code in range(classes)]
-    folds, group, first = np.arange(n_splits), np.empty(len(codes), np.int16), 0
+    folds = np.arange(n_splits)
+    group = np.empty(len(codes), np.int16)
+    first = 0
     # as if sorted by class, in the order they appear in
     for code in np.argsort([np.argmax(here) for here in rows]):
         last = first + counts[code]

@@ -77,18 +77,22 @@ class Run:
         """
         outer, inner = self.request.outer, self.request.inner
         starts = [m.dual.work.copy() if epoch else m.dual.alpha for m in self.caches]
-        first, others = _apart(1, len(u))[0], _apart(self.group.partitions - 1, len(u))
+        first = _apart(1, len(u))[0]
+        others = _apart(self.group.partitions - 1, len(u))
         self._sweep_all(shares, [first, *others], outer * inner, epoch, u)
         cuts = [len(u) * k // self.group.partitions for k in range(self.group.partitions + 1)]
         norms = self.group.map(lambda p: kernels.merge(first, others, u, cuts[p], cuts[p + 1]))
-        joint, apart = sum(norm[0] for norm in norms), sum(norm[1] for norm in norms)
-        self.joint, self.apart = self.joint + joint, self.apart + apart
+        joint = sum(norm[0] for norm in norms)
+        apart = sum(norm[1] for norm in norms)
+        self.joint = self.joint + joint
+        self.apart = self.apart + apart
         # with changes that point the same way by more than sigma allows, the sum of steps would
         # overshoot
         share = min(1.0, inner * apart / joint) if joint > 0.0 else 1.0
         if share < 1.0:
             for part in self.group.ranges:
-                dual, start = self.caches[part.block].dual, starts[part.block]
+                dual = self.caches[part.block].dual
+                start = starts[part.block]
                 run = slice(part.first, part.stop)
                 work = dual.work[run]  # in place: rows may be as many as all their values
                 work -= start[run]
@@ -113,7 +117,8 @@ class Run:
             return self._sweep(shares[p], vectors[p], sigma, epoch)
 
         for low, high in self.group.map(work):
-            self.low, self.high = min(self.low, low), max(self.high, high)
+            self.low = min(self.low, low)
+            self.high = max(self.high, high)
 
     def _sweep(
         self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int
@@ -126,5 +131,6 @@ class Run:
             dual = m.dual.work, m.dual.norms, m.dual.seen[: 0 if epoch else None], m.dual.asleep
             order = part.first, part.stop, self.bucket, part.key, part.begin, part.end
             found = kernels.sweep(self.law, m.data, v, scales, dual, self.limits, order)
-            low, high = min(low, found[0]), max(high, found[1])
+            low = min(low, found[0])
+            high = max(high, found[1])
         return low, high

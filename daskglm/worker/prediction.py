@@ -102,7 +102,8 @@ def _finite(scores: np.ndarray) -> np.ndarray:
 def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
     """X coef' of rows on a GPU, multiplied there and brought back."""
     backend, (kernels, rows) = backend_of(X), for_rows(X)
-    scores, z = np.empty((X.shape[0], len(coef))), backend.vector(None, rows)
+    scores = np.empty((X.shape[0], len(coef)))
+    z = backend.vector(None, rows)
     for k, w in enumerate(coef):
         kernels.margins(rows, *backend.coefficients(w, len(w)), 0, len(scores), z)
         scores[:, k] = z.get()
@@ -135,11 +136,10 @@ def in_kind(
         import pandas as pd
 
         index = X._meta.index
-        meta = (
-            pd.Series(like, index=index)
-            if like.ndim == 1
-            else pd.DataFrame(like, index=index, columns=names)
-        )
+        if like.ndim == 1:
+            meta = pd.Series(like, index=index)
+        else:
+            meta = pd.DataFrame(like, index=index, columns=names)
         return X.map_partitions(_frame_part, coef, intercept, finish, names, meta=meta)
     if isinstance(X, list):
         import dask

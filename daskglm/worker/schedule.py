@@ -187,11 +187,10 @@ def _slices(
                 int((done + work * (begin - piece.begin) / count) * partitions / total + 1e-9),
                 partitions - 1,
             )
-            room = (
-                ((k + 1) * total / partitions - done) / max(work, 1e-300) * count
-                if k + 1 < partitions
-                else np.inf
-            )
+            if k + 1 < partitions:
+                room = ((k + 1) * total / partitions - done) / max(work, 1e-300) * count
+            else:
+                room = np.inf
             end = min(max(piece.begin + round(min(room, 1e18)), begin + 1), piece.end)
             parts[k].append(piece._replace(begin=begin, end=end))
             begin = end

@@ -90,7 +90,8 @@ class Shard:
             self.facts = self.facts.merge(block.facts)
         self.pieces = _divide(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
-        d, facts = self.facts.n_features or 0, [block.facts for block in self.blocks]
+        d = self.facts.n_features or 0
+        facts = [block.facts for block in self.blocks]
         on_host = self.backend is host
         side: DualBackend = (
             OnThreads(facts, d, self.threads, self._each)
@@ -212,17 +213,18 @@ class Shard:
                 self.blocks[i] = block._replace(moved=None)
 
     def _each(self, work: Callable[[list[Piece]], Totals], threads: int | None = None) -> Totals:
-        pieces = (
-            self.pieces
-            if threads is None or threads >= self.threads
-            else _divide(self.blocks, threads)
-        )
+        if threads is None or threads >= self.threads:
+            pieces = self.pieces
+        else:
+            pieces = _divide(self.blocks, threads)
         if self.pool is None or len(pieces) == 1:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
     def _evaluate(self, law: Law, request: Evaluate, caches: list[BlockCache]) -> Totals:
-        d, size, zeros = self.facts.n_features or 0, len(request.w), self.backend.zeros
+        d = self.facts.n_features or 0
+        size = len(request.w)
+        zeros = self.backend.zeros
         w, b = self.backend.coefficients(request.w, d)
         keep, curved = (request.keep, request.curved) if self.backend is host else (True, True)
         uncurved = request.gram and not request.exact
@@ -238,14 +240,13 @@ class Shard:
         side = gram_side(d) if request.gram else 0
 
         def work(pieces: list[Piece]) -> Totals:
-            sums, diagonal, gram = (
-                zeros(d + 2),
-                zeros(d + 1 if request.diagonal else 0),
-                zeros(side, side),
-            )
+            sums = zeros(d + 2)
+            diagonal = zeros(d + 1 if request.diagonal else 0)
+            gram = zeros(side, side)
             for i, lo, hi in pieces:
                 m = caches[i]
-                z, curvature = (m.margins[request.token] if keep else NOTHING), NOTHING
+                z = m.margins[request.token] if keep else NOTHING
+                curvature = NOTHING
                 if keep and not bare[i]:
                     curvature = m.curvature
                 evaluate = m.kernels.evaluate_exactly if request.exact else m.kernels.evaluate
@@ -408,10 +409,8 @@ def _divide(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
     for i, block in enumerate(blocks):
         n = len(block.y)
         # boundaries between threads that fall within this block, as rows
-        first, last = (
-            int(done * threads / total),
-            int(min((done + work[i]) * threads / total, threads - 1e-9)),
-        )
+        first = int(done * threads / total)
+        last = int(min((done + work[i]) * threads / total, threads - 1e-9))
         cuts = [
             _row_at(block, (k * total / threads - done) / work[i])
             for k in range(first + 1, last + 1)

@@ -98,7 +98,9 @@ class StreamedShard:
             self.facts = self.facts.merge(part)
         self.sizes = [(part.n_rows, part.n_features) for part in sizes]
         self.runs = _runs([part.nbytes for part in sizes], room // RUNS_AT_ONCE)
-        self.recipes, self.names, self.where = list(recipes), list(names), where
+        self.recipes = list(recipes)
+        self.names = list(names)
+        self.where = where
         self.shards: list[Shard | None] = [None] * len(self.runs)
         self.device = "cuda" if where.device == "cuda" else "cpu"
 

@@ -161,7 +161,8 @@ def _pod(pod: Mapping[str, Any], given: set[str]) -> list[str]:
 def _operator(cluster: Mapping[str, Any]) -> list[str]:
     """Return what dask-kubernetes would refuse or misread, after its controller.py."""
     name = cluster["metadata"]["name"]
-    scheduler, worker = cluster["spec"]["scheduler"], cluster["spec"]["worker"]
+    scheduler = cluster["spec"]["scheduler"]
+    worker = cluster["spec"]["worker"]
     found = []
     if scheduler["service"].get("selector") != {
         "dask.org/cluster-name": name,

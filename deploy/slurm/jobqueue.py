@@ -105,7 +105,8 @@ def cluster(cores: int, memory: str, where: dict[str, Any], **more: Any) -> Any:
 )
 def main(jobs: int, tls_dir: Path | None, timeout: float, **options: Any) -> None:
     """Start the workers, try the cluster with a small fit, and end it."""
-    interface, here = options.pop("interface"), options.pop("scheduler_interface")
+    interface = options.pop("interface")
+    here = options.pop("scheduler_interface")
     try:
         where = arguments(interface, here, tls_dir)
     except ValueError as error:

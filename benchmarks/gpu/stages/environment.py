@@ -71,7 +71,8 @@ def _speeds(lines: Lines, quick: bool) -> None:
     from benchmarks.gpu.measure import enqueueing, on_device_clock, wall
 
     size = 1 << (12 if quick else 28)
-    a, b = cp.ones(size, np.float32), cp.zeros(size, np.float32)
+    a = cp.ones(size, np.float32)
+    b = cp.zeros(size, np.float32)
     copy = on_device_clock(lambda: b.__setitem__(..., a), quick)
     lines.add("env", what="copy on the device", GBps=8 * size / copy.seconds / 1e9, clock=copy.way)
     v = cp.ones(28)

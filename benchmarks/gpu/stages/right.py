@@ -73,11 +73,13 @@ def right(lines: Lines, quick: bool) -> None:
 def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
     """Return a shape's distances from NumPy's sums, whether these are small, and bits repeat."""
     rng = np.random.default_rng(1)
-    n, d = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS), shape.d
+    n = max((QUICK_ROWS if quick else ROWS) // shape.part, FEWEST_ROWS)
+    d = shape.d
     X = _rows(shape, n, rng)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     weight = rng.random(n, np.float32).astype(np.float64)  # held by float32 exactly
-    w, v = rng.standard_normal(d + 1), rng.standard_normal(d + 1)
+    w = rng.standard_normal(d + 1)
+    v = rng.standard_normal(d + 1)
     wanted = reference.sums(X, y, weight, w, v)
     rows = _on_device(X, shape)
     first, second = (_found(rows, y, weight, w, v, wanted.gram is not None) for _ in range(2))
@@ -132,12 +134,12 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     backend, n, d = gpu(), len(y), len(w) - 1
     kernels, _ = backend.for_rows(rows)
     labels, weights = (backend.vector(part, rows, exact=False) for part in (y, weight))
-    z, c, none = (
-        backend.vector(None, rows),
-        backend.vector(None, rows, exact=False),
-        backend.zeros(0),
-    )
-    sums, diagonal, product = backend.zeros(d + 2), backend.zeros(d + 1), backend.zeros(d + 1)
+    z = backend.vector(None, rows)
+    c = backend.vector(None, rows, exact=False)
+    none = backend.zeros(0)
+    sums = backend.zeros(d + 2)
+    diagonal = backend.zeros(d + 1)
+    product = backend.zeros(d + 1)
     at = LOSSES["logistic"].law, (rows, labels, weights), cp.asarray(w), 1, 0, n
     kernels.evaluate(*at, (z, c, sums, diagonal, backend.zeros(0, 0)))
     kernels.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)

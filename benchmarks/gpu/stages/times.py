@@ -73,13 +73,14 @@ def times(lines: Lines, quick: bool) -> None:
 
 def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callable[[], None]]:
     """Return the calls that read the rows once, by name."""
-    backend, n, rng = gpu(), len(y), np.random.default_rng(2)
-    labels, z, c = (
-        backend.vector(y, rows, exact=False),
-        backend.vector(None, rows),
-        backend.vector(None, rows, exact=False),
-    )
-    w, v = cp.asarray(0.1 * rng.standard_normal(d)), cp.asarray(rng.standard_normal(d))
+    backend = gpu()
+    n = len(y)
+    rng = np.random.default_rng(2)
+    labels = backend.vector(y, rows, exact=False)
+    z = backend.vector(None, rows)
+    c = backend.vector(None, rows, exact=False)
+    w = cp.asarray(0.1 * rng.standard_normal(d))
+    v = cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
     data, sums = (rows, labels, none), cp.zeros(d + 2)
     evaluate = functools.partial(kernels.evaluate, LOSSES["logistic"].law, data, w, 0, 0, n)
@@ -118,7 +119,8 @@ def ball(lines: Lines, quick: bool) -> None:
                         X, y, share, by_host=wanted is None, repeats=1 if quick else 10
                     )
                 wanted = found if wanted is None else wanted
-                here, there = to_host(wanted.step), to_host(found.step)
+                here = to_host(wanted.step)
+                there = to_host(found.step)
                 off = float(np.linalg.norm(there - here) / np.linalg.norm(here))
                 lines.add(
                     "ball",

@@ -20,11 +20,10 @@ def penalty(X: Any) -> float:
 
     Rows of norm one have C = 1.
     """
-    squares = (
-        X.multiply(X).sum()
-        if hasattr(X, "multiply")
-        else np.einsum("ij,ij->", X, X, dtype=np.float64)
-    )
+    if hasattr(X, "multiply"):
+        squares = X.multiply(X).sum()
+    else:
+        squares = np.einsum("ij,ij->", X, X, dtype=np.float64)
     return float(X.shape[0] / squares)
 
 

@@ -42,7 +42,8 @@ class Figure:
         """Write name.md and name.png; return the former's path."""
         folder.mkdir(parents=True, exist_ok=True)
         around = surroundings()
-        machine, versions = around["machine"], around["versions"]
+        machine = around["machine"]
+        versions = around["versions"]
         picture = folder / f"{self.name}.png"
         _draw(self.panels, picture)
         head = "| " + " | ".join(self.columns) + " |\n|" + " --- |" * len(self.columns)

@@ -114,11 +114,10 @@ def roofline(rows: int | None, repeats: int, threads: int) -> Figure:
         sparse = not isinstance(X, np.ndarray)
         stored = int(X.nnz if sparse else X.size)
         equal = sparse and bool((X.data == X.data[0]).all())
-        size = (
-            (X.indices.nbytes + X.indptr.nbytes + (0 if equal else X.data.nbytes))
-            if sparse
-            else X.nbytes
-        )
+        if sparse:
+            size = X.indices.nbytes + X.indptr.nbytes + (0 if equal else X.data.nbytes)
+        else:
+            size = X.nbytes
         size += 8 * X.shape[0] * 5
 
         def run(loss: str, X: Any = X, y: Any = y) -> Record:

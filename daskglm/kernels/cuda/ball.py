@@ -82,7 +82,10 @@ class Ball:
         capture: bool = True,
         ranks: Any = None,
     ) -> None:
-        self.size, self.caches, self.capture, self.ranks = size, list(caches), capture, ranks
+        self.size = size
+        self.caches = list(caches)
+        self.capture = capture
+        self.ranks = ranks
         self.reads = self._reads(caches)
         self.intercept = int(size > n_features)
         self.gradient, self.penalised = cp.empty(size), cp.empty(size)

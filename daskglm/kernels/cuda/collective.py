@@ -90,7 +90,9 @@ class Communicator:
     """
 
     def __init__(self, size: int, rank: int, name: bytes, patience: float | None = None) -> None:
-        self.size, self.rank, self.name = size, rank, name
+        self.size = size
+        self.rank = rank
+        self.name = name
         self.patience = PATIENCE if patience is None else patience
         self.left = threading.Event()  # set from another thread by those who give this up
         self.stream = cp.cuda.Stream(non_blocking=True)
@@ -106,7 +108,9 @@ class Communicator:
         CollectiveLost
             Where they do not come, or NCCL cannot connect them.
         """
-        device, made, failed = cp.cuda.Device().id, threading.Event(), []
+        device = cp.cuda.Device().id
+        made = threading.Event()
+        failed = []
 
         def make() -> None:
             try:
@@ -137,7 +141,8 @@ class Communicator:
         assert array.flags.c_contiguous
         if self._ranks is None:
             raise CollectiveLost("the communicator is closed")
-        at, stream = array.data.ptr, cp.cuda.get_current_stream()
+        at = array.data.ptr
+        stream = cp.cuda.get_current_stream()
         try:
             self._ranks.allReduce(
                 at, at, array.size, self._nccl.NCCL_FLOAT64, self._nccl.NCCL_SUM, stream.ptr

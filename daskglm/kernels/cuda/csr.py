@@ -55,7 +55,9 @@ class Rows:
         *,
         pattern: bool,
     ) -> None:
-        self.data, self.indices, self.indptr = data, indices, indptr
+        self.data = data
+        self.indices = indices
+        self.indptr = indptr
         self.n, self.d = shape
         self.pattern = np.int32(pattern)
         self.lanes = _lanes(indices.size / max(self.n, 1))
@@ -91,7 +93,10 @@ class CscCopy:
     """The same values column by column, cut into segments of at most SEGMENT entries."""
 
     def __init__(self, data: Any, rows: Any, starts: Any, first: Any) -> None:
-        self.data, self.rows, self.starts, self.first = data, rows, starts, first
+        self.data = data
+        self.rows = rows
+        self.starts = starts
+        self.first = first
         self.segments = len(starts) - 1
         self.lanes = _lanes(rows.size / max(self.segments, 1))
 
@@ -132,7 +137,8 @@ def evaluate(
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
-    part, vectors = rows[0].part(start, stop), point_vectors(rows, out, start, stop)
+    part = rows[0].part(start, stop)
+    vectors = point_vectors(rows, out, start, stop)
     d, curvature, (sums, diagonal, gram) = part.d, vectors[3], out[2:]
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, law, w, b, vectors, slope)
@@ -235,7 +241,8 @@ def _columns(
         return
     sums = part.workspace.get("segments", 2 * csc_copy.segments)
     sums, squares = sums[: csc_copy.segments], sums[csc_copy.segments :] if both else NULL
-    segments, columns = _csr("csc_segments", part, *options), _csr("csc_columns", part, *options)
+    segments = _csr("csc_segments", part, *options)
+    columns = _csr("csc_columns", part, *options)
     args = (
         csc_copy.data,
         csc_copy.rows,
@@ -254,7 +261,8 @@ def _columns(
 
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    function, side = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype)), gram.shape[0]
+    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))
+    side = gram.shape[0]
     for lo, run, scaled in scaled_runs(part, side, dtype):
         scaled.fill(0)
         args = (*run.arrays, np.int32(part.d), np.int32(side), curvature[lo : lo + run.n], scaled)

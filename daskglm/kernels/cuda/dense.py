@@ -89,7 +89,8 @@ def evaluate(
 
     An `exact` Gram is summed in float64 and wants room for curvatures.
     """
-    part, vectors = rows[0].part(start, stop), point_vectors(rows, out, start, stop)
+    part = rows[0].part(start, stop)
+    vectors = point_vectors(rows, out, start, stop)
     sums, diagonal, gram = out[2:]
     if part.d <= NARROW:
         _narrow(part, law, w, b, vectors, (sums, diagonal, NOTHING if exact else gram))
@@ -113,7 +114,8 @@ def hessian_vector(
 
     It does nothing if the flag `live` is zero.
     """
-    part, vectors = rows.part(start, stop), (None, None, None, curvature[start:stop])
+    part = rows.part(start, stop)
+    vectors = (None, None, None, curvature[start:stop])
     if part.d <= NARROW:
         _narrow(part, PRODUCT, v, b, vectors, (out, NOTHING, NOTHING), live)
     elif part.d <= _held(part, diagonal=False):
@@ -374,10 +376,8 @@ def _backward(
 
 def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
     """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
-    function, side = (
-        _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype)),
-        gram.shape[0],
-    )
+    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))
+    side = gram.shape[0]
     for lo, run, scaled in scaled_runs(part, side, dtype):
         args = (
             run.X,

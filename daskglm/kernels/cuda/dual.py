@@ -100,7 +100,8 @@ class OnDevice:
 
     def slopes(self, law: Law, cache: Any, w: Any) -> Any:
         """Return minus the slopes of a block's losses at w, which are dual variables for w."""
-        z, slope = cp.empty(len(cache.y)), cp.empty(len(cache.y))
+        z = cp.empty(len(cache.y))
+        slope = cp.empty(len(cache.y))
         cache.kernels.margins(
             cache.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(cache.y), z
         )
@@ -126,7 +127,8 @@ class OnDevice:
     ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
         v, d = cp.asarray(v), self.n_features
-        own, part = cp.zeros(d + 1 if anew else 0), cp.zeros(d + 1 if side is not None else 0)
+        own = cp.zeros(d + 1 if anew else 0)
+        part = cp.zeros(d + 1 if side is not None else 0)
         for m, z in zip(caches, out, strict=True):
             n = len(m.y)
             m.kernels.margins(m.rows, v[:d], 0, 0, n, z)
@@ -166,7 +168,8 @@ class OnDevice:
             changes = replicas - u
             total = changes.sum(axis=0)
             squares = float((changes * changes).sum()), float(total @ total)
-            joint, apart = joint + squares[1], apart + squares[0]
+            joint = joint + squares[1]
+            apart = apart + squares[0]
             share = min(1.0, inner * squares[0] / squares[1]) if squares[1] > 0.0 else 1.0
             if share < 1.0:
                 for m, start in zip(caches, starts, strict=True):
@@ -197,14 +200,15 @@ class OnDevice:
 
         `scales` are sigma and the damping of steps.
         """
-        state, plan, dual = request.state, request.plan, cache.dual
+        state = request.state
+        plan = request.plan
+        dual = cache.dual
         for lo, hi, rows in _parts(cache.rows):
             n, sparse = hi - lo, isinstance(rows, csr.Rows)
-            arrays = (
-                (rows.data, rows.indices, rows.indptr, rows.pattern)
-                if sparse
-                else (rows.X, NULL, NULL, np.int32(0))
-            )
+            if sparse:
+                arrays = (rows.data, rows.indices, rows.indptr, rows.pattern)
+            else:
+                arrays = (rows.X, NULL, NULL, np.int32(0))
             length = (rows.indices.size / max(n, 1)) if sparse else rows.d
             threads = min(THREADS, max(32, 1 << int(length / 2).bit_length()))
             args = (
@@ -249,7 +253,9 @@ class OnDevice:
         """Conjugates of both states, losses and gaps at the margins met on the way."""
         out = cp.zeros(4)
         for m in caches:
-            n, dual, function = len(m.y), m.dual, _on_vectors("dual_estimates", m)
+            n = len(m.y)
+            dual = m.dual
+            function = _on_vectors("dual_estimates", m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", 4 * grid)
             args = (
@@ -272,7 +278,9 @@ class OnDevice:
         coefficients = cp.asarray(np.ascontiguousarray(request.coefficients, dtype=np.float64))
         out = cp.zeros(many * ALONG)
         for m in caches:
-            n, dual, function = len(m.y), m.dual, _on_vectors("dual_along", m)
+            n = len(m.y)
+            dual = m.dual
+            function = _on_vectors("dual_along", m)
             grid = function.grid(n, THREADS, beside=many)
             partial = self.workspace.get("partial", grid * many * ALONG)
             args = (
@@ -299,7 +307,8 @@ class OnDevice:
         """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
         out = cp.zeros(1)
         for m in caches:
-            n, function = len(m.y), _on_vectors("dual_value", m)
+            n = len(m.y)
+            function = _on_vectors("dual_value", m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", grid)
             args = (

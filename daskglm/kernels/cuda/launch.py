@@ -40,7 +40,9 @@ class Kernel:
     """
 
     def __init__(self, function: Any, wanted: tuple[Any, ...]) -> None:
-        self.function, self.name, self.wanted = function, function.name, wanted
+        self.function = function
+        self.name = function.name
+        self.wanted = wanted
         self.resident: dict[tuple[int, int], int] = {}
         self.shared = DEFAULT_SHARED
 

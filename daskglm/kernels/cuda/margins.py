@@ -71,11 +71,14 @@ def along(
     Coefficients and outputs are host arrays: they are a few numbers, and the host decides by them.
     This waits for the sums.
     """
-    run, many, k = slice(start, stop), len(coefficients), len(Z)
+    run = slice(start, stop)
+    many = len(coefficients)
+    k = len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
     function = kernel(("rows",), "along", numbers(y))
     grid = function.grid(stop - start, THREADS, beside=many)
-    partial, sums = cp.empty(grid * many * LENGTH), cp.zeros(many * LENGTH)
+    partial = cp.empty(grid * many * LENGTH)
+    sums = cp.zeros(many * LENGTH)
     weight = weight[run] if weight.size else NULL
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
     args = (

@@ -93,7 +93,9 @@ def _left_to_rmm(mr: Any) -> int | None:
     TrackingResourceAdaptor) or may be at most (LimitingResourceAdaptor). A pool that may grow is
     counted as it is.
     """
-    resource, given, most = mr.get_current_device_resource(), None, None
+    resource = mr.get_current_device_resource()
+    given = None
+    most = None
     while isinstance(resource, mr.UpstreamResourceAdaptor) and not isinstance(
         resource, mr.PoolMemoryResource
     ):

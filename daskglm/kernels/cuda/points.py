@@ -61,7 +61,8 @@ def finish(
     size = len(w)
     grid = blocks(size, 4 * THREADS, 1)
     ticket = _workspace().get("ticket", 1, np.int32, zeroed=True)
-    partial, row = _workspace().get("partial", 4 * grid), cp.empty(SCALARS)
+    partial = _workspace().get("partial", 4 * grid)
+    row = cp.empty(SCALARS)
     args = (
         np.int32(size),
         np.int32(n_features),
