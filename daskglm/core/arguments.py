@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-LARGEST_SEED = 2**32 - 1  # of NumPy's RandomState
+# Largest seed of NumPy's RandomState.
+LARGEST_SEED = 2**32 - 1
 
 
 def shown(value: Any) -> str:

@@ -1,8 +1,10 @@
 """How much is added up at once, which bounds on rounding errors rely on."""
 
-SUMMED_ROWS = 1024  # dense rows whose gradients are added up before they are added to all others
-LEAST_ROWS = 64  # the same where many problems are solved together, at least
-# power of the sizes that are added up to bound the largest: its root, of such a sum, is little more
+# Dense rows whose gradients are summed before the sum is added to the total.
+SUMMED_ROWS = 1024
+# The same, at least, where many problems are solved together.
+LEAST_ROWS = 64
+# Power of the sizes whose sum bounds the largest: the root of such a sum is little more.
 MOMENT = 32
 # Entries of long vectors that are worked on at once, so that temporaries stay in a core's cache:
 # 512 KiB of float64.

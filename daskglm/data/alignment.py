@@ -20,7 +20,7 @@ from daskglm.core.device import on_device, to_host
 
 logger = logging.getLogger("daskglm")
 
-# names of tasks of shuffles that put rows in the order in which they come
+# Names of the tasks of shuffles that put rows in the order of their arrival.
 ANY_ORDER = ("barrier-", "shuffle-barrier-")
 
 

@@ -25,7 +25,7 @@ from daskglm.data.sparse_rows import canonical, is_sparse
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
 from daskglm.kernels import Pattern, for_rows
 
-# float32 rows with larger norms are kept as float64: their squares near float32's range
+# Float32 rows with larger norms are kept as float64: their squares come near float32's range.
 LARGEST_FLOAT32 = 1e15
 
 

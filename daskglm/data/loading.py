@@ -17,8 +17,10 @@ from daskglm.system.memory import memory_of_machine
 
 # Share of the free memory for rows that are read at every pass.
 STREAMED_SHARE = 0.6
-BESIDE = 1.1  # what a fit takes over what its rows take
-SAMPLE, LEAST = 20, 3  # a twentieth of the partitions, and no less than three, tell the size of all
+# Bytes of a fit over those of its rows.
+BESIDE = 1.1
+# One partition of 20, and at least three, are read to estimate the size of all.
+SAMPLE, LEAST = 20, 3
 
 
 def sample_of(partitions: int) -> int:

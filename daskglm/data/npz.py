@@ -16,8 +16,10 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-MOST_ARRAYS = 64  # of one file; ours have up to ten
-NUMBERS = "biuf"  # kinds of dtypes
+# Most arrays of a file; ours have up to ten.
+MOST_ARRAYS = 64
+# Kinds of dtypes that are numbers.
+NUMBERS = "biuf"
 
 
 class Header(NamedTuple):

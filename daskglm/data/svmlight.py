@@ -21,7 +21,8 @@ from sklearn.datasets import load_svmlight_file
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
 
-_ERRORS = (ValueError, OverflowError)  # what scikit-learn's reader raises for a line it cannot read
+# What scikit-learn's reader raises for a line that it cannot read.
+_ERRORS = (ValueError, OverflowError)
 
 
 @dataclass(frozen=True)

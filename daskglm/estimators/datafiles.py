@@ -19,9 +19,11 @@ FORMATS = ["auto", "svmlight", "csv", "parquet"]
 
 _SVMLIGHT = (".svm", ".libsvm", ".txt", ".svmlight")
 _PACKED = (".gz", ".bz2", ".xz")
-_HEAD = 3  # lines of a CSV file that are compared beforehand
-_ROWS = 100_000  # rows of a CSV file that are read at once, to find what is wrong with it
-# what pandas, pyarrow and the unpackers raise for files that they cannot read
+# Lines of a CSV file that are compared beforehand.
+_HEAD = 3
+# Rows of a CSV file that are read at once in the search for what is wrong with it.
+_ROWS = 100_000
+# What pandas, pyarrow and the unpackers raise for files that they cannot read.
 _UNREADABLE = (
     pd.errors.ParserError,
     pd.errors.EmptyDataError,

@@ -32,7 +32,8 @@ from daskglm.fitting.report import as_dict
 from daskglm.losses.table import LOSSES
 
 FORMAT, VERSION = "daskglm-model", 1
-LARGEST_INLINE = 10_000  # coefficients that JSON holds itself
+# Most coefficients that are written as JSON; more go to a file beside.
+LARGEST_INLINE = 10_000
 
 _ESTIMATORS = {cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge)}
 _KEYS = (

@@ -20,7 +20,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.problem_grid import open_grid, warn
 from daskglm.fitting.runner import Trained
 
-# of C: each is a problem per class and fold, with coefficients of its own in memory
+# Most values of C: each is a problem per class and fold, with coefficients of its own.
 MOST_VALUES = 10_000
 
 

@@ -18,7 +18,8 @@ from daskglm.estimators.scorers import COUNTED, LOG_LOSS, SUMMED, Scoring, numbe
 from daskglm.fitting.cv_splits import held_out
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions
 
-GATHERED_BYTES = 1 << 28  # decision values that one request brings here
+# Bytes of decision values that one request gathers here.
+GATHERED_BYTES = 1 << 28
 
 
 def scores_of(

@@ -29,9 +29,9 @@ from daskglm.objectives.primal import Objective, Point
 
 FORMAT, VERSION = "daskglm-checkpoint", 2
 STATE = "state.npz"
-LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")  # of a fit that was killed while it wrote
-# relative: sums over the rows of the same data differ by rounding only, in whatever order they are
-# added
+# Files of a fit that was killed while it wrote.
+LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")
+# Relative difference of sums over the same data, which are added up in any order.
 SAME = 1e-6
 
 

@@ -18,11 +18,15 @@ from daskglm.data import npz
 from daskglm.fitting import schema
 from daskglm.solvers import get_solver, solver_names
 
-BATCH = "batched_newton"  # the solver of many problems together
-ROWS = re.compile(r"rows-[0-9a-f]{32}")  # folders of dual variables
+# Name of the solver of many problems together.
+BATCH = "batched_newton"
+# Names of folders of dual variables.
+ROWS = re.compile(r"rows-[0-9a-f]{32}")
 KEYS = ("solver", "problem", "iteration", "rows", "settings", "counts", "sums", "state")
-SUMS = 3  # numbers that tell data from others, see `checkpoint.Identity`
-MOST_PAIRS, MOST_VALUES = 100, 100  # that L-BFGS and gradient descent could keep; they keep 10
+# Count of the numbers that tell data from others: see `checkpoint.Identity`.
+SUMS = 3
+# Most pairs of L-BFGS, and values of gradient descent, in a checkpoint; both keep 10.
+MOST_PAIRS, MOST_VALUES = 100, 100
 
 Check = Callable[[Any, str], Any]
 

@@ -32,7 +32,8 @@ from daskglm.worker.device_placement import DeviceConfig
 
 STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
-COLLECTIVES = ("nccl",)  # or None: sums of workers meet over Dask's connections
+# Ways to add up sums of GPUs, beside None: over Dask's connections.
+COLLECTIVES = ("nccl",)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from daskglm.data.values import Place
 from daskglm.worker.fold_assignment import stratified
 
 DEFAULT_FOLDS = 5
-TRAIN, TEST, NEITHER = 0, 1, 2  # roles of rows, see `requests.Folds`
+# Roles of rows: see `requests.Folds`.
+TRAIN, TEST, NEITHER = 0, 1, 2
 
 
 def check_splits(cv: Any) -> None:

@@ -19,8 +19,7 @@ from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.line_search import ROUNDING
 
-# iterations without progress in value or gradient after which floating point is held to be
-# exhausted
+# Iterations without progress in value or gradient after which floating point is exhausted.
 STALL = 10
 
 Callback = Callable[[Iteration], bool | None]

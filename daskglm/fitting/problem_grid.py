@@ -50,8 +50,10 @@ from daskglm.solvers.batched_newton import batched_newton
 # Features up to which problems are solved together, for dense and for sparse rows: a Hessian is
 # formed for each problem.
 DENSE_FEATURES, SPARSE_FEATURES = 1000, 500
-MAX_ITER = 100  # iterations of a batch, unless the user gives a limit
-LABEL = "newton, problems together"  # of the progress bar
+# Default of `max_iter` for a batch.
+MAX_ITER = 100
+# Label of the progress bar.
+LABEL = "newton, problems together"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from daskglm.core.outcome import Iteration
 from daskglm.fitting.driver import Callback
 
-DELAY_SECONDS = 2.0  # a bar that comes and goes is worse than none
+# Seconds before a bar is shown: one that comes and goes is worse than none.
+DELAY_SECONDS = 2.0
 
 
 @contextlib.contextmanager

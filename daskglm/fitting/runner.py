@@ -45,7 +45,8 @@ from daskglm.solvers.constant import constant
 from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
 
-HESSIAN_BYTES = 8 << 30  # largest Hessian that a solver may be asked to form
+# Largest Hessian that a solver may be asked to form, in bytes.
+HESSIAN_BYTES = 8 << 30
 # Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
 # 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
 # 0.26 and 0.28, on 2 cores, 2026-11-23).

@@ -18,8 +18,10 @@ import numpy as np
 from daskglm.core.arguments import shown
 from daskglm.fitting.report import Report
 
-MOST_BYTES = 4 << 20  # of JSON, and for each feature it declares
-BYTES_A_FEATURE = 1 << 10  # for its name and, where the file holds them itself, its coefficients
+# Bytes of JSON without features.
+MOST_BYTES = 4 << 20
+# Bytes for each feature: for its name and, if the file holds them itself, coefficients.
+BYTES_A_FEATURE = 1 << 10
 MOST_ITERATIONS = np.iinfo(np.int32).max
 
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

@@ -22,15 +22,20 @@ from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective, Point
 
-# of a Gram that is formed to look for dependent columns: 32 MB, and its eigenvectors in a second
+# Most features of a Gram that is formed to find dependent columns: 32 MB, and a second for its
+# eigenvectors.
 MOST_FEATURES = 2000
-MOST_WORK = 1e11  # multiplications of a Gram that is formed for that alone, some seconds
-ROUNDING = 2.0**-50  # share of the largest possible margin below which a margin may be rounding
-# times d roundoffs: share of the largest eigenvalue of a scaled Gram below which there is none
+# Most multiplications of a Gram that is formed for that alone: some seconds.
+MOST_WORK = 1e11
+# Share of the largest possible margin below which a margin may be rounding.
+ROUNDING = 2.0**-50
+# Eigenvalues of a scaled Gram below this, times d roundoffs, times the largest count as zero.
 DEPENDENT = 64
-# share of the largest curvature that rounding leaves along a flat direction of float32 rows' Gram
+# Share of the largest curvature that rounding leaves along a flat direction of a Gram of float32
+# rows.
 FLAT = 1e-12
-SAME = 1e-10  # share of the value at zero by which a shorter solution's value may differ
+# Share of the value at zero by which the value of a shorter solution may differ.
+SAME = 1e-10
 
 
 def settled(objective: Objective, solution: Solution) -> Solution:

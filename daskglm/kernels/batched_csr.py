@@ -14,7 +14,8 @@ from daskglm.kernels.simd import fetch
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
-LINE_VALUES = LINE_BYTES // 8  # float64
+# Float64 numbers of a cache line.
+LINE_VALUES = LINE_BYTES // 8
 FAST = {"contract", "reassoc", "nsz"}
 
 

@@ -29,10 +29,12 @@ from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
-# rows to whose multiples runs are filled up: whole vectors of float32 and float64
+# Runs of rows are filled up to multiples of this: whole vectors of float32 and float64.
 RUN = VECTOR_BYTES // 4
-TURN = VECTORS * LANES  # rows that margins are made for at once
-TRAIN, TEST = 0, 1  # roles of a group in a problem; all others: neither
+# Rows whose margins are computed at once.
+TURN = VECTORS * LANES
+# Roles of a group in a problem; all others mean neither.
+TRAIN, TEST = 0, 1
 FAST = {"contract", "reassoc", "nsz"}
 
 

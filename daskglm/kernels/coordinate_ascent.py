@@ -18,11 +18,14 @@ from daskglm.losses.conjugates import conjugate_slope, into_domain, step
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
-AHEAD = 2048  # values of a row (or bucket) that are fetched before its turn
-# places of a sparse row whose entries of the shared vector are fetched before its turn
+# Values of a row (or bucket) that are prefetched before its turn.
+AHEAD = 2048
+# Places of a sparse row whose entries of the shared vector are prefetched before its turn.
 SHARED_AHEAD = 256
-SHARED_CACHED = 1 << 17  # entries up to which the shared vector is in a core's own cache anyhow
-LINE_VALUES = LINE_BYTES // 4  # float32
+# Entries up to which the shared vector is in a core's own cache anyhow.
+SHARED_CACHED = 1 << 17
+# Float32 numbers of a cache line.
+LINE_VALUES = LINE_BYTES // 4
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 

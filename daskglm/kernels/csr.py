@@ -18,9 +18,9 @@ from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
-# what each entry of a row may be off by in a distance that is put together from its entries
+# Relative error of each entry in a distance that is computed from entries.
 CANCELS = 4.0 * 2.0**-53
-# entries up to which the vector gathered from and the one scattered to share a second-level cache
+# Entries up to which the vectors of gather and scatter share a second-level cache.
 NEAR = 1 << 16
 
 

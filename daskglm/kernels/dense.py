@@ -20,14 +20,15 @@ from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
 TILE_BYTES = 64 * 1024
-MOST_ROWS = 512  # of a tile, whose vectors of margins and slopes stay in the first-level cache
-# rows up to which several are taken at once, and the next tile fetched while this one is worked on;
+# Most rows of a tile, whose margins and slopes stay in the first-level cache.
+MOST_ROWS = 512
+# Bytes of a row up to which several rows are taken at once, and the next tile is prefetched
+# meanwhile; longer ones are read faster one by one, in order.
 NARROW_BYTES = 256
-# longer ones are read faster one by one, in order
-# of rows made float64 at a time for an exact Gram, which stay in the second-level cache
+# Bytes of rows that are converted to float64 at a time for an exact Gram, to stay in the
+# second-level cache.
 EXACT_BYTES = 1 << 20
-# columns from which w fills the first-level cache, so that several rows have to share a reading of
-# it
+# Columns from which w fills the first-level cache, so that several rows share a read of it.
 LONG = 3072
 
 

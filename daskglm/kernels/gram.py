@@ -31,11 +31,14 @@ from daskglm.kernels.simd import (
 from daskglm.kernels.simd_columns import PIECE_BYTES, RIGHT, add_triangle, pack_columns, room_for
 from daskglm.system.compiled import compiled
 
-SHORT_BYTES = 256  # of a row, up to which rows become columns
-# bytes and rows of a tile of them, which stays in the first-level cache
+# Bytes of a row up to which rows are transposed into columns.
+SHORT_BYTES = 256
+# Bytes and rows of a tile of them, which stays in the first-level cache.
 SHORT_TILE, MOST_ROWS = 32 * 1024, 512
-ROWS = 128  # of a tile of longer ones: float32 products are summed over so many, then in float64
-BLOCK_ROWS = 8 if WIDE_REGISTERS else 4  # of `products`: 16 or 8 sums stay in registers
+# Rows of a tile of longer ones: float32 products are summed over a tile, then in float64.
+ROWS = 128
+# Rows of a block of `products`: 16 or 8 sums stay in registers.
+BLOCK_ROWS = 8 if WIDE_REGISTERS else 4
 
 
 # ---- short rows

@@ -24,8 +24,10 @@ _FEATURES = (
     if config.CPU_FEATURES is not None
     else llvm.get_host_cpu_features().flatten()
 )
-WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")  # of the processor that numba compiles for
-LANES = 8 if WIDE_REGISTERS else 4  # float64 numbers in a vector, and rows taken at once
+# Whether the processor that numba compiles for has AVX-512.
+WIDE_REGISTERS = "+avx512f" in _FEATURES.split(",")
+# Float64 numbers of a vector, and rows that are taken at once.
+LANES = 8 if WIDE_REGISTERS else 4
 VECTOR_BYTES = 8 * LANES
 
 INT = ir.IntType(32)

@@ -33,10 +33,12 @@ from daskglm.kernels.simd import (
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
-# columns of `column_products`, which makes as many sums
+# Columns of `column_products`, which makes as many sums.
 LEFT, RIGHT = 4 if WIDE_REGISTERS else 2, 4
-VECTORS = 4  # of rows, and LEFT combinations of `combine`, which makes as many sums
-PIECE_BYTES = 16  # of a row, which becomes part of as many columns
+# Vectors of rows of `combine`, which makes as many sums for each of LEFT combinations.
+VECTORS = 4
+# Bytes of a row that become part of as many columns as they hold values.
+PIECE_BYTES = 16
 
 
 def _crossed(builder: Any, rows: Sequence[Any]) -> list[Any]:

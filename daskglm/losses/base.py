@@ -17,12 +17,12 @@ from daskglm.core.requests import LossRef
 # what kernels take for a loss: code, two parameters, address of a compiled `tile` (0: by the code)
 Law = tuple[int, float, float, int]
 
-# codes of the losses of this package, as kernels/cuda/common.cu has them too
+# Codes of the losses of this package, the same as in kernels/cuda/common.cu.
 LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE = range(5)
-# code of all losses from outside of the package: kernels call their function by its address
+# Code of all losses from outside of the package, whose functions kernels call by address.
 OUTSIDE = 1000
 
-# a value of zero is taken for this in logarithms and divisions
+# Replaces zero in logarithms and divisions.
 TINY = 1e-300
 
 

@@ -10,8 +10,8 @@ from numba import njit
 from daskglm.losses.base import LOGISTIC, TINY, DualFormulas, Loss
 from daskglm.losses.vector_math import exp, log, twice_artanh
 
-# a Newton step is the last once its square, whose 0.05 bounds its error, is so small beside the
-# move
+# A Newton step is the last once its square, of which a twentieth bounds its error, is this small
+# beside the move.
 INNER = 0.25
 
 

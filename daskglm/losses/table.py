@@ -18,7 +18,7 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
 # compiled functions of losses from outside, whose addresses are in use as long as this process is
 _compiled: list[Any] = []
 
-# what a formula is checked at: margins, the step of finite differences, and errors allowed
+# Margins at which formulas are checked; then the step of finite differences, and the error allowed.
 _MARGINS = np.linspace(-9.7, 9.7, 98)
 _STEP = 1e-4
 _TOLERANCE = 1e-5

@@ -43,7 +43,8 @@ from daskglm.objectives.bounds import (
 from daskglm.objectives.convex import Seen, least_point
 from daskglm.penalties.ridge import Ridge
 
-SAME_VALUE = 1e-12  # relative differences of the objective that may be rounding in sums over rows
+# Relative differences of the objective that may be rounding in sums over rows.
+SAME_VALUE = 1e-12
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 

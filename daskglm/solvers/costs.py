@@ -118,7 +118,8 @@ SURE_SHARE = 0.85
 # But it goes on while it has cost less than this share of the best certain cost: rates of the first
 # iterations are too good where eigenvalues decay. Chosen.
 TRIAL_STAKE = 0.02
-TRIAL_SEED = 30  # of the rows that a trial reads
+# Seed of the rows that a trial reads.
+TRIAL_SEED = 30
 
 # ---- samples in Newton's method and in TRON
 # Stored values from which samples of the rows pay. Chosen.

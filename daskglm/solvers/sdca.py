@@ -17,7 +17,7 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
 
-# sigma' of the next round over what the changes of the last one asked for. Chosen.
+# Factor of sigma' in the next round over the one that the last changes asked for. Chosen.
 SIGMA_MARGIN = 1.1
 
 

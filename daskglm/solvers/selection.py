@@ -20,7 +20,8 @@ from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.spec import get_solver, solver_names
 from daskglm.solvers.workload import Workload
 
-TRIED = "lbfgs"  # the solver that a trial is of
+# The solver of a trial.
+TRIED = "lbfgs"
 
 
 def choose(

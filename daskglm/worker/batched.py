@@ -27,10 +27,12 @@ from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
 from daskglm.worker.targets import signs_of
 
-TILE_BYTES = 1 << 18  # features of a tile, in float64
+# Bytes of the features of a tile, in float64; then its most rows.
+TILE_BYTES = 1 << 18
 MOST_ROWS = 1024
 SPARSE_ROWS = 128
-DENSE_WIDTH = 512  # features up to which tiles of sparse rows are made dense
+# Features up to which tiles of sparse rows are made dense.
+DENSE_WIDTH = 512
 Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 

@@ -20,7 +20,7 @@ from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualCache
 from daskglm.worker.targets import targets_of
 
-# fields of problems that targets and weights follow from
+# Fields of a problem that determine targets and weights.
 SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
 
 

@@ -18,16 +18,18 @@ from daskglm.core.device import gpu, on_device, to_host
 from daskglm.data.blocks import Block, kind, merge
 from daskglm.kernels import for_rows
 
-# stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy
+# Stored values up to which neighbouring blocks are joined, TINY_RUN at most, at the cost of a copy.
 TINY_VALUES = 4096
-# the same for rows that go to a device, where a launch costs as much as reading megabytes
+# The same for rows that go to a device, where a launch costs as much as a read of megabytes.
 TINY_ON_DEVICE = 1 << 23
 TINY_RUN = 64
-# part of the memory allowed that each of the two streaming buffers may take, at most
+# Each of the two streaming buffers takes at most one part in so many of the memory allowed.
 BUFFER_SHARE = 8
 LARGEST_BUFFER = 256 << 20
-VECTORS = 24  # bytes a row that a solve keeps beside X: targets, weights, curvatures and margins
-EXACT_VECTORS = 36  # the same where all of them are float64
+# Bytes per row that a solve keeps beside X: targets, weights, curvatures and margins.
+VECTORS = 24
+# The same if all of them are float64.
+EXACT_VECTORS = 36
 
 
 @dataclass(frozen=True)

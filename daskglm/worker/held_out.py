@@ -16,7 +16,7 @@ from daskglm.kernels import Pattern
 from daskglm.worker.fold_assignment import groups
 from daskglm.worker.subsampling import take
 
-# decision values and features of the rows that are multiplied together: 8 MiB each
+# Decision values, and features of rows, that are multiplied together: 8 MiB each.
 VALUES_AT_ONCE = 1 << 20
 Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]

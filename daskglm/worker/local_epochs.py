@@ -18,7 +18,8 @@ from daskglm.kernels import coordinate_ascent as kernels
 from daskglm.losses.base import Law
 from daskglm.worker.schedule import Group, Slice, assign_buckets
 
-APART = 32  # doubles: two cache lines of at most 128 bytes
+# Doubles between replicas: two cache lines of at most 128 bytes.
+APART = 32
 
 
 def _apart(many: int, size: int) -> np.ndarray:

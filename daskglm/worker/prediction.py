@@ -21,7 +21,8 @@ from daskglm.data.sparse_rows import check_csr, is_sparse, to_csr
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
 from daskglm.kernels import backend_of, for_rows
 
-ROWS = 1 << 16  # rows multiplied at a time, so that a float32 X is never copied whole to float64
+# Rows that are multiplied at a time, so that a float32 X is never copied whole to float64.
+ROWS = 1 << 16
 
 HERE = Place()
 Finish = Callable[[np.ndarray], np.ndarray]

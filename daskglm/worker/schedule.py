@@ -21,11 +21,13 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import SDCAConfig
 from daskglm.system.topology import Topology, choose_nodes, cpus_for, node_of_memory, read_topology
 
-# rows beyond this come from memory: buckets pay through prefetching (measured, README)
+# Rows of more bytes come from memory: buckets pay through prefetching (measured,
+# docs/benchmarks.md).
 STREAMED_BYTES = 16 << 20
-# several blocks are visited in slices of at least so many buckets, in random order
+# Least buckets of the slices in which several blocks are visited, in random order.
 SLICE_BUCKETS = 512
-SLICES = 8  # and of at most so many slices a block
+# Most slices of a block.
+SLICES = 8
 
 
 class Range(NamedTuple):

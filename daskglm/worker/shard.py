@@ -43,8 +43,10 @@ from daskglm.worker.dual_state import DualBackend, DualWorker
 from daskglm.worker.held_out import score_held_out
 from daskglm.worker.subsampling import draw
 
-INLINE_WORK = 200_000  # stored values below which handing work to threads costs more than it saves
-GRAM_BYTES = 1 << 30  # threads get a private Gram each while all of them fit in this
+# Stored values below which threads cost more than they save.
+INLINE_WORK = 200_000
+# Threads get a private Gram each while all of them fit in these bytes.
+GRAM_BYTES = 1 << 30
 
 Piece = tuple[int, int, int]  # block, first row, one past the last
 

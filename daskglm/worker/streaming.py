@@ -36,7 +36,8 @@ from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
 
-RUNS_AT_ONCE = 3  # a run at work, the next, and what reading it takes
+# Runs in memory: one at work, the next, and what reading it takes.
+RUNS_AT_ONCE = 3
 
 
 class StreamedShard:

@@ -48,10 +48,10 @@ __all__ = [
     "xp",
     "zeros",
 ]
-# of the bytes of rows that vectors beside them may take where that is enough for one of margins
+# Share of the rows' bytes that vectors beside them may take, if that allows one of margins.
 VECTORS_SHARE = 0.15
 adopt_rmm()
-# pivots of a factor below this: what is flat is left to the eigendecomposition on the host
+# Least pivot of a factor; with smaller ones the host takes an eigendecomposition.
 SINGULAR = 1e-7
 
 

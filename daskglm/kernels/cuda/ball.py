@@ -29,13 +29,15 @@ import numpy as np
 from daskglm.kernels.cuda.launch import NULL, THREADS, blocks, kernel
 from daskglm.kernels.cuda.memory import pinned
 
-# iterations of a chunk: as many products, at most, are enqueued in vain at the end of a solve
+# Iterations of a chunk: as many products, at most, are enqueued in vain at the end of a solve.
 STEPS = 2
-# chunks of one workspace that are launched kernel by kernel: by forecast a capture takes 1 to 2 ms
-# and saves some 0.1 ms of launches a chunk (not measured on a device yet)
+# Chunks of one workspace that are launched kernel by kernel: a capture is forecast to take 1 to 2
+# ms and to save 0.1 ms of launches a chunk (not measured on a device yet).
 CAPTURE_AFTER = 16
-LENGTH, SLOPE, LEFT, SCALARS = 8, 9, 10, 12  # of `state` in ball.cu, and its size
-LIVE, BORDER, PRODUCTS, FLAGS = 0, 1, 2, 8  # of `flags`, and its size
+# Places of `state` in ball.cu, and its size.
+LENGTH, SLOPE, LEFT, SCALARS = 8, 9, 10, 12
+# Places of `flags` in ball.cu, and its size.
+LIVE, BORDER, PRODUCTS, FLAGS = 0, 1, 2, 8
 
 
 class Solved(NamedTuple):

@@ -24,15 +24,16 @@ import numpy as np
 from daskglm.core.requests import CollectiveLost
 from daskglm.kernels.cuda.memory import pinned
 
-# seconds that ranks may lag behind each other; a chunk over 140 GB of rows takes half a second
+# Seconds that ranks may lag behind each other; a chunk over 140 GB of rows takes half a second.
 PATIENCE = 30.0
-# seconds that a stream may take to end after an abort, which makes NCCL's kernels return
+# Seconds that a stream may take to end after an abort, which makes NCCL's kernels return.
 DRAIN = 10.0
-# seconds of waiting in which the host asks all the time: solves of milliseconds are not to sleep
+# Seconds of waiting in which the host polls without sleep, for solves of milliseconds.
 SPIN = 0.01
-LOOK = 0.001  # seconds between two questions afterwards
-# numbers that ranks exchange before a solve: whether one needs a new workspace, whether one has
-# failed
+# Seconds between two polls afterwards.
+LOOK = 0.001
+# Numbers that ranks exchange before a solve: whether one needs a new workspace, and whether one has
+# failed.
 FLAGS = 2
 
 

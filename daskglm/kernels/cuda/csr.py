@@ -39,7 +39,8 @@ from daskglm.kernels.cuda.launch import (
 from daskglm.kernels.records import PointSums, RowData
 from daskglm.losses.base import Law
 
-SEGMENT = 512  # entries of a column that one group of lanes adds up
+# Entries of a column that one group of lanes adds up.
+SEGMENT = 512
 
 
 class Rows:

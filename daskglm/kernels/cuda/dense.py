@@ -30,17 +30,21 @@ from daskglm.kernels.cuda.launch import (
 from daskglm.kernels.records import NOTHING, PointSums, RowData
 from daskglm.losses.base import Law
 
-NARROW = 63  # features up to which a tile of rows fits in shared memory
-# by bytes of a value: features up to which a warp holds a row in its registers
+# Features up to which a tile of rows fits in shared memory.
+NARROW = 63
+# Features up to which a warp holds a row in its registers, by bytes of a value.
 WIDE = {4: 2048, 8: 1024}
-DIAGONAL_EACH = 32  # values a lane up to which the diagonal fits in registers too
+# Values per lane up to which the diagonal fits in registers too.
+DIAGONAL_EACH = 32
 NARROW_THREADS, GRAM_THREADS = 128, 256
-# in place of a loss: see `finish_row` in common.cu
+# Modes in place of a loss: see `finish_row` in common.cu.
 PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
-ROWS_A_BLOCK = 64  # of dense_backward, at least: each block leaves d + 1 sums that must be added up
+# Least rows per block of dense_backward: each block leaves d + 1 sums to add up.
+ROWS_A_BLOCK = 64
 # y, weight, z and curvature of some rows; None: not there
 Vectors = tuple[Any, Any, Any, Any]
-GRAM_BYTES = 64 << 20  # of scaled rows made at a time for a Gram by the library's matrix product
+# Bytes of scaled rows that are made at a time for a Gram by cuBLAS.
+GRAM_BYTES = 64 << 20
 
 
 class Rows:

@@ -37,11 +37,15 @@ from daskglm.kernels.cuda.launch import (
 )
 from daskglm.losses.base import Law
 
-ALONG = 7  # sums of dual_along
-TEAMS = 8  # for each multiprocessor, in all partitions
-PARTITIONS = 32  # at most, unless asked for: each more slows the epochs' progress
+# Count of the sums of dual_along.
+ALONG = 7
+# Teams for each multiprocessor, in all partitions.
+TEAMS = 8
+# Most partitions, unless asked for: each more slows the epochs' progress.
+PARTITIONS = 32
 BUCKET = 8
-STEPS = np.array([1.0, 0.7, 0.5, 0.35, 0.25, 0.1, 0.0])  # parts of a round's change that are tried
+# Parts of a round's change that are tried.
+STEPS = np.array([1.0, 0.7, 0.5, 0.35, 0.25, 0.1, 0.0])
 
 
 class OnDevice:

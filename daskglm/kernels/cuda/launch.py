@@ -16,7 +16,8 @@ from daskglm.kernels.cuda.signature import check, parameters
 from daskglm.losses.base import SMOOTHED_HINGE, Law
 
 THREADS = 256
-DEFAULT_SHARED = 48 << 10  # bytes of shared memory a kernel may have without asking
+# Bytes of shared memory that a kernel may have without a request.
+DEFAULT_SHARED = 48 << 10
 INDICES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 

@@ -10,9 +10,11 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-# of the free memory; the rest is for coefficients, totals, workspaces and pieces too small to use
+# Share of the free memory that a fit takes; the rest is for coefficients, totals, workspaces and
+# fragments.
 FREE_SHARE = 0.9
-CHUNK_BYTES = 32 << 20  # of a copy to the device: one chunk is prepared while the last one travels
+# Bytes of a chunk of a copy to the device: one is prepared while the last one is under way.
+CHUNK_BYTES = 32 << 20
 
 
 def pinned(shape: Any, dtype: Any) -> np.ndarray:

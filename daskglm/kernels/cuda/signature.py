@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-NULL = np.uint64(0)  # an argument that is a null pointer
+# A null pointer as an argument.
+NULL = np.uint64(0)
 TYPES: dict[str, type[Any]] = {
     "int": np.int32,
     "long long": np.int64,
@@ -23,7 +24,8 @@ TYPES: dict[str, type[Any]] = {
     "unsigned char": np.uint8,
 }
 KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?%s\(([^)]*)\)'
-DEFAULT = re.compile(r"#ifndef (\w+)\n#define \1 (.+)\n")  # of a type that no option defines
+# The default of a type that no option defines.
+DEFAULT = re.compile(r"#ifndef (\w+)\n#define \1 (.+)\n")
 QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__)\b")
 
 
