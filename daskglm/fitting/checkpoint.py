@@ -25,7 +25,8 @@ from fsspec.implementations.local import LocalFileSystem
 from daskglm.core.device import to_host
 from daskglm.data import npz
 from daskglm.fitting import checkpoint_schema as states
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.iterate import Iterate
 
 FORMAT, VERSION = "daskglm-checkpoint", 2
 STATE = "state.npz"
@@ -236,19 +237,19 @@ class CheckpointWriter:
         self.before = before
         self.written = (0.0, time.monotonic())
 
-    def after(self, point: Point, iteration: int, *, last: bool = False) -> None:
-        """Write a point's state if it is due, or the last."""
+    def after(self, iterate: Iterate, iteration: int, *, last: bool = False) -> None:
+        """Write the state of the solve if that is due, or at the last iterate."""
         since = iteration - self.written[0], time.monotonic() - self.written[1]
         if last or since[0] >= self.between[0] or since[1] >= self.between[1]:
-            self._write(point, iteration)
+            self._write(iterate, iteration)
             self.written = iteration, time.monotonic()
 
-    def _write(self, point: Point, iteration: int) -> None:
+    def _write(self, iterate: Iterate, iteration: int) -> None:
         rows = ""
-        if point.save_rows is not None:
+        if iterate.save_rows is not None:
             rows = f"rows-{uuid.uuid4().hex}"
-            point.save_rows(posixpath.join(self.path, rows))
-        state = {name: to_host(value) for name, value in point.resume().items()}
+            iterate.save_rows(posixpath.join(self.path, rows))
+        state = {name: to_host(value) for name, value in iterate.resume().items()}
         arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
         about = {
             "format": FORMAT,
@@ -264,7 +265,7 @@ class CheckpointWriter:
             "state": {name: value for name, value in state.items() if name not in arrays},
         }
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        w = to_host(point.w)
+        w = to_host(iterate.point.w)
         arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, w.shape[-1]))}
         _replace(self.path, STATE, npz.write(arrays))
         self.rows = rows

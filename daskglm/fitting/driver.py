@@ -1,12 +1,13 @@
-"""The only loop that stops, records, warns and calls back. Solvers yield points; this decides when
-one is enough.
+"""The only loop that stops, records and calls back.
+
+Solvers yield iterates; this decides when one is good enough.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 
 # Iterations without progress in value or gradient after which floating point is exhausted.
@@ -94,8 +96,8 @@ class Record:
         """Return the cost since the start."""
         return self._now() - self.start
 
-    def add(self, point: AnyPoint, gap: float) -> Iteration:
-        """Write down one accepted point."""
+    def add(self, point: AnyPoint, gap: float, solver: str = "") -> Iteration:
+        """Write down one accepted point of a solver."""
         step = 0.0 if self.last is None else point.distance(self.last)
         self.last = point
         cost = self.spent()
@@ -106,7 +108,7 @@ class Record:
             gradient_norm=point.gradient_norm,
             step=step,
             estimated=point.certify is not None,
-            solver=point.by,
+            solver=solver,
             passes=cost.passes,
             rounds=cost.rounds,
             bytes=cost.bytes_reduced,
@@ -175,7 +177,7 @@ class _Stall:
 
 def solve(
     objective: AnyObjective,
-    points: Iterator[AnyPoint],
+    iterates: Iterates,
     rule: StoppingRule,
     *,
     record: Record | None = None,
@@ -183,7 +185,7 @@ def solve(
     callback: Callback | None = None,
     writer: CheckpointWriter | None = None,
 ) -> Solution:
-    """Take points from a solver until one is good enough.
+    """Take iterates from a solver until one is good enough.
 
     Stops when the bound on relative suboptimality is at most `tol` of the rule. Without a penalty
     there is no bound: then when the gradient's norm is at most `tol` times that at w = 0. Where
@@ -192,8 +194,8 @@ def solve(
 
     Parameters
     ----------
-    points : iterator of Point or BatchPoint
-        A solver at work; what it returns at its end is the `Reason`.
+    iterates : generator of Iterate
+        A solver at work; it returns the `Reason` for which it ends by itself.
     rule : StoppingRule
     record : Record, optional
         Begun earlier, where a solver was chosen by reading rows, or for `zero`; default: begins
@@ -210,24 +212,25 @@ def solve(
     certificate = objective.certificate(rule.tol)
     best, point = _Best(zero), zero
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm
-    met: AnyPoint | None = None  # as its solver made it, without a settled intercept
+    iterate: Iterate | None = None
     reason: Reason | None = None
     while reason is None:
         try:
             # a diverging solver is told by its value
             with np.errstate(over="ignore", invalid="ignore"):
-                point = next(points)
+                iterate = next(iterates)
         except StopIteration as end:
             reason = end.value
             break
-        met = point
-        point, gap = certificate(point)
+        # the solver resumes from its own point, whose intercept may be another
+        own = iterate.point
+        point, gap = certificate(own)
         norm = point.gradient_norm
         if math.isnan(start_gradient_norm):
             start_gradient_norm = norm
-        iteration = record.add(point, gap)
-        if writer is not None and math.isfinite(met.value):
-            writer.after(met, iteration["iteration"])
+        iteration = record.add(point, gap, iterate.by)
+        if writer is not None and math.isfinite(own.value):
+            writer.after(iterate, iteration["iteration"])
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
@@ -242,8 +245,8 @@ def solve(
         elif len(record.history) > rule.max_iter:
             reason = Reason.MAX_ITER
         best.add(point, gap)
-    if writer is not None and met is not None and math.isfinite(met.value):
-        writer.after(met, len(record.history) - 1, last=True)
+    if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
+        writer.after(iterate, len(record.history) - 1, last=True)
     assert point is not None
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
     return Solution(

@@ -255,12 +255,12 @@ def solve_one(
     _check_size(spec, objective.n_features)
     waited = objective.waited
     if objective.only_side:
-        points, max_iter = constant(objective), 1
+        iterates, max_iter = constant(objective), 1
     else:
         options = {**(settings.solver_options or {}), **_settings(spec, settings)}
-        points = spec.run(objective, w, **options, **begin.state)
+        iterates = spec.run(objective, w, **options, **begin.state)
         if settings.stop == "gap" and not spec.solves_dual:
-            points = with_dual_bound(objective, points)
+            iterates = with_dual_bound(objective, iterates)
     if writer is not None:
         writer.begin(name, number, begin.before)
     with (
@@ -269,7 +269,7 @@ def solve_one(
     ):
         solution = solve(
             objective,
-            points,
+            iterates,
             StoppingRule(float(settings.tol), max_iter, settings.stop),
             record=record,
             zero=zero,

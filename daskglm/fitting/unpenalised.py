@@ -197,4 +197,4 @@ def _shortest(objective: Objective, solution: Solution) -> Solution:
     ratio = solution.gradient_ratio * (
         float(np.linalg.norm(shorter.gradient)) / before if before > 0.0 else 1.0
     )
-    return replace(solution, point=replace(shorter, by=point.by), gradient_ratio=ratio)
+    return replace(solution, point=shorter, gradient_ratio=ratio)

@@ -81,7 +81,7 @@ class BatchEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class BatchPoint:
-    """The best point of each problem: what a batch solver yields, as others yield a `Point`.
+    """The best point of each problem: to a batch solver what a `Point` is to others.
 
     Parameters
     ----------
@@ -112,9 +112,7 @@ class BatchPoint:
     active: np.ndarray
     given_up: np.ndarray
     gradient_norm: float
-    by: ClassVar[str] = ""
     certify: ClassVar[None] = None
-    save_rows: ClassVar[None] = None
     replaces_earlier: ClassVar[bool] = True
 
     @property

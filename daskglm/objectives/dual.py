@@ -209,7 +209,7 @@ class Dual:
             self.value = objective.at(self.w).value
         else:
             self.value = self.at_zero = self._start_at_zero()
-        return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value, by="sdca")
+        return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value)
 
     def _start_at_zero(self) -> float:
         """Set the offset to the best intercept of w = 0; return the objective there."""
@@ -248,7 +248,6 @@ class Dual:
             -1,
             gap=gap,
             certify=self.certified_point,
-            by="sdca",
         )
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
@@ -269,9 +268,7 @@ class Dual:
         if rounding > HIDDEN * gap and not self.objective.rounding.is_surveyed:
             self.objective.survey()
             rounding = self._rounding()
-        return Point(
-            self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding, by="sdca"
-        )
+        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=gap + rounding)
 
     def _rounding(self) -> float:
         """Bound the rounding error of the gap. Cost: nothing."""

@@ -75,12 +75,6 @@ class Point:
         Primal less dual value, for points of a dual solver; with `certify` an estimate.
     certify : callable, optional
         Returns the point with the true value and gap.
-    by : str
-        Name of the solver, where two take turns.
-    resume : callable
-        Returns the keyword arguments, numbers and arrays, with which the solver resumes from here.
-    save_rows : callable, optional
-        Writes what the solve keeps beside the rows to a folder.
     norms : pair of Norms, optional
         Those of w and of the gradient.
     beside : tuple of (int, float), optional
@@ -98,9 +92,6 @@ class Point:
     near: float = math.inf
     gap: float | None = None
     certify: Callable[[], Point] | None = None
-    by: str = ""
-    resume: Callable[[], dict[str, Any]] = dict
-    save_rows: Callable[[str], None] | None = None
     norms: tuple[Norms, Norms] | None = None
     beside: tuple[int, float] | None = None
     # the best point of a solve is found among all of them, by value
@@ -524,7 +515,7 @@ class Certificate:
 
         if not (settle and gap > self.tol):
             return point, gap
-        settled = replace(self.objective.with_best_intercept(point), by=point.by)
+        settled = self.objective.with_best_intercept(point)
         settled = self.objective.with_near_intercept(settled)
         better = settled.relative_gap
         return (settled, better) if better < gap else (point, gap)

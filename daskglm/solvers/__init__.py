@@ -1,4 +1,4 @@
-"""The solvers, each a generator of points that does not know where the rows are.
+"""The solvers, each a generator of iterates that does not know where the rows are.
 
 A `SolverSpec` describes a solver. The package's own are registered here; `register` adds others.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from daskglm.solvers.gradient_descent import SPEC as GRADIENT_DESCENT
 from daskglm.solvers.hybrid import LBFGS, SDCA
+from daskglm.solvers.iterate import Iterate
 from daskglm.solvers.newton import SPEC as NEWTON
 from daskglm.solvers.spec import (
     SolverSpec,
@@ -19,6 +20,7 @@ from daskglm.solvers.spec import (
 from daskglm.solvers.tron import SPEC as TRON
 
 __all__ = [
+    "Iterate",
     "SolverSpec",
     "check_options",
     "get_solver",

@@ -8,7 +8,6 @@ its Hessian as long as steps by it gain enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from daskglm.solvers.batched_start import (
     start_at_common_points,
     start_where_they_are,
 )
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 
 
@@ -31,7 +31,7 @@ def batched_newton(
     *,
     tol: float,
     resumed: bool = False,
-) -> Generator[BatchPoint, None, Reason]:
+) -> Iterates:
     """Solve all problems to a proved relative gap of `tol`, or as far as floating point allows.
 
     Cost: less than a pass over samples of the rows, two passes for common points and their
@@ -50,26 +50,27 @@ def batched_newton(
 
     Yields
     ------
-    BatchPoint
-        The best point of every problem, after each step of those that are not solved.
+    Iterate
+        With the `BatchPoint` of every problem, after each step of those that are not solved.
     """
     if resumed:
         assert start is not None
         begin = start_where_they_are(objective, batch, start)
     else:
         begin = start_at_common_points(objective, batch, start)
-    iterates = _Iterates(objective, batch, begin, tol)
-    objective.survey_if_hidden(batch, iterates.W, iterates.values, tol)
-    iterates.take_certain_steps()
-    iterates.bound_starts()
+    problems = _Progress(objective, batch, begin, tol)
+    objective.survey_if_hidden(batch, problems.W, problems.values, tol)
+    problems.take_certain_steps()
+    problems.bound_starts()
     while True:
-        yield iterates.point()
-        if not iterates.active.any():
-            return Reason.NO_PROGRESS if iterates.given_up.any() else Reason.CONVERGED
-        iterates.advance()
+        point = problems.point()
+        yield Iterate(point, resume=point.resume)
+        if not problems.active.any():
+            return Reason.NO_PROGRESS if problems.given_up.any() else Reason.CONVERGED
+        problems.advance()
 
 
-class _Iterates:
+class _Progress:
     """The best point of each problem, with its Hessian and the step to try next."""
 
     def __init__(

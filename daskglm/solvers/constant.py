@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.iterate import Iterate, Iterates
 
 
-def constant(objective: Objective) -> Generator[Point, None, Reason]:
+def constant(objective: Objective) -> Iterates:
     """Yield zero coefficients with an intercept that predicts the class that has weight.
 
     The hinge losses are zero there, so it is an optimum. The logistic loss has no optimum: it falls
@@ -17,5 +16,5 @@ def constant(objective: Objective) -> Generator[Point, None, Reason]:
     """
     w = objective.xp.zeros(objective.size)
     w[-1] = objective.only_side * objective.loss.rest_margin
-    yield objective.at(w)
+    yield Iterate(objective.at(w))
     return Reason.ONE_SIDE

@@ -8,22 +8,21 @@ by the intercept's gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.primal import SAME_VALUE, Objective, Point
+from daskglm.objectives.primal import SAME_VALUE, Objective
+from daskglm.solvers.iterate import Iterate, Iterates
 
 # Points in turn with values level in floating point after which dual variables bound them.
 LEVEL_POINTS = 3
 
 
-def with_dual_bound(
-    objective: Objective, points: Generator[Point, None, Reason]
-) -> Generator[Point, None, Reason]:
-    """Pass on the points of a primal solver, and points with bounds by dual variables.
+def with_dual_bound(objective: Objective, iterates: Iterates) -> Iterates:
+    """Pass on the iterates of a primal solver, and points with bounds by dual variables.
 
     Such a point follows where values are level, or where the solver makes no more progress. For
     losses without a dual, and objectives without a penalty of strength one, there is none. Cost: 3
@@ -31,31 +30,29 @@ def with_dual_bound(
     """
     loss, penalty = objective.loss, objective.penalty
     if not (loss.has_dual and penalty.is_uniform and penalty.largest == 1.0):
-        return (yield from points)
-    return (yield from bounded(lambda: _dual_of(objective), next(points), points))
+        return (yield from iterates)
+    return (yield from bounded(lambda: _dual_of(objective), next(iterates), iterates))
 
 
-def bounded(
-    dual_of: Callable[[], Dual], point: Point, rest: Generator[Point, None, Reason]
-) -> Generator[Point, None, Reason]:
-    """Pass on a solver's points from its first, and those with bounds as `with_dual_bound` does.
+def bounded(dual_of: Callable[[], Dual], iterate: Iterate, rest: Iterates) -> Iterates:
+    """Pass on a solver's iterates from its first, and bounds, as `with_dual_bound` does.
 
     `dual_of` returns the dual variables, when they are needed.
     """
     level = 0
     while True:
-        yield point
+        yield iterate
         if level == LEVEL_POINTS:
-            yield _bound_by_dual(dual_of(), point)
-        value = point.value
+            yield _bound_by_dual(dual_of(), iterate)
+        value = iterate.point.value
         try:
-            point = next(rest)
+            iterate = next(rest)
         except StopIteration as end:
             if level < LEVEL_POINTS and math.isfinite(value):
-                yield _bound_by_dual(dual_of(), point)
+                yield _bound_by_dual(dual_of(), iterate)
             reason: Reason = end.value
             return reason
-        level = 0 if point.value < value - SAME_VALUE * abs(value) else level + 1
+        level = 0 if iterate.point.value < value - SAME_VALUE * abs(value) else level + 1
 
 
 def _dual_of(objective: Objective) -> Dual:
@@ -63,7 +60,7 @@ def _dual_of(objective: Objective) -> Dual:
     return Dual(objective, objective.xp.zeros(objective.size), SDCAConfig(), 0)
 
 
-def _bound_by_dual(dual: Dual, point: Point) -> Point:
-    """Return the point with the bound by the dual variables at its coefficients."""
-    dual.adopt(dual.objective, point.w)
-    return replace(dual.certified_point(point.w), by=point.by, resume=point.resume)
+def _bound_by_dual(dual: Dual, iterate: Iterate) -> Iterate:
+    """Return the iterate with the bound by the dual variables at its coefficients."""
+    dual.adopt(dual.objective, iterate.point.w)
+    return replace(iterate, point=dual.certified_point(iterate.point.w))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from daskglm.core.arguments import is_number, shown
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.spec import SolverSpec
 
@@ -25,7 +25,7 @@ def gradient_descent(
     step: float | str = "auto",
     epsilon: float | None = None,
     state: dict[str, Any] | None = None,
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """Plain gradient descent on the mean objective.
 
     Parameters
@@ -53,13 +53,13 @@ def gradient_descent(
 
     total = objective.scale * objective.total_weight
     while True:
-        yield point
+        yield Iterate(point)
         mean_gradient = point.gradient / total
         # the paper's code takes one more step where it finds the gradient small
         small = epsilon is not None and np.linalg.norm(mean_gradient) <= epsilon
         point = objective.at(point.w - float(step) * mean_gradient)
         if small:
-            yield point
+            yield Iterate(point)
             return Reason.SMALL_MEAN_GRADIENT
 
 
@@ -88,7 +88,7 @@ def _barzilai_borwein(
     t: float = 0.0,
     odd: bool = False,
     before: Sequence[float] = (),
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """Alternate the two Barzilai-Borwein steps, from a first step of one over the curvature.
 
     `t`, `odd` and `before` are the state of a solve to resume: the step, which of the two comes
@@ -106,7 +106,7 @@ def _barzilai_borwein(
     while True:
         kept = {"t": t, "odd": odd, "before": list(values)}
         values.append(point.value)
-        yield replace(point, resume=partial(dict, state=kept))
+        yield Iterate(point, resume=partial(dict, state=kept))
         trial = objective.at(point.w - t * point.gradient, beside=point)
         accepted = backtrack(objective, point, trial, reference=max(values))
         if accepted is None:

@@ -15,6 +15,7 @@ from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
 from daskglm.solvers.forecast import iterations_left, relative_error
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import newton
@@ -34,7 +35,7 @@ def sdca_then_newton(
     state: dict[str, Any] | None = None,
     folder: str | None = None,
     **options: Any,
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """Dual coordinate ascent, finished by Newton's method if that is cheaper than the epochs left.
 
     Parameters
@@ -70,13 +71,14 @@ def sdca_then_newton(
     above = 0  # rounds in turn whose value is above that of w = 0
     while True:
         try:
-            point = next(ascent)
+            iterate = next(ascent)
         except StopIteration as end:
             if not (allowed and end.value is Reason.STALLED):
                 return end.value
-            reason = yield from _second(objective, dual, point.w, math.inf)
+            reason = yield from _second(objective, dual, iterate.point.w, math.inf)
             return reason or Reason.NO_PROGRESS
-        yield point
+        yield iterate
+        point = iterate.point
         if point.certify is None and not gaps:  # the start, of which no gap is known
             continue
 
@@ -106,7 +108,7 @@ def lbfgs_then_second_order(
     radius: float | None = None,
     by_newton: bool = False,
     **state: Any,
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """L-BFGS; if `auto` chose it, a second-order method finishes solves that take long.
 
     The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
@@ -129,12 +131,12 @@ def lbfgs_then_second_order(
     certain = newton_cost(workload) if automatic else math.inf
     start, last = objective.passes, None
     if radius is None and not by_newton:
-        points = lbfgs(objective, w, **state)
+        steps = lbfgs(objective, w, **state)
         if not automatic:
-            return (yield from points)
+            return (yield from steps)
         most = min(costs.LBFGS_PASSES, certain)
         after = min(workload.tron_passes, certain)
-        reason, last = yield from _to_its_end(most, after, objective, points, tol)
+        reason, last = yield from _to_its_end(most, after, objective, steps, tol)
         if last is None or reason is not None:
             return reason or Reason.NO_PROGRESS
         w, state = last.w, {}
@@ -157,10 +159,10 @@ def _to_its_end(
     passes: float,
     after: float,
     objective: Objective,
-    points: Generator[Point, None, Reason],
+    iterates: Iterates,
     tol: float,
-) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
-    """Pass on points as `_up_to`, and more while L-BFGS is nearer its end than another method.
+) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
+    """Pass on iterates as `_up_to`, and more while L-BFGS is nearer its end than another method.
 
     The other method takes `after` passes.
     """
@@ -173,38 +175,40 @@ def _to_its_end(
             left = iterations_left(errors, tol) * spent / max(len(errors), 1)
             near = left <= costs.WORTH_ENDING * after and spent < costs.MOST_EXTENDED * passes
             if not near:
-                points.close()
+                iterates.close()
                 return None, last
         try:
-            last = next(points)
+            iterate = next(iterates)
         except StopIteration as end:
             return end.value, last
+        last = iterate.point
         first = first or last.gradient_norm
         errors.append(relative_error(objective, last, first))
-        yield last
+        yield iterate
 
 
 def _up_to(
-    passes: float, objective: Objective, points: Generator[Point, None, Reason], **changes: Any
-) -> Generator[Point, None, tuple[Reason | None, Point | None]]:
-    """Pass on a solver's points, with `changes`, until it ends or has taken this many passes.
+    passes: float, objective: Objective, iterates: Iterates, **changes: Any
+) -> Generator[Iterate, None, tuple[Reason | None, Point | None]]:
+    """Pass on a solver's iterates, with `changes`, until it ends or has taken this many passes.
 
     Returns why it ended, None if it did not, and the last point.
     """
     start, last = objective.passes, None
     while objective.passes - start < passes:
         try:
-            last = replace(next(points), **changes)
+            iterate = replace(next(iterates), **changes)
         except StopIteration as end:
             return end.value, last
-        yield last
-    points.close()
+        last = iterate.point
+        yield iterate
+    iterates.close()
     return None, last
 
 
 def _second(
     objective: Objective, dual: Dual, w: np.ndarray, passes: float
-) -> Generator[Point, None, Reason | None]:
+) -> Generator[Iterate, None, Reason | None]:
     """Finish an ascent by Newton's method, or TRON; returns None if it needs more passes."""
     if objective.n_features <= costs.LARGEST_HESSIAN:
         name, solver = ("newton", newton)
@@ -219,7 +223,7 @@ def _second(
     first = next(steps)
     # values of an ascent are estimates: if its point is above the best one evaluated, which at
     # first is w = 0, the method begins there
-    if not first.value <= dual.value:
+    if not first.point.value <= dual.value:
         steps.close()
         steps = solver(objective, dual.kept)
         first = next(steps)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.linear_systems import CurvaturePair, inverse_times, pair_of
 
@@ -30,7 +29,7 @@ def lbfgs(
     least: np.ndarray | None = None,
     taken: int = 0,
     renewal: int = 4,
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """L-BFGS around the inverse diagonal of the Hessian, which is formed anew at times.
 
     That is after 4, 8, 16, ... steps. Pairs with too little curvature are skipped. The objective is
@@ -83,7 +82,7 @@ def lbfgs(
         }
 
     while True:
-        yield replace(point, resume=state)
+        yield Iterate(point, resume=state)
         step = -inverse_times(pairs, inverse, point.gradient)
         slope = float(point.gradient @ step)
         if not slope < 0.0:

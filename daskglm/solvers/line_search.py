@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from daskglm.objectives.primal import Objective, Point
@@ -20,14 +22,12 @@ def backtrack(
     reference: float | None = None,
     *,
     slope: float | None = None,
-    gram: bool = False,
-    keep: bool = True,
-    exact: bool = False,
+    **how: Any,
 ) -> Point | None:
     """Search for a point that decreases the objective enough, from `trial` back towards `point`.
 
     The search takes cached margins of both points, so it makes no pass over X; only the accepted
-    point is evaluated, with the Hessian if `gram`.
+    point is evaluated.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def backtrack(
         Value that Armijo's rule compares with (non-monotone searches); default: that at `point`.
     slope : float, optional
         Gradient at `point` times the step, if it is known.
-    gram, keep, exact : bool
-        How the accepted point is evaluated; see `Objective.at`.
+    **how
+        How to evaluate the accepted point: keywords of `Objective.at`.
 
     Returns
     -------
@@ -65,6 +65,6 @@ def backtrack(
         if len(good):
             t = float(steps[good[np.argmin(values[good])]])
             w = point.w + t * (trial.w - point.w)
-            return objective.at(w, gram=gram, keep=keep, exact=exact)
+            return objective.at(w, **how)
         t = float(steps[-1])
     return None

@@ -13,6 +13,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.linear_systems import (
     CurvaturePair,
@@ -36,9 +37,7 @@ class Model(NamedTuple):
     rate: float
 
 
-def newton(
-    objective: Objective, w: np.ndarray, *, tol: float = 1e-6
-) -> Generator[Point, None, Reason]:
+def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
     """Newton's method on the full (generalised) Hessian X'DX, damped by a line search.
 
     From w = 0 samples of growing size come first, each solved to its statistical accuracy; the
@@ -62,7 +61,7 @@ def newton(
         point = yield from _by_model(objective, model, tol)
     exact = False
     while True:
-        yield point
+        yield Iterate(point)
         step = newton_step(point.gram, point.gradient)
         if not point.exact and _is_inexact(point, -float(point.gradient @ step), tol):
             # from here on all Hessians are summed in float64
@@ -100,7 +99,7 @@ def _keeps(objective: Objective) -> bool:
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
 
 
-def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point, None, Point]:
+def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Iterate, None, Point]:
     """Take steps by the Hessian of a sample and exact gradients: L-BFGS on its inverse.
 
     Returns a point with a Hessian: the first trial point, unless more such steps are expected to
@@ -112,7 +111,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Point
     keep = _keeps(objective)
     point = objective.at(model.w, keep=keep)
     while True:
-        yield point
+        yield Iterate(point)
         step = -inverse_times(pairs, inverse, point.gradient)
         gram = not _suffices(objective, point, rate, tol)
         trial = objective.at(point.w + step, gram=gram, keep=keep, beside=point)

@@ -6,8 +6,7 @@ Every proximal step is solved by Newton's method.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, Point
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 
 # Widths of the rounded corner that are tried: 1, 0.1, ... 1e-6.
 LEVELS = 7
 
 
-def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, None, Reason]:
+def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Iterates:
     """Proximal-point method on the dual of a hinge (Rockafellar 1976).
 
     A proximal term around the dual variables rounds the corner of the hinge
@@ -56,7 +56,7 @@ def proximal_points(dual: Dual, solver: Callable[..., Any]) -> Generator[Point, 
         w = inner.w
         dual.adopt(smoothed, w)
         found = dual.certified_point(w)
-        yield replace(
+        yield Iterate(
             found, resume=lambda: {"state": {**dual.state(), "sigma": None}}, save_rows=dual.save
         )
 
@@ -79,7 +79,8 @@ def _solve(
 ) -> tuple[Point, int]:
     """Solve a proximal step to a bound of `accuracy`; return the point and the iterations."""
     steps, value = 0, math.inf
-    for inner in solver(smoothed, w):
+    for iterate in solver(smoothed, w):
+        inner = iterate.point
         steps += 1
         level = value - inner.value <= ROUNDING * abs(inner.value)
         # more than 15 iterations are better spent with a wider corner. Chosen.

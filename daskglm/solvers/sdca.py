@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from daskglm.core.arguments import check_choice, check_flag, check_whole
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.spec import Check
 
@@ -38,7 +38,7 @@ def sdca(
     random_state: int = 0,
     dual: Dual | None = None,
     state: dict[str, Any] | None = None,
-) -> Generator[Point, None, Reason]:
+) -> Iterates:
     """Stochastic dual coordinate ascent with buckets, partitions, replicas, and CoCoA over workers.
 
     Parameters
@@ -90,7 +90,7 @@ def sdca(
     def now() -> dict[str, Any]:
         return {"state": {**dual.state(), "sigma": sigma.state()}}
 
-    yield replace(point, resume=now, save_rows=dual.save)
+    yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
     workers = objective.engine.capabilities.workers
     while True:
         if objective.engine.capabilities.workers != workers:
@@ -113,7 +113,7 @@ def sdca(
             assert point.certify is not None
             point = point.certify()
             watch.learn(dual.met)
-        yield replace(point, resume=now, save_rows=dual.save)
+        yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
         if aggregation == "auto" and watch.slow:
             sigma.begin_search()
 

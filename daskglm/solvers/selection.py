@@ -76,11 +76,10 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
         part.scale *= share**costs.WIDE_SCALE_POWER
     errors: list[float] = []
     first = 0.0
-    for point in itertools.islice(
-        lbfgs(part, objective.xp.zeros(objective.size)), costs.TRIAL_ITERATIONS + 1
-    ):
-        first = first or point.gradient_norm
-        error = relative_error(part, point, first)
+    iterates = lbfgs(part, objective.xp.zeros(objective.size))
+    for iterate in itertools.islice(iterates, costs.TRIAL_ITERATIONS + 1):
+        first = first or iterate.point.gradient_norm
+        error = relative_error(part, iterate.point, first)
         errors.append(min(error, errors[-1]) if errors else error)
         foreseen = len(errors) + iterations_left(errors, workload.tol)
         if errors[-1] <= workload.tol:

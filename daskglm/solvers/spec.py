@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from daskglm.core.arguments import check_choice
-from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.workload import Workload
 
-Solver = Callable[..., Generator[Point, None, Reason]]
+Solver = Callable[..., Iterates]
 Check = Callable[[Any, str], None]
 SETTINGS = ("tol", "random_state", "automatic")
 
@@ -25,9 +25,9 @@ class SolverSpec:
     name : str
         Value of `solver=` that selects it.
     run : generator function
-        `run(objective, w, **options, **settings, **state)` yields the points it accepts, the first
-        one at `w`, and returns the `Reason` for which it ends by itself. It asks the objective for
-        all sums over rows, so it runs wherever the rows are.
+        `run(objective, w, **options, **settings, **state)` yields an `Iterate` for each point that
+        it accepts, the first one at `w`, and returns the `Reason` for which it ends by itself. It
+        asks the objective for all sums over rows, so it runs wherever the rows are.
     max_iter : int
         Default of the user's `max_iter`.
     options : mapping of str to callable
@@ -38,7 +38,7 @@ class SolverSpec:
         suboptimality; "random_state", a seed not below 0; "automatic", whether `auto` chose the
         solver.
     state : callable, optional
-        Takes the number of coefficients, and returns checks of the items of `Point.resume`, which
+        Takes the number of coefficients, and returns checks of the items of `Iterate.resume`, which
         a checkpoint keeps. Default: it keeps nothing, and a solve resumes from the coefficients.
     solves_dual : bool
         Whether it solves the dual problem, which needs a penalty and takes any convex loss; others
@@ -75,7 +75,7 @@ class SolverSpec:
         options: Mapping[str, Any],
         settings: Mapping[str, Any],
         state: Mapping[str, Any],
-    ) -> Generator[Point, None, Reason]:
+    ) -> Iterates:
         """Run the solver with these options, and those of the settings that it takes."""
         wanted = {name: settings[name] for name in self.settings}
         return self.run(objective, w, **options, **wanted, **state)

@@ -4,19 +4,17 @@ Barzilai & Borwein, Two-Point Step Size Gradient Methods, IMA Journal of Numeric
 (1988), equation 5, without a safeguard.
 """
 
-from dataclasses import replace
-
 from daskglm.core.arguments import is_number, shown
 from daskglm.core.outcome import Reason
-from daskglm.solvers import SolverSpec
+from daskglm.solvers import Iterate, SolverSpec
 
 
 def barzilai_borwein(objective, w, *, first_step=1e-3, step=None):
-    """Yield the points of w <- w - step * gradient; `step` is that of a solve to resume."""
+    """Yield the iterates of w <- w - step * gradient; `step` is that of a solve to resume."""
     point = objective.at(w)
     length = first_step if step is None else step
     while True:
-        yield replace(point, resume=lambda length=length: {"step": length})
+        yield Iterate(point, resume=lambda length=length: {"step": length})
         trial = objective.at(point.w - length * point.gradient)
         moved, change = trial.w - point.w, trial.gradient - point.gradient
         inner = float(moved @ change)
@@ -32,7 +30,7 @@ def check_step(value, name):
 
 
 def cost(workload):
-    """Passes that this solver is expected to take: many."""
+    """Foresee the passes that this solver takes: many."""
     return 1000.0 * workload.digits
 
 

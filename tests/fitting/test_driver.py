@@ -15,6 +15,7 @@ from daskglm.engines.local import Local
 from daskglm.fitting.driver import StoppingRule, solve
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
+from daskglm.solvers import Iterate
 from tests.conftest import make_problem
 
 X, y = make_problem(300, 4)
@@ -29,15 +30,15 @@ def problem():
     engine.close()
 
 
-def points_at(problem, *ws, reason=Reason.NO_PROGRESS):
+def iterates_at(problem, *ws, reason=Reason.NO_PROGRESS):
     for w in ws:
-        yield problem.at(np.asarray(w, dtype=float))
+        yield Iterate(problem.at(np.asarray(w, dtype=float)))
     return reason
 
 
 def found(problem, *ws, zero=None, **keywords):
-    points = points_at(problem, *ws)
-    return solve(problem, points, StoppingRule(1e-12, 100), zero=zero, **keywords)
+    iterates = iterates_at(problem, *ws)
+    return solve(problem, iterates, StoppingRule(1e-12, 100), zero=zero, **keywords)
 
 
 GOOD, BAD = 1e-3 * X.T @ y, np.full(4, 50.0)
@@ -60,8 +61,8 @@ def test_zero_is_returned_where_nothing_lower_was_seen(problem):
 
 def test_values_that_are_none_are_never_the_best(problem):
     def diverging():
-        yield problem.at(GOOD)
-        yield replace(problem.at(BAD), value=math.nan)
+        yield Iterate(problem.at(GOOD))
+        yield Iterate(replace(problem.at(BAD), value=math.nan))
         return Reason.NO_PROGRESS
 
     solution = solve(problem, diverging(), StoppingRule(1e-12, 100))
@@ -73,10 +74,11 @@ def test_estimates_are_never_the_best_but_what_they_turn_out_to_be_counts(proble
     true = problem.at(BAD)
 
     def dual(value):
-        yield problem.at(GOOD)
-        yield replace(
+        estimate = replace(
             problem.at(BAD), value=value, gap=0.0, certify=lambda: replace(true, gap=true.value)
         )
+        yield Iterate(problem.at(GOOD))
+        yield Iterate(estimate)
         return Reason.STALLED
 
     for value in (0.0, math.inf):
@@ -90,8 +92,8 @@ def test_of_points_that_rounding_tells_apart_the_one_with_the_smaller_bound(prob
 
     def level():
         near, far = problem.at(best), problem.at(best + 1e-8)
-        yield near
-        yield replace(far, value=near.value * (1 - 1e-15))
+        yield Iterate(near)
+        yield Iterate(replace(far, value=near.value * (1 - 1e-15)))
         return Reason.NO_PROGRESS
 
     np.testing.assert_array_equal(solve(problem, level(), StoppingRule(0.0, 100)).point.w, best)

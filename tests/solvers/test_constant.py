@@ -26,11 +26,11 @@ def test_the_class_with_weight_is_predicted(loss, weighted):
     objective = Objective(Local([block]), problem, law, C=1.0, fit_intercept=True, sides=sides)
     assert objective.only_side == weighted
 
-    points = constant(objective)
-    point = next(points)
+    iterates = constant(objective)
+    point = next(iterates).point
     np.testing.assert_array_equal(point.w[:3], 0.0)
     assert np.sign(point.w[3]) == weighted
     assert point.value <= 50 * np.finfo(float).eps
     with pytest.raises(StopIteration) as end:
-        next(points)
+        next(iterates)
     assert end.value.value is Reason.ONE_SIDE

@@ -33,29 +33,30 @@ def test_a_fit_at_its_optimum_is_proved_though_the_gradient_falls_no_further(sol
     assert found.report_.solver == solver
     assert found.report_.relative_gap <= 1e-7
 
-    monkeypatch.setattr("daskglm.fitting.runner.with_dual_bound", lambda _, points: points)
+    monkeypatch.setattr("daskglm.fitting.runner.with_dual_bound", lambda _, iterates: iterates)
     with pytest.warns(ConvergenceWarning):
         alone = daskglm.fit(X, y, **fit)
     assert found.report_.objective <= alone.report_.objective * (1.0 + 1e-6)
 
 
-def level_points(point, count):
+def level(iterate, count):
     for _ in range(count):
-        yield point
+        yield iterate
     return "end"
 
 
 def test_level_points_are_followed_by_one_bound():
     objective = make_objective(intercept=False)
-    points = get_solver("newton").run(objective, np.zeros(objective.size), tol=1e-9)
-    *_, point = itertools.islice(points, 12)
+    iterates = get_solver("newton").run(objective, np.zeros(objective.size), tol=1e-9)
+    *_, iterate = itertools.islice(iterates, 12)
     made = []
 
     def dual():
         made.append(Dual(objective, np.zeros(objective.size), SDCAConfig(), 0))
         return made[-1]
 
-    points = list(bounded(dual, point, level_points(point, LEVEL_POINTS + 3)))
+    seen = list(bounded(dual, iterate, level(iterate, LEVEL_POINTS + 3)))
+    points = [each.point for each in seen]
     assert len(made) == 1
     assert len(points) == LEVEL_POINTS + 5
     [proof] = [each for each in points if each.gap is not None]
@@ -66,9 +67,9 @@ def test_level_points_are_followed_by_one_bound():
 @pytest.mark.parametrize("C", [1.0, math.inf])
 def test_points_that_go_on_falling_cost_nothing_more(C):
     objective = make_objective(C=C)
-    points = with_dual_bound(
+    iterates = with_dual_bound(
         objective, get_solver("lbfgs").run(objective, np.zeros(objective.size))
     )
-    seen = [next(points) for _ in range(5)]
-    assert all(each.gap is None for each in seen)
+    seen = [next(iterates) for _ in range(5)]
+    assert all(each.point.gap is None for each in seen)
     assert objective.passes <= 7

@@ -18,12 +18,12 @@ def test_lbfgs_hands_over_to_newton_once_that_would_have_cost_as_much(monkeypatc
     monkeypatch.setattr(costs, "LBFGS_PASSES", 4.0)
     asked = problem(X, y, "squared_hinge", C=1e3)
     certain = get_solver("newton").cost(Workload.of(asked))
-    points = get_solver("lbfgs").run(asked, np.zeros(asked.size), automatic=True)
+    iterates = get_solver("lbfgs").run(asked, np.zeros(asked.size), automatic=True)
     seen = []
-    for point in itertools.islice(points, 60):
-        seen.append((point.by, asked.passes))
-        if point.by == "newton" and point.resume():
-            assert point.resume() == {"by_newton": True}
+    for iterate in itertools.islice(iterates, 60):
+        seen.append((iterate.by, asked.passes))
+        if iterate.by == "newton" and iterate.resume():
+            assert iterate.resume() == {"by_newton": True}
     stages = [by for by, _ in itertools.groupby(by for by, _ in seen)]
     assert stages == ["", "tron", "newton"]
     began = next(spent for by, spent in seen if by == "newton")

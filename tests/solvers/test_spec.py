@@ -2,6 +2,7 @@
 
 import pytest
 
+from daskglm.solvers.iterate import Iterate
 from daskglm.solvers.spec import (
     SolverSpec,
     check_options,
@@ -13,7 +14,7 @@ from daskglm.solvers.spec import (
 
 
 def run(objective, w):
-    yield objective.at(w)
+    yield Iterate(objective.at(w))
 
 
 def test_a_solver_is_registered_and_forgotten():

@@ -1,10 +1,11 @@
-// Runs CUDA C++ kernels on a CPU, for tests: the sources of the package are compiled by a C++ compiler against this.
+// Runs CUDA C++ kernels on a CPU, for tests: a C++ compiler compiles the package's sources with this.
 //
-// Every CUDA thread is a fiber of one thread of the machine. Fibers run in a random order, which changes at every
-// barrier, so that a missing barrier shows as a wrong result; a barrier that not all threads reach ends the program.
-// Blocks run in random order, one after another or, with TWIN_THREADS in the environment, on so many threads of the
-// machine at once. Asynchronous copies to shared memory are made when they are waited for. Nothing here tells of speed
-// or of how a GPU orders memory.
+// Every CUDA thread is a fiber of one thread of the machine. Fibers run in a random order, which
+// changes at every barrier, so that a missing barrier shows as a wrong result; a barrier that not
+// all threads reach ends the program. Blocks run in random order, one after another or, with
+// TWIN_THREADS in the environment, on so many threads of the machine at once. Asynchronous copies to
+// shared memory are made when they are waited for. Nothing here tells of speed or of how a GPU
+// orders memory.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -14,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <thread>
 #include <ucontext.h>
 #include <vector>
@@ -40,21 +40,37 @@ struct Fiber {
   ucontext_t context;
   jmp_buf at;
   std::vector<char> stack;
-  bool begun;
+  bool begun = false;
   Wait wait;
   std::vector<Copy> copies;
   int group;
+  int turn;  // which of `slots` its last shuffle used
 };
 static thread_local std::vector<Fiber> fibers;
 static thread_local unsigned self;
 static thread_local jmp_buf home;
 static thread_local std::vector<double> dynamic_shared;
-static thread_local uint64_t slots[1024];
-static thread_local std::mt19937 random_bits(0);
+static thread_local uint64_t slots[2][1024];
+static thread_local uint64_t random_bits = 0x9E3779B97F4A7C15;
 static unsigned count;
 static std::function<void()> body;
 
-static void start() { body(); fibers[self].wait = DONE; _longjmp(home, 1); }
+// A random number below n, by xorshift.
+static unsigned random_below(unsigned n) {
+  random_bits ^= random_bits << 13;
+  random_bits ^= random_bits >> 7;
+  random_bits ^= random_bits << 17;
+  return (random_bits >> 32) * n >> 32;
+}
+
+// A fiber runs its thread of one block after the other: making one anew takes two system calls.
+static void start() {
+  for (;;) {
+    body();
+    fibers[self].wait = DONE;
+    if (!_setjmp(fibers[self].at)) _longjmp(home, 1);
+  }
+}
 
 static void enter(unsigned i) {
   self = i;
@@ -78,16 +94,16 @@ static void pause(Wait what) {
 }
 
 static void run_block() {
-  for (auto& f : fibers) {
-    f.begun = false;
+  for (unsigned i = 0; i < count; ++i) {
+    Fiber& f = fibers[i];
     f.wait = RUN;
     f.copies.clear();
-    f.group = 0;
+    f.group = f.turn = 0;
   }
   std::vector<unsigned> order(count);
   for (unsigned i = 0; i < count; ++i) order[i] = i;
   for (;;) {
-    for (unsigned i = count; i > 1; --i) std::swap(order[i - 1], order[random_bits() % i]);
+    for (unsigned i = count; i > 1; --i) std::swap(order[i - 1], order[random_below(i)]);
     bool ran = false, alive = false;
     for (unsigned i : order) if (fibers[i].wait == RUN) { enter(i); ran = true; }
     bool all = true;
@@ -106,7 +122,10 @@ static void run_block() {
       }
     }
     if (!alive) return;
-    if (all) { for (auto& f : fibers) if (f.wait == BLOCK) f.wait = RUN; ran = true; }
+    if (all) {
+      for (unsigned i = 0; i < count; ++i) if (fibers[i].wait == BLOCK) fibers[i].wait = RUN;
+      ran = true;
+    }
     if (!ran) { std::fprintf(stderr, "threads of a block wait at different barriers\n"); std::abort(); }
   }
 }
@@ -122,11 +141,11 @@ template <class F> int launch(const unsigned* grid, const unsigned* block, size_
   body = f;
   std::vector<unsigned> blocks(gridDim.x * gridDim.y * gridDim.z);
   for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = i;
-  for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_bits() % i]);
+  for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_below(i)]);
   std::atomic<unsigned> next(0);
   std::atomic<int> spoilt(0);
   auto work = [&] {
-    fibers.resize(count);
+    if (fibers.size() < count) fibers.resize(count);
     for (auto& fiber : fibers) fiber.stack.resize(32768);
     for (unsigned k; (k = next++) < blocks.size();) {
       unsigned b = blocks[k];
@@ -164,13 +183,15 @@ static inline void wait_but(int latest) {
 }
 
 template <class T> uint64_t bits(T v) { uint64_t b = 0; std::memcpy(&b, &v, sizeof v); return b; }
+// Shuffles use two rows of slots in turn, so that one wait is enough: nobody writes to a row again
+// before all of the warp have come to the next shuffle, and so have read it.
 template <class T> T shuffle(T v, unsigned source) {
-  slots[self] = bits(v);
+  uint64_t* row = slots[fibers[self].turn ^= 1];
+  row[self] = bits(v);
   pause(WARP);
-  uint64_t b = slots[self / 32 * 32 + source];
+  uint64_t b = row[self / 32 * 32 + source];
   T result;
   std::memcpy(&result, &b, sizeof result);
-  pause(WARP);
   return result;
 }
 }  // namespace twin
