@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import daskglm
 from tests.solvers.problems import drive
@@ -29,3 +30,21 @@ def test_tron_takes_the_hessian_of_a_sample_where_that_saves_products(C, monkeyp
     diagonal = daskglm.fit(X, y, **options).report_
     assert found.passes < (0.5 if C == 0.01 else 0.15) * diagonal.passes
     assert found.objective == pytest.approx(diagonal.objective, rel=1e-7)
+
+
+def test_steps_that_the_model_got_wrong_are_shortened_and_not_taken_in_a_smaller_region():
+    """With the squared hinge on few rows, rejected steps shrank the region for 1,000 iterations."""
+    rng = np.random.default_rng(3)
+    X = sp.random(200, 2000, 0.0015, "csr", rng=rng)
+    X.data = rng.lognormal(0.0, 1.5, len(X.data))
+    y = np.sign(X @ rng.standard_normal(2000) + 1e-9)
+    report = daskglm.fit(
+        X, y, loss="squared_hinge", C=100.0, fit_intercept=False, solver="tron", tol=1e-6
+    ).report_
+    assert report.converged
+    assert report.solver == "tron"
+    assert report.n_iter < 100
+    best = daskglm.fit(
+        X, y, loss="squared_hinge", C=100.0, fit_intercept=False, solver="newton", tol=1e-9
+    ).report_
+    assert report.objective <= best.objective * (1.0 + 1e-6)
