@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.kernels import csr, dense, margins
+from daskglm.kernels.records import read_only
 
 __all__ = [
     "Pattern",
@@ -48,18 +49,18 @@ class Pattern(NamedTuple):
 def for_rows(X: Any) -> tuple[ModuleType, Any]:
     """Return the kernel module for the rows X and X in the form its functions take."""
     if isinstance(X, np.ndarray):
-        return dense, X
+        return dense, read_only(X)
     if sp.issparse(X) and X.format == "csr":
-        return csr, (X.data, X.indices, X.indptr)
+        return csr, (read_only(X.data), read_only(X.indices), read_only(X.indptr))
     if isinstance(X, Pattern):
-        return csr, (X.value, X.indices, X.indptr)
+        return csr, (read_only(X.value), read_only(X.indices), read_only(X.indptr))
     raise TypeError(f"no kernels for rows of type {type(X).__name__}")
 
 
 def vector(values: Any, rows: Any, *, exact: bool = True) -> np.ndarray:
-    """Return one float64 number per row; uninitialised if `values` is None."""
+    """Return one number per row, read-only; float64 and uninitialised if `values` is None."""
     if values is not None:
-        return np.asarray(values)
+        return read_only(np.asarray(values))
     return np.empty(len(rows) if isinstance(rows, np.ndarray) else len(rows[2]) - 1)
 
 

@@ -47,8 +47,18 @@ def _vectors(d):  # type: ignore[no-untyped-def]
 def _padded(w):  # type: ignore[no-untyped-def]
     """W with zeros up to whole vectors."""
     wide = np.zeros(_vectors(len(w)) * LANES)
-    wide[: len(w)] = w
+    _add(w, len(w), wide)
     return wide
+
+
+@compiled(nogil=True)
+def _add(values, count, out):  # type: ignore[no-untyped-def]
+    """Add so many values to `out`.
+
+    numba compiles `out[:count] += values[:count]` for seconds: its errors print shapes.
+    """
+    for j in range(count):
+        out[j] += values[j]
 
 
 @compiled(nogil=True)
@@ -143,7 +153,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
         n = hi - lo
         # long sums in runs: their rounding error grows with the length of a run
         if added >= SUMMED_ROWS:
-            sums[:d] += gradient[:d]
+            _add(gradient, d, sums)
             sums[d] += slopes
             gradient[:] = 0.0
             slopes, added = 0.0, 0
@@ -160,7 +170,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
             diagonal[d] += c.sum()
         if wanted:
             add_gram(X, c, lo, n, work, gram)
-    sums[:d] += gradient[:d]
+    _add(gradient, d, sums)
     sums[d] += slopes
     sums[d + 1] += total
 
@@ -199,7 +209,7 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
             constant += cu
             u[t] = cu
         _backward(X, u, lo, hi - lo, product, hi)
-    out[:d] += product[:d]
+    _add(product, d, out)
     out[d] += constant
     return total
 

@@ -66,7 +66,8 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
         for t in range(packed * lanes, count):
             columns[j, t] = roots[t] * X[start + t, j]
         columns[j, count : vectors * lanes] = 0
-    columns[d, : vectors * lanes] = roots[: vectors * lanes]
+    for t in range(vectors * lanes):
+        columns[d, t] = roots[t]
     add_triangle(columns, d, 0, vectors, gram)
 
 

@@ -21,6 +21,15 @@ def curvatures(law, y, weight, z, start, stop, out):  # type: ignore[no-untyped-
         tile(law, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
 
 
+@compiled(nogil=True, error_model="numpy")
+def slopes(law, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
+    """Weighted slopes of the rows [start, stop) at the margins z."""
+    curvature = np.empty(TILE_ROWS)
+    for lo in range(start, stop, TILE_ROWS):
+        hi = min(lo + TILE_ROWS, stop)
+        tile(law, y[lo:hi], z[lo:hi], weight[lo:hi], out[lo:hi], curvature[: hi - lo])
+
+
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
@@ -48,7 +57,8 @@ def along(law, y, weight, Z, coefficients, start, stop, out):  # type: ignore[no
         hi = min(lo + TILE_ROWS, stop)
         n = hi - lo
         for j in range(k):
-            basis[j, :n] = Z[j][lo:hi]
+            for t in range(n):
+                basis[j, t] = Z[j][lo + t]
         for m in range(len(values)):
             z[:] = coefficients[m, k]
             for j in range(k):

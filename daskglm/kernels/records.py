@@ -10,8 +10,22 @@ from typing import Any
 
 import numpy as np
 
-# Weights that are all one, and outputs that are not wanted.
+
+def read_only(values: np.ndarray) -> np.ndarray:
+    """Return a view that cannot be written to.
+
+    numba compiles a kernel again for arrays that are read-only, as memory maps and columns of
+    pandas are; with such views of all that kernels only read, one compiled kernel serves both.
+    """
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+# Outputs that are not wanted.
 NOTHING = np.empty(0)
+# Weights that are all one, and targets that labels take the place of.
+NO_NUMBERS = read_only(NOTHING)
 
 # (X, y, weight): the rows as the kernels of their storage take them, targets (n,), and weights (n,)
 # or an empty array, which means ones

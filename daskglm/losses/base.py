@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import LossRef
 
-# what kernels take for a loss: code, two parameters, address of a compiled `tile` (0: by the code)
+# what kernels take for a loss: code, two parameters, address of a compiled `tile`, or 0
 Law = tuple[int, float, float, int]
 
 # Codes of the losses of this package, the same as in kernels/cuda/common.cu.
@@ -95,8 +95,6 @@ class Loss:
         Branch of the compiled kernels; losses from outside of the package have none.
     module : str
         Module that registers the loss, which workers import to know it; empty: this package.
-    address : int
-        Of the compiled function of a loss from outside, in this process.
     """
 
     name: str
@@ -114,12 +112,6 @@ class Loss:
     p2: float = 0.0
     code: int = OUTSIDE
     module: str = ""
-    address: int = field(default=0, compare=False)
-
-    @property
-    def law(self) -> Law:
-        """What kernels in this process take."""
-        return self.code, self.p1, self.p2, self.address
 
     @property
     def ref(self) -> LossRef:

@@ -1,9 +1,10 @@
 """Compiled functions over runs of rows, for whatever loss a law names.
 
 A law is (code, p1, p2, address): see `base.Law`. Kernels take it rather than a compiled function,
-since kernels that take a compiled function never reach numba's disk cache. Each function here has a
-branch for each loss of the package, made from its formulas. A loss from outside is called by its
-address, and a code that no loss has fails.
+since kernels that take a compiled function never reach numba's disk cache. Value, slope and
+curvature of a run of rows are a function of their own for each loss, which kernels call by its
+address: so kernels contain no loss, and a fit compiles the one that it minimises. What the dual
+wants row by row is compiled into its kernels, with a branch for each loss of the package.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import carray, njit, types
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from daskglm.losses.base import OUTSIDE
-from daskglm.losses.builtin import BUILTIN
+from daskglm.system.compiled import compiled_callback
 
 FAST = {"contract", "reassoc", "nsz"}
 
@@ -46,14 +47,24 @@ def formula(function: Callable[..., Any]) -> Any:
 
 
 # ---- value, slope and curvature
-def _tile_of(row: Any) -> Any:
-    row = formula(row)
+_NUMBERS = types.CPointer(types.float64)
+# p1, p2, count of rows, count of weights; targets, margins, weights, slopes and curvatures
+_TILE = types.float64(types.float64, types.float64, types.intp, types.intp, *[_NUMBERS] * 5)
 
-    @njit(nogil=True, error_model="numpy", fastmath=FAST)
-    def tile(p1, p2, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
+
+def compile_tile(formula_of_row: Callable[..., Any]) -> Any:
+    """Compile the formula of a loss over a run of rows.
+
+    What it returns has an `address`, for laws, and must be kept as long as that is in use.
+    """
+    row = formula(formula_of_row)
+
+    def over_rows(p1, p2, n, weights, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
+        y, z, weight = carray(y, n), carray(z, n), carray(weight, weights)
+        slope, curvature = carray(slope, n), carray(curvature, n)
         total = 0.0
-        weighted = len(weight) > 0
-        for t in range(len(z)):
+        weighted = weights > 0
+        for t in range(n):
             s = weight[t] if weighted else 1.0
             value, first, second = row(y[t], z[t], p1, p2)
             slope[t] = s * first
@@ -61,66 +72,56 @@ def _tile_of(row: Any) -> Any:
             total += s * value
         return total
 
-    return tile
-
-
-_CALLED = types.float64(
-    types.float64, types.float64, types.intp, types.intp, types.CPointer(types.float64)
-)
-
-
-def compile_tile(row: Callable[..., Any]) -> Any:
-    """Compile the formula of a loss from outside; the result has an `address`, and must be kept."""
-    tile = _tile_of(row)
-
-    @cfunc(_CALLED, nogil=True, error_model="numpy")
-    def called(p1, p2, n, weights, at):  # type: ignore[no-untyped-def]
-        # targets, margins, weights, and room for slopes and curvatures, one after the other
-        parts = carray(at, (5, n))
-        return tile(p1, p2, parts[0], parts[1], parts[2, :weights], parts[3], parts[4])
-
-    return called
+    return compiled_callback(
+        over_rows, _TILE, of=formula_of_row, nogil=True, error_model="numpy", fastmath=FAST
+    )
 
 
 @intrinsic
-def _call(typingctx: Any, address: Any, p1: Any, p2: Any, n: Any, weights: Any, at: Any) -> Any:
+def _call(
+    typingctx: Any,
+    law: Any,
+    y: Any,
+    z: Any,
+    weight: Any,
+    slope: Any,
+    curvature: Any,
+) -> Any:
     """Call what `compile_tile` made by its address."""
+    arrays = y, z, weight, slope, curvature
+    for array in arrays:
+        if not (array.ndim == 1 and array.layout == "C" and array.dtype == types.float64):
+            raise TypingError(f"a loss takes contiguous float64 vectors, not {array}")
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        double, size = ir.DoubleType(), args[3].type
+        double, size = ir.DoubleType(), context.get_value_type(types.intp)
         vectors = double.as_pointer()
-        kind = ir.FunctionType(double, [double, double, size, size, vectors])
-        function = builder.inttoptr(args[0], kind.as_pointer())
-        return builder.call(function, [*args[1:5], builder.inttoptr(args[5], vectors)])
+        kind = ir.FunctionType(double, [double, double, size, size, *[vectors] * 5])
+        _, p1, p2, address = (builder.extract_value(args[0], k) for k in range(4))
+        function = builder.inttoptr(address, kind.as_pointer())
+        parts = [
+            context.make_array(array)(context, builder, value)
+            for array, value in zip(arrays, args[1:], strict=True)
+        ]
+        return builder.call(
+            function,
+            [p1, p2, parts[1].nitems, parts[2].nitems, *(part.data for part in parts)],
+        )
 
-    i, f = types.intp, types.float64
-    return f(i, f, f, i, i, types.uintp), generate
+    return types.float64(law, *arrays), generate
 
 
 @njit(nogil=True, error_model="numpy")
-def _tile_from_outside(law, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
-    code, p1, p2, address = law
-    if code != OUTSIDE or address == 0:
-        raise ValueError("no loss has the code that a kernel was given")
-    n = len(z)
-    vectors = np.empty(5 * n)
-    for t in range(n):
-        vectors[t] = y[t]
-        vectors[n + t] = z[t]
-    for t in range(len(weight)):
-        vectors[2 * n + t] = weight[t]
-    total = _call(address, p1, p2, n, len(weight), vectors.ctypes.data)
-    for t in range(n):
-        slope[t] = vectors[3 * n + t]
-        curvature[t] = vectors[4 * n + t]
-    return total
+def tile(law, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
+    """Apply a loss to a run of rows, small enough to stay in the first-level cache.
 
-
-# tile(law, y, z, weight, slope, curvature): apply a loss to a run of rows, small enough to stay in
-# the first-level cache, and return the weighted sum of its values. `slope` and `curvature` receive
-# the weighted derivatives in the margins `z`. An empty `weight` means weights of one.
-tile = dispatch(
-    {loss.code: _tile_of(loss.row) for loss in BUILTIN},
-    _tile_from_outside,
-    "y, z, weight, slope, curvature",
-)
+    Return the weighted sum of its values. `slope` and `curvature` receive the weighted derivatives
+    in the margins `z`. An empty `weight` means weights of one.
+    """
+    if law[3] == 0:
+        raise ValueError("a kernel was given the law of no compiled loss")
+    # labels are single bytes
+    targets = np.empty(len(z))
+    for t in range(len(z)):
+        targets[t] = y[t]
+    return _call(law, targets, z, weight, slope, curvature)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +17,9 @@ from daskglm.losses.builtin import BUILTIN
 from daskglm.losses.dispatch import compile_tile
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
-# compiled functions of losses from outside, whose addresses are in use as long as this process is
-_compiled: list[Any] = []
+# formulas over rows, compiled
+_compiled: dict[Callable[..., Any], Any] = {}
+_compiling = threading.Lock()
 
 # Margins at which formulas are checked; then the step of finite differences, and the error allowed.
 _MARGINS = np.linspace(-9.7, 9.7, 98)
@@ -69,16 +72,15 @@ def register_loss(loss: Loss) -> Loss:
             f"loss {loss.name!r} never attains its infimum, so it needs an intercept_radius"
         )
     _check_formulas(loss)
-    compiled = compile_tile(loss.row)
-    _compiled.append(compiled)
-    registered = replace(loss, module=module, address=compiled.address)
+    registered = replace(loss, module=module)
     LOSSES[loss.name] = registered
     return registered
 
 
-def law_of(ref: LossRef) -> Law:
+def law_of(ref: LossRef, *, compiled: bool = True) -> Law:
     """Return the law of the loss that a request names, whose module is imported if need be.
 
+    Kernels on margins want the loss `compiled`; those of a device and of the dual have it in them.
     Raises ValueError for an unknown loss.
     """
     if ref.name not in LOSSES and ref.module:
@@ -92,7 +94,15 @@ def law_of(ref: LossRef) -> Law:
     if ref.name not in LOSSES:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
     known = LOSSES[ref.name]
-    return known.code, ref.p1, ref.p2, known.address
+    return known.code, ref.p1, ref.p2, _address_of(known.row) if compiled else 0
+
+
+def _address_of(row: Callable[..., Any]) -> int:
+    """Compile a loss over rows, once; its address is in use as long as this process is."""
+    with _compiling:
+        if row not in _compiled:
+            _compiled[row] = compile_tile(row)
+    return int(_compiled[row].address)
 
 
 def _check_formulas(loss: Loss) -> None:

@@ -33,6 +33,7 @@ from daskglm.core.requests import (
 )
 from daskglm.losses.conjugates import losses
 from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.primal import Objective, Point, tokens
 
@@ -234,7 +235,8 @@ class Dual:
             self.kept[-1] = self.offset
         sides = np.array(objective.sides or (objective.total_weight, 0.0))
         y = np.array([1.0, -1.0])
-        return float(C * losses(objective.loss.law, y, np.full(2, self.offset), sides))
+        law = law_of(objective.loss.ref, compiled=False)
+        return float(C * losses(law, y, np.full(2, self.offset), sides))
 
     def point(self, value: float, gap: float) -> Point:
         """Return the committed state as a point whose value and gap are estimates."""

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import sigutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.ccallback import CFunc
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -37,14 +39,49 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-class SourcesCache(FunctionCache):
-    """numba's cache of one function, which is stale when one of its sources has changed."""
+def compiled_callback(
+    function: Callable[..., Any], signature: Any, of: Callable[..., Any], **options: Any
+) -> CFunc:
+    """Compile a function that other compiled code calls by its `address`.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    Parameters
+    ----------
+    function : callable
+        May be a closure over the function `of`, one for each of them.
+    signature : numba signature
+    of : callable
+        It is cached on disk if `of` is a function of this package.
+    **options
+        As for `numba.cfunc`.
+    """
+    callback = CFunc(function, sigutils.normalize_signature(signature), {}, options)
+    if of.__module__.split(".")[0] == "daskglm":
+        callback._cache = SourcesCache(function, of)  # type: ignore[attr-defined]
+    callback.compile()
+    return callback
+
+
+class SourcesCache(FunctionCache):
+    """numba's cache of one function, which is stale when one of its sources has changed.
+
+    A closure over the function `of` has an entry for each of them.
+    """
+
+    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self._cache_file = IndexDataCacheFile(
             self.cache_path, self._impl.filename_base, digest(function.__module__)
         )
+        self._of = (
+            "" if of is None else f"{of.__module__}.{of.__qualname__} {digest(of.__module__)}"
+        )
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        """Return what tells machine code from that of other signatures and processors.
+
+        numba's own key pickles the values that a closure holds, which differ between processes.
+        """
+        return sig, codegen.magic_tuple(), self._of
 
 
 def digest(module: str) -> str:

@@ -21,7 +21,7 @@ from daskglm.data.blocks import Block
 from daskglm.kernels import batched_csr as many_csr
 from daskglm.kernels import batched_dense as many
 from daskglm.kernels import cpu as host
-from daskglm.kernels.records import NOTHING
+from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.kernels.simd_columns import LEFT, RIGHT
 from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
@@ -83,7 +83,7 @@ def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int)
         if block.labels is None:
             labels = np.empty(0, np.int32)
         else:
-            labels = block.y.astype(np.int32, copy=False)
+            labels = block.y.astype(np.int32)
         known = cache.batch = BatchRows(problem.folds, order, bounds, labels, rows)
     return known
 
@@ -260,7 +260,7 @@ def _data(
 
     These are rows, features, labels, y, weights in training and held out, and signs.
     """
-    y = block.y if block.labels is None else NOTHING
-    raw = NOTHING if block.weight is None else block.weight
+    y = read_only(block.y) if block.labels is None else NO_NUMBERS
+    raw = NO_NUMBERS if block.weight is None else read_only(block.weight)
     signs = _signs(block, request.classes)
     return cache.rows, d, batch.labels, y, cache.weight, raw, signs

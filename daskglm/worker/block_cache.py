@@ -78,7 +78,7 @@ class BlockCache:
             self.y = self.targets
             if problem.centre is not None and self.dual is not None:
                 width = problem.loss.p1
-                self.y = self.targets * (1.0 + width * np.abs(self.dual.alpha))
+                self.y = self.vector(self.targets * (1.0 + width * np.abs(self.dual.alpha)))
         return True
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:

@@ -18,10 +18,10 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
 from daskglm.core.summation import AT_ONCE
 from daskglm.kernels import coordinate_ascent as kernels
-from daskglm.kernels.records import NOTHING
+from daskglm.kernels import margins
+from daskglm.kernels.records import NO_NUMBERS
 from daskglm.losses import conjugates as duals
 from daskglm.losses.base import Law
-from daskglm.losses.dispatch import tile
 from daskglm.worker.local_epochs import Run
 from daskglm.worker.schedule import Group, bucket_rows, groups_of
 
@@ -109,9 +109,8 @@ class OnThreads:
         n, d = len(cache.y), self.n_features
         z = np.empty(n)
         slope = np.empty(n)
-        curvature = np.empty(n)
         cache.kernels.margins(cache.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
-        tile(law, cache.y, z, NOTHING, slope, curvature)
+        margins.slopes(law, cache.y, NO_NUMBERS, z, 0, n, slope)
         return -slope
 
     def clip(self, law: Law, cache: Any) -> None:

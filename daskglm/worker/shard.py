@@ -121,7 +121,7 @@ class Shard:
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         self._release_sample()
-        law = law_of(problem.loss)
+        law = law_of(problem.loss, compiled=self.backend is host)
         caches = [
             self._cache(name, block, problem)
             for name, block in zip(self.names, self.blocks, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of
-from daskglm.kernels.records import NOTHING
+from daskglm.kernels.records import NO_NUMBERS
 from daskglm.worker.fold_assignment import trained_on
 
 
@@ -32,7 +32,7 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     They follow from its positive class, its class weights and the fold that it trains on.
     """
     y, weight = (block.y, block.weight) if block.moved is None else block.moved
-    weight = NOTHING if weight is None else weight
+    weight = NO_NUMBERS if weight is None else weight
     xp = backend_of(block.X).xp
 
     if block.labels is not None and len(y):

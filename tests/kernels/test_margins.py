@@ -1,9 +1,12 @@
 """Losses at combinations of cached margins."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from daskglm.core.requests import Evaluate, EvaluateAlong
+from daskglm.kernels import margins
+from daskglm.losses.table import LOSSES, law_of
 from tests.kernels.cases import KINKED, build, problems
 from tests.losses.formulas import reference
 
@@ -30,3 +33,17 @@ def test_hull_agrees_with_direct_evaluation_without_a_pass(case):
                 got["hessians"][m], hessian, rtol=1e-8, atol=1e-9 * np.abs(hessian).max()
             )
     engine.close()
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_slopes_and_curvatures_of_some_rows(name):
+    n, first, last = 1500, 100, 1300
+    rng = np.random.default_rng(2)
+    y, z, weight = np.sign(rng.standard_normal(n)), rng.standard_normal(n), rng.random(n)
+    law, of_slopes, of_curvatures = law_of(LOSSES[name].ref), np.zeros(n), np.zeros(n)
+    margins.slopes(law, y, weight, z, first, last, of_slopes)
+    margins.curvatures(law, y, weight, z, first, last, of_curvatures)
+    _, slope, curvature = reference(name, y, z)
+    inside = (np.arange(n) >= first) & (np.arange(n) < last)
+    np.testing.assert_allclose(of_slopes, inside * weight * slope, rtol=1e-12)
+    np.testing.assert_allclose(of_curvatures, inside * weight * curvature, rtol=1e-12)

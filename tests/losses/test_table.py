@@ -15,7 +15,12 @@ def quadratic(y, z, p1, p2):
 
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_requests_name_losses_that_kernels_know(name):
-    assert law_of(LOSSES[name].ref) == LOSSES[name].law
+    loss = LOSSES[name]
+    code, p1, p2, address = law_of(loss.ref)
+    assert (code, p1, p2) == (loss.code, loss.p1, loss.p2)
+    assert address
+    assert law_of(loss.ref)[3] == address
+    assert law_of(loss.ref, compiled=False)[3] == 0
 
 
 def test_parameters_are_those_of_the_request():

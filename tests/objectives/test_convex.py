@@ -7,7 +7,7 @@ import pytest
 
 from daskglm.losses.dispatch import tile
 from daskglm.losses.smoothed_hinge import smoothed_hinge
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 from daskglm.objectives.convex import Seen, least_point
 
 
@@ -27,7 +27,7 @@ def test_the_least_point_is_found_however_far_it_is(loss, shift):
         seen = []
         for b in points:
             slope, curvature = np.empty(60), np.empty(60)
-            value = tile(loss.law, target, z + b, np.empty(0), slope, curvature)
+            value = tile(law_of(loss.ref), target, z + b, np.empty(0), slope, curvature)
             seen.append(Seen(b, value, slope.sum(), curvature.sum()))
         return seen
 

@@ -7,9 +7,9 @@ from daskglm.core.device import gpu
 from daskglm.kernels import csr as host_csr
 from daskglm.kernels import dense as host_dense
 from daskglm.losses.smoothed_hinge import smoothed_hinge
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 
-LAWS = (*(loss.law for loss in LOSSES.values()), smoothed_hinge(0.01).law)
+LAWS = (*(law_of(loss.ref) for loss in LOSSES.values()), law_of(smoothed_hinge(0.01).ref))
 
 
 # narrow tiles with one and many rows of the block missing, registers of a warp at each size, two

@@ -5,10 +5,10 @@ import pytest
 
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 from tests.kernels.cuda.cases import LAWS, SHAPES, TOLERANCE, both, close, problem
 
-LOGISTIC, SQUARED = LOSSES["logistic"].law, LOSSES["squared"].law
+LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

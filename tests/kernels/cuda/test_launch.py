@@ -6,10 +6,10 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 from tests.kernels.cuda.cases import both, close, problem
 
-LAW = LOSSES["logistic"].law
+LAW = law_of(LOSSES["logistic"].ref)
 SOURCE = """
 #ifndef SCALED
 #define SCALED REAL
