@@ -72,6 +72,7 @@ def register_loss(loss: Loss) -> Loss:
             f"loss {loss.name!r} never attains its infimum, so it needs an intercept_radius"
         )
     _check_formulas(loss)
+    _address_of(loss.row)  # a formula that numba cannot compile fails here, not amid a fit
     registered = replace(loss, module=module)
     LOSSES[loss.name] = registered
     return registered

@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from daskglm.core.requests import LossRef
 from daskglm.losses.base import Loss
@@ -66,6 +68,17 @@ def test_formulas_that_contradict_each_other(row, smoothness, said):
     with pytest.raises(ValueError, match=said):
         register_loss(loss)
     assert "contradicting" not in LOSSES
+
+
+def not_compiled(y, z, p1, p2):
+    return float(np.poly1d([0.5, 0.0, 0.0])(z - y)), z - y, 1.0
+
+
+def test_a_formula_that_numba_cannot_compile_is_not_registered():
+    loss = Loss("in_words", not_compiled, classifies=False, smoothness=1.0)
+    with pytest.raises(NumbaError):
+        register_loss(loss)
+    assert "in_words" not in LOSSES
 
 
 @pytest.mark.parametrize(
