@@ -23,14 +23,14 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.datasets.problems import load
 from daskglm.kernels import for_rows, gram_side
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 
 WIDTHS = (8, 18, 28, 64, 128, 512, 2000, 4096)
 WIDE = 64  # features from which a Gram is measured against syrk, below against reading
 GRAM_WORK = 2e10  # multiplications and additions in one timed Gram, about
 NOTHING = np.empty(0)
 NO_GRAM = np.empty((0, 0))
-LOGISTIC = LOSSES["logistic"].law
+LOGISTIC = law_of(LOSSES["logistic"].ref)
 
 Work = Callable[[int, int], Any]  # one thread's part: first row, one past the last
 Row = tuple[Any, ...]

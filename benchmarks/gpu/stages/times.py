@@ -25,7 +25,7 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.kernels import gram_side
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import LOSSES, law_of
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.linear_systems import Diagonal
 from daskglm.solvers.trust_region import solve_in_region
@@ -83,7 +83,9 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
     v = cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
     data, sums = (rows, labels, none), cp.zeros(d + 2)
-    evaluate = functools.partial(kernels.evaluate, LOSSES["logistic"].law, data, w, 0, 0, n)
+    evaluate = functools.partial(
+        kernels.evaluate, law_of(LOSSES["logistic"].ref, compiled=False), data, w, 0, 0, n
+    )
     found = {
         "margins": functools.partial(kernels.margins, rows, w, 0, 0, n, z),
         "gradient": functools.partial(evaluate, (z, c, sums, none, none)),
