@@ -24,7 +24,9 @@ def launched(*arguments, **options):
         "2",
         *map(str, arguments),
     ]
-    environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
+    # a count of threads from outside would be the workers' too
+    outside = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    environment = {**outside, "DASKGLM_PYTHON": sys.executable}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
         command, env=environment, preexec_fn=listen_to_sigint, **pipes, **options
@@ -131,7 +133,9 @@ def test_one_worker_for_each_gpu(monkeypatch):
         "-c",
         ask,
     ]
-    environment = {**os.environ, "DASKGLM_PYTHON": sys.executable}
+    # a count of threads from outside would be the workers' too
+    outside = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    environment = {**outside, "DASKGLM_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "'0,1'" in done.stdout
