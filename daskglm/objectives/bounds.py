@@ -425,14 +425,14 @@ class HessianFactor:
         """
         n = len(hessian)
         root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
-        try:
-            L = scipy.linalg.cholesky(hessian / root[:, None] / root, lower=True)
-        except (scipy.linalg.LinAlgError, ValueError):
+        # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
+        L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)
+        if failed or not np.isfinite(L).all():
             return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
 
-        # the Frobenius norm of the whole inverse, from its lower triangle
-        inverse = np.tril(scipy.linalg.lapack.dpotri(L, lower=1)[0])
-        diagonal = np.diag(inverse)
+        # the Frobenius norm of the whole inverse, from its lower triangle; the other one is zero
+        inverse = scipy.linalg.lapack.dpotri(L, lower=1)[0]
+        diagonal = inverse.diagonal()
         norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
 
         # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
@@ -460,11 +460,13 @@ class HessianFactor:
 
     def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
-        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
-        step = -scipy.linalg.solve_triangular(
-            self.factor, half, lower=True, trans=1, check_finite=False
-        )
+        half = self._forward(gradient)
+        step = -scipy.linalg.lapack.dtrtrs(self.factor, half, lower=1, trans=1)[0]
         return step, float(half @ half)
+
+    def _forward(self, gradient: np.ndarray) -> np.ndarray:
+        """Multiply a gradient by the inverse of the factor."""
+        return scipy.linalg.lapack.dtrtrs(self.factor, gradient, lower=1)[0]
 
     def decrement(self, gradient: np.ndarray) -> float:
         """Bound the decrement of an exact gradient by the exact Hessian.
@@ -473,7 +475,7 @@ class HessianFactor:
         """
         if not self.proves:
             return math.inf
-        half = scipy.linalg.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
+        half = self._forward(gradient)
         return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
     def error(self, error: GradientError, n_features: int, columns: Any) -> float:

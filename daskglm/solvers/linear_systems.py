@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,15 +33,11 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     scale[scale == 0.0] = 1.0
     scaled = hessian / scale[:, None] / scale[None, :]
     rhs = -gradient / scale
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
-            factor = scipy.linalg.cho_factor(scaled, lower=True, check_finite=False)
-        # with smaller pivots the matrix is singular to about the root of double precision. Chosen.
-        if np.diag(factor[0]).min() > 1e-7:
-            return scipy.linalg.cho_solve(factor, rhs, check_finite=False) / scale
-    except scipy.linalg.LinAlgError:
-        pass
+    # LAPACK's own names: SciPy's checks would take longer than systems of 30 unknowns
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    # with smaller pivots the matrix is singular to about the root of double precision. Chosen.
+    if not failed and factor.diagonal().min() > 1e-7:
+        return scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0] / scale
 
     # a Hessian that has overflowed is no system to solve: take its diagonal alone
     if not np.isfinite(scaled).all():
@@ -144,8 +139,8 @@ class DenseMetric:
         factor, failed = scipy.linalg.lapack.dpotrf(self.matrix, lower=1)
         if failed:
             return None
-        # LAPACK fills the lower triangle only
-        lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
+        # LAPACK fills the lower triangle only; the upper one of the factor is zero
+        lower = scipy.linalg.lapack.dpotri(factor, lower=1)[0]
         return lower + np.tril(lower, -1).T
 
 
