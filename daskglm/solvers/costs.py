@@ -9,10 +9,11 @@ from __future__ import annotations
 
 # ---- what a machine does, beside a pass
 # Stored values of a row for which forming the Hessian adds one more pass; Hessians cost the square
-# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37; sparse rows, whose products
-# are scattered one by one, 1.6 to 7 with 5 to 150 stored values and 400 or 1,500 features, the
-# fewest where the Hessian is larger than a core's cache (2026-11-23).
-DENSE_HESSIAN_VALUES, SPARSE_HESSIAN_VALUES = 30.0, 3.0
+# of a row's length. Dense rows of 30 to 2,000 features gave 18 to 37; sparse rows of 5 to 100
+# values, whose products are scattered one by one, 4 to 6 where the Hessian fits into a core's
+# cache, up to so many features, then 4.2 (700 features) to 1.5 (1,500) (2026-11-23).
+DENSE_HESSIAN_VALUES = 30.0
+SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 5.0, 3.0, 500
 # Stored values of sparse rows that take as long as one entry of a Hessian does to be cleared, added
 # up over threads, mirrored and returned: 8 to 11 ns, where a value takes 1 (2026-11-23).
 HESSIAN_ENTRY_VALUES = 10.0

@@ -186,7 +186,9 @@ def hessian_passes(summary: DataSummary, share: float = 1.0) -> float:
     """
     if not summary.sparse:
         return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
-    return share * summary.per_row / costs.SPARSE_HESSIAN_VALUES + entry_passes(summary)
+    cached = (summary.n_features or 0) <= costs.CACHED_HESSIAN
+    values = costs.SPARSE_HESSIAN_VALUES if cached else costs.LARGE_HESSIAN_VALUES
+    return share * summary.per_row / values + entry_passes(summary)
 
 
 def entry_passes(summary: DataSummary) -> float:
