@@ -2,19 +2,43 @@
 the answer is.
 """
 
-from daskglm.data.svmlight import read_svmlight
-from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
-from daskglm.estimators.cross_validation import LogisticRegressionCV
-from daskglm.estimators.functional import fit
-from daskglm.estimators.logistic import LogisticRegression
-from daskglm.estimators.persistence import load, save
-from daskglm.estimators.ridge import Ridge
-from daskglm.estimators.svm import LinearSVC
-from daskglm.fitting.report import Report
-from daskglm.losses.base import Loss
-from daskglm.losses.table import register_loss
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from daskglm.data.svmlight import read_svmlight
+    from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
+    from daskglm.estimators.cross_validation import LogisticRegressionCV
+    from daskglm.estimators.functional import fit
+    from daskglm.estimators.logistic import LogisticRegression
+    from daskglm.estimators.persistence import load, save
+    from daskglm.estimators.ridge import Ridge
+    from daskglm.estimators.svm import LinearSVC
+    from daskglm.fitting.report import Report
+    from daskglm.losses.base import Loss
+    from daskglm.losses.table import register_loss
 
 __version__ = "0.1.0"
+
+# Where the public names are: their modules are imported when a name is first asked for (PEP 562),
+# since scikit-learn, SciPy, pandas and numba take seconds to import.
+_MODULES = {
+    "LinearClassifier": "estimators.any_loss",
+    "LinearRegressor": "estimators.any_loss",
+    "LinearSVC": "estimators.svm",
+    "LogisticRegression": "estimators.logistic",
+    "LogisticRegressionCV": "estimators.cross_validation",
+    "Loss": "losses.base",
+    "Report": "fitting.report",
+    "Ridge": "estimators.ridge",
+    "fit": "estimators.functional",
+    "load": "estimators.persistence",
+    "read_svmlight": "data.svmlight",
+    "register_loss": "losses.table",
+    "save": "estimators.persistence",
+}
 __all__ = [
     "LinearClassifier",
     "LinearRegressor",
@@ -30,3 +54,15 @@ __all__ = [
     "register_loss",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'daskglm' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"daskglm.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,54 @@
+"""`import daskglm` takes no time: what it needs is imported when it is needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import daskglm
+
+HEAVY = ["dask", "distributed", "numba", "pandas", "pyarrow", "scipy", "sklearn", "click", "tqdm"]
+
+
+def imports(statement):
+    """Microseconds of each module, with those it imports, that a statement imports in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", statement], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (line.removeprefix("import time:").split("|") for line in done.stderr.splitlines())
+    return {parts[2].strip(): int(parts[1]) for parts in lines if parts[1].strip().isdigit()}
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    found = imports("import daskglm")
+    assert "daskglm" in found
+    assert not [name for name in HEAVY if name in found]
+    assert found["daskglm"] < 300_000  # as the whole of NumPy's at most, on a busy machine
+
+
+def test_version_and_listing_import_nothing():
+    found = imports("import daskglm; daskglm.__version__; dir(daskglm)")
+    assert not [name for name in HEAVY if name in found]
+
+
+def test_every_public_name_is_there():
+    assert sorted(daskglm._MODULES) == sorted(daskglm.__all__)
+    for name in daskglm.__all__:
+        assert getattr(daskglm, name).__module__ == f"daskglm.{daskglm._MODULES[name]}", name
+        assert name in dir(daskglm)
+
+
+def test_an_unknown_name_is_an_error_as_of_any_module():
+    with pytest.raises(AttributeError, match="no attribute 'logistic'"):
+        _ = daskglm.logistic
+    with pytest.raises(ImportError, match="nothing"):
+        exec("from daskglm import nothing")
+
+
+def test_what_workers_import_leaves_estimators_alone():
+    """A worker needs kernels, not scikit-learn, of which the first import takes a second."""
+    found = imports("import daskglm.engines.worker_session")
+    assert not [
+        name for name in ("sklearn", "pandas", "pyarrow", "scipy.optimize") if name in found
+    ]
