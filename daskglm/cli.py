@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -382,6 +383,29 @@ def info(model: str) -> None:
     width = len("gradient ratio")
     click.echo("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in rows))
     click.echo(repr(fitted.report_))
+
+
+@main.command("warm-up")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Processes that compile. Default: one a processor, four at most.",
+)
+def warm_up(processes: int | None) -> None:
+    """Compile all kernels for this machine, so that no fit waits for it.
+
+    Run it where images are built, and after an installation from sources: wheels contain compiled
+    kernels. What is on disk already is not compiled again.
+    """
+    from daskglm.estimators.warm_up import run_all, tasks
+
+    many = processes or min(4, os.cpu_count() or 1)
+    start = time.perf_counter()
+    done = run_all(many)
+    with click.progressbar(done, length=len(tasks()), label="compiling kernels") as bar:
+        for _ in bar:
+            pass
+    click.echo(f"kernels are compiled ({time.perf_counter() - start:.0f} s)")
 
 
 main.add_command(_cluster)

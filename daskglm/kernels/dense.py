@@ -14,6 +14,7 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
+from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
 from daskglm.losses.dispatch import tile
 from daskglm.system.compiled import compiled
@@ -188,7 +189,7 @@ def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-unty
         y, weight, z, curvature = (
             values[run] if len(values) else values for values in (*rows[1:], *out[:2])
         )
-        evaluate(law, (part, y, weight), w, b, 0, len(part), (z, curvature, *out[2:]))
+        evaluate(law, (read_only(part), y, weight), w, b, 0, len(part), (z, curvature, *out[2:]))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

@@ -3,32 +3,44 @@
 numba keeps compiled functions on disk, and compiles a function again when its own file changes. But
 a kernel also inlines functions and constants of other modules, and after an edit there numba would
 silently run the old machine code. The cache here depends on all modules of this package that the
-kernel's module imports, directly or not.
+kernel's module imports, directly or not. And it keeps a file for each signature: numba's index of
+them loses entries where processes compile the same kernel at the same time.
+
+Wheels contain such files too, in `machine_code/`, for levels of processors (`processor`). They are
+used where numba, Python and the sources are those that they were compiled with.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
+import logging
+import pickle
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import sigutils
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
+from numba.core.serialize import dumps
+
+from daskglm.system.processor import features, levels
+
+SHIPPED = Path(__file__).parents[1] / "machine_code"
+
+logger = logging.getLogger("daskglm")
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a kernel: compile it by `numba.njit` with these options, and cache it on disk.
 
-    Raises
-    ------
-    RuntimeError
-        If numba finds no folder to which it can write, as with `cache=True`.
+    Where numba finds no folder to which it can write, each process compiles what was not shipped.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -61,27 +73,161 @@ def compiled_callback(
     return callback
 
 
+class _Nowhere(_CacheLocator):
+    """Locator of functions for which there is no folder to write to."""
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing."""
+
+    def get_cache_path(self) -> str:
+        """Return no path."""
+        return ""
+
+    def get_source_stamp(self) -> str:
+        """Return nothing: the sources' checksum is in the files."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """Return nothing: qualified names are unique in the modules here."""
+        return ""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Nowhere:
+        """Return a locator."""
+        return cls()
+
+
+class _Impl(CompileResultCacheImpl):
+    """numba's way to write a compiled function, which goes without a folder if there is none."""
+
+    _locator_classes = (*CompileResultCacheImpl._locator_classes, _Nowhere)
+
+
 class SourcesCache(FunctionCache):
     """numba's cache of one function, which is stale when one of its sources has changed.
 
     A closure over the function `of` has an entry for each of them.
     """
 
+    _impl_class = _Impl
+
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
-        self._cache_file = IndexDataCacheFile(
-            self.cache_path, self._impl.filename_base, digest(function.__module__)
-        )
-        self._of = (
-            "" if of is None else f"{of.__module__}.{of.__qualname__} {digest(of.__module__)}"
-        )
+        module = function.__module__.removeprefix("daskglm.")
+        about, sources = "", digest(function.__module__)
+        if of is not None:
+            about = f"{of.__module__}.{of.__qualname__}"
+            sources = f"{sources} {digest(of.__module__)}"
+        qualified = function.__qualname__.replace("<locals>.", "")
+        self._cache_file = MachineCode(self.cache_path, f"{module}.{qualified}", about, sources)
 
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+    def _index_key(self, sig: Any, codegen: Any) -> Key:
         """Return what tells machine code from that of other signatures and processors.
 
         numba's own key pickles the values that a closure holds, which differ between processes.
         """
-        return sig, codegen.magic_tuple(), self._of
+        return Key(str(sig), *codegen.magic_tuple())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write machine code; where that fails, this process still has it."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            logger.info("machine code of %s is not cached: %s", self._name, error)
+
+
+class Key(NamedTuple):
+    """What tells the files of one function apart, as numba and LLVM name it."""
+
+    signature: str
+    system: str
+    processor: str
+    features: str
+
+
+class MachineCode:
+    """Files of one function: one for each signature and processor, or level of processors.
+
+    Parameters
+    ----------
+    folder : str
+        "" for none.
+    name : str
+        Of the function.
+    about : str
+        Tells closures of one function apart.
+    sources : str
+        Checksum of the sources. It stands in the files, not in their names, so that a file of
+        changed sources is overwritten.
+    """
+
+    def __init__(self, folder: str, name: str, about: str, sources: str) -> None:
+        self.folder = Path(folder) if folder else None
+        self.name, self.about = name, about
+        self.stamp = f"{sources} {numba.__version__}\n".encode()
+
+    def file(self, key: Key) -> str:
+        """Return the name of the file for a signature and a processor."""
+        checksum = hashlib.sha256("\0".join([self.about, *key]).encode()).hexdigest()
+        python = f"py{sys.version_info[0]}{sys.version_info[1]}"
+        return f"{self.name}.{checksum[:20]}.{python}"
+
+    def load(self, key: Key) -> Any:
+        """Return what was saved under a key, or shipped for a level; None if nothing."""
+        found = self._read(self.folder, key)
+        if numba.config.CPU_NAME is None:
+            for level in levels():
+                of_level = key._replace(processor=level, features=features(level))
+                found = found or self._read(SHIPPED / level, of_level)
+        if found is None:
+            _say_compiling()
+        return found
+
+    def _read(self, folder: Path | None, key: Key) -> Any:
+        if folder is None:
+            return None
+        try:
+            content = (folder / self.file(key)).read_bytes()
+        except OSError:
+            return None
+        if not content.startswith(self.stamp):
+            return None
+        try:
+            return pickle.loads(content[len(self.stamp) :])
+        except Exception:  # a damaged file says nothing; it will be overwritten
+            return None
+
+    def save(self, key: Key, data: Any) -> None:
+        """Write what numba compiled under a key."""
+        if self.folder is not None:
+            _replace(self.folder / self.file(key), self.stamp + dumps(data))
+
+    def flush(self) -> None:
+        """Delete all files of this function in the folder of this machine."""
+        if self.folder is not None:
+            for path in self.folder.glob(f"{self.name}.*"):
+                path.unlink(missing_ok=True)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole: other processes see the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+
+
+@functools.cache
+def _say_compiling() -> None:
+    """Say once in a process why its first fit takes so long."""
+    logger.warning(
+        "compiling kernels (once per machine); `daskglm warm-up` compiles them all beforehand"
+    )
 
 
 def digest(module: str) -> str:
@@ -92,7 +238,15 @@ def digest(module: str) -> str:
 
 @functools.cache
 def _imported(module: str) -> frozenset[str]:
-    return frozenset([module]).union(*map(_imported, _names(_source(module))))
+    """Return a module and all modules of this package that it imports, directly or not."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += _names(_source(name))
+    return frozenset(found)
 
 
 def _names(source: bytes) -> Iterator[str]:

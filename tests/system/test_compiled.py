@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import daskglm
 from daskglm.kernels import dense
-from daskglm.system import compiled
+from daskglm.system import compiled, processor
 
 PACKAGE = Path(daskglm.__file__).parent
 LOSSES = """
@@ -47,7 +48,7 @@ def squared_loss(folder):
 def test_an_edit_in_another_file_is_seen(tmp_path):
     """Before: the kernel's own file had not changed, and numba went on with machine code of the old loss."""
     copy = tmp_path / "daskglm"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "machine_code"))
     assert squared_loss(tmp_path) == (1.0, 1.0, 0, 0, 0)
     assert squared_loss(tmp_path) == (1.0, 1.0, 1, 1, 1)
     losses = copy / "losses" / "squared.py"
@@ -74,9 +75,109 @@ def test_a_module_counts_with_all_that_it_imports():
     assert compiled.digest("daskglm.losses.conjugates") != compiled.digest("daskglm.losses.base")
 
 
+KEY = compiled.Key("(float64,)", "x86_64-unknown-linux-gnu", "here", "+avx2")
+
+
 def test_kernels_are_kept_on_disk():
     X, z = np.ones((4, 3)), np.zeros(4)
     dense.margins(X, np.ones(3), 0.0, 0, 4, z)
     stats = dense.margins.stats
     assert sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()) >= 1
-    assert list(Path(stats.cache_path).glob("dense.margins*.nbi"))
+    assert list(Path(stats.cache_path).glob("kernels.dense.margins.*"))
+
+
+def test_files_of_one_function(tmp_path):
+    """numba's index of them was written whole by each process, and lost what another had added."""
+    first = compiled.MachineCode(str(tmp_path), "dense.margins", "", "sources")
+    second = compiled.MachineCode(str(tmp_path), "dense.margins", "", "sources")
+    other = KEY._replace(signature="(float32,)")
+    assert first.load(KEY) is None
+    assert second.load(other) is None
+    first.save(KEY, "float64")
+    second.save(other, "float32")
+    for each in (first, second):
+        assert (each.load(KEY), each.load(other)) == ("float64", "float32")
+        assert each.load(KEY._replace(processor="there")) is None
+        assert each.load(KEY._replace(features="")) is None
+    assert compiled.MachineCode(str(tmp_path), "dense.margins", "of", "sources").load(KEY) is None
+    assert len(list(tmp_path.iterdir())) == 2
+    first.flush()
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_changed_sources_are_overwritten(tmp_path):
+    old = compiled.MachineCode(str(tmp_path), "dense.margins", "", "old")
+    new = compiled.MachineCode(str(tmp_path), "dense.margins", "", "new")
+    old.save(KEY, "old")
+    assert new.load(KEY) is None
+    new.save(KEY, "new")
+    assert new.load(KEY) == "new"
+    assert old.load(KEY) is None
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"sources", None, "cut"])
+def test_a_damaged_file_is_compiled_again(tmp_path, damage):
+    files = compiled.MachineCode(str(tmp_path), "dense.margins", "", "sources")
+    files.save(KEY, list(range(100)))
+    path = next(tmp_path.iterdir())
+    whole = path.read_bytes()
+    path.write_bytes({None: whole[:-9] + b"?" * 9, "cut": whole[:-30]}.get(damage, damage))
+    assert files.load(KEY) is None
+    files.save(KEY, "again")
+    assert files.load(KEY) == "again"
+
+
+def test_shipped_code_is_that_of_a_level(tmp_path, monkeypatch):
+    """A wheel's files are named for a level, not for the processor that looks for them."""
+    monkeypatch.setattr(compiled, "SHIPPED", tmp_path)
+    monkeypatch.setattr(compiled, "levels", lambda: ("x86-64-v3",))
+    here = compiled.MachineCode("", "dense.margins", "", "sources")
+    assert here.load(KEY) is None
+    level = KEY._replace(processor="x86-64-v3", features=processor.features("x86-64-v3"))
+    compiled.MachineCode(str(tmp_path / "x86-64-v3"), "dense.margins", "", "sources").save(
+        level, "shipped"
+    )
+    assert here.load(KEY) == "shipped"
+    # where numba is told what to compile for, nothing else will do
+    monkeypatch.setattr(compiled.numba.config, "CPU_NAME", "generic")
+    assert here.load(KEY) is None
+
+
+def test_without_a_folder_to_write_to(tmp_path):
+    """numba raises where a function is decorated; then the package could not even be imported."""
+    copy = tmp_path / "daskglm"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "machine_code"))
+    code = """
+import numba.core.caching as caching
+caching.CompileResultCacheImpl._locator_classes[:] = []
+import numpy as np
+from daskglm.kernels.margins import _dot
+print(_dot(np.ones(3), np.ones(3)), _dot.stats.cache_path == "")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["3.0", "True"]
+    assert done.stderr.count("compiling kernels (once per machine)") == 1
+
+
+def test_a_full_disk_does_not_end_a_fit(tmp_path, monkeypatch, caplog):
+    def once(x):
+        return x + 1.0
+
+    once.__module__ = "daskglm.system.topology"
+    once = compiled.compiled()(once)
+
+    def full(key, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(once._cache._cache_file, "save", full)
+    with caplog.at_level("INFO", logger="daskglm"):
+        assert once(1.0) == 2.0
+    assert "No space left" in caplog.text

@@ -1,0 +1,134 @@
+"""Compile the kernels beforehand: fits of a few rows which together reach all of them."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
+from daskglm.estimators.cross_validation import LogisticRegressionCV
+from daskglm.estimators.functional import fit
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.ridge import Ridge
+from daskglm.estimators.svm import LinearSVC
+from daskglm.losses.builtin import BUILTIN
+
+# Of the small problem. Kernels are compiled for types, not for sizes; but there must be enough for
+# line searches, samples and merges of threads to happen.
+ROWS, FEATURES = 600, 30
+# Features of sparse rows with which batches of problems do not make tiles of them dense.
+WIDE = 5000
+
+
+class Task(NamedTuple):
+    """One fit: how its rows are stored, their dtype, and the name of the fit in `FITS`."""
+
+    storage: str
+    dtype: str
+    fit: str
+
+
+class Rows(NamedTuple):
+    """A small problem: rows, two classes, three classes, numbers, and weights."""
+
+    X: Any
+    two: np.ndarray
+    three: np.ndarray
+    numbers: np.ndarray
+    weight: np.ndarray
+
+
+def _losses(rows: Rows) -> None:
+    for loss in BUILTIN:
+        if loss.classifies:
+            LinearClassifier(loss=loss.name).fit(rows.X, rows.two)
+        else:
+            LinearRegressor(loss=loss.name).fit(rows.X, rows.numbers)
+
+
+def _solvers(rows: Rows) -> None:
+    for solver in ("newton", "tron", "lbfgs", "gradient_descent"):
+        classes = LogisticRegression(solver=solver, max_iter=20)
+        classes.fit(rows.X, rows.two, sample_weight=rows.weight)
+        Ridge(solver=solver, max_iter=20).fit(rows.X, rows.numbers)
+    classes.predict(rows.X)
+    # a weak penalty: line searches; a tolerance that rounding hides: columns are measured
+    LinearSVC(C=1e6, solver="newton", max_iter=20).fit(rows.X, rows.two)
+    Ridge(alpha=1e-9, solver="newton").fit(rows.X, rows.numbers)
+    LogisticRegression(tol=1e-15, solver="lbfgs").fit(rows.X, rows.two)
+
+
+def _sdca(rows: Rows) -> None:
+    LinearSVC(loss="hinge", solver="sdca").fit(rows.X, rows.two)
+    LogisticRegression(solver="sdca").fit(rows.X, rows.two, sample_weight=rows.weight)
+    Ridge(solver="sdca").fit(rows.X, rows.numbers, sample_weight=rows.weight)
+
+
+def _batches(rows: Rows) -> None:
+    LogisticRegression().fit(rows.X, rows.three)
+    LogisticRegression(C=1e9).fit(rows.X, rows.three)
+    Ridge().fit(rows.X, np.stack([rows.numbers, -rows.numbers], axis=1))
+    fit(rows.X, rows.two, C=[0.1, 1.0], sample_weight=rows.weight)
+    fit(rows.X, rows.numbers, loss="squared", C=[0.1, 1.0])
+    LogisticRegressionCV(Cs=2, cv=2).fit(rows.X, rows.two)
+    if sp.issparse(rows.X):
+        parts = rows.X.data, rows.X.indices, rows.X.indptr
+        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
+        LogisticRegression(max_iter=20).fit(wide, rows.three)
+
+
+FITS: dict[str, Callable[[Rows], None]] = {
+    "solvers": _solvers,
+    "losses": _losses,
+    "sdca": _sdca,
+    "batches": _batches,
+}
+
+
+def tasks() -> list[Task]:
+    """Return all fits, so ordered that neighbours share few kernels."""
+    every = itertools.product(FITS, ("dense", "csr"), ("float32", "float64"))
+    return [Task(storage, dtype, name) for name, storage, dtype in every]
+
+
+def run(task: Task) -> None:
+    """Fit once, and so compile what is not on disk yet."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, FEATURES))
+    # a column that nearly is another one: Hessians of float32 rows do not do then
+    X[:, -1] = X[:, 0] + 1e-5 * X[:, 1]
+    numbers = X @ rng.normal(size=FEATURES) + rng.normal(size=ROWS)
+    stored = X.astype(task.dtype)
+    rows = Rows(
+        sp.csr_matrix(stored) if task.storage == "csr" else stored,
+        (numbers > 0.0).astype(int),
+        np.digitize(numbers, [-1.0, 1.0]),
+        numbers,
+        1.0 + rng.random(ROWS),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        FITS[task.fit](rows)
+
+
+def run_all(processes: int) -> Iterator[Task]:
+    """Run all tasks in so many new processes; yield each when it is done."""
+    if processes == 1:
+        for task in tasks():
+            run(task)
+            yield task
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        running = {pool.submit(run, task): task for task in tasks()}
+        for future in as_completed(running):
+            future.result()
+            yield running[future]
