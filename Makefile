@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-.PHONY: setup demo test test-slow test-all test-lowest compatibility lint docs audit bench clean help
+.PHONY: setup warm-up demo wheel test test-slow test-all test-lowest compatibility lint docs audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -17,14 +17,18 @@ $(VENV)/.done: requirements.lock requirements-cuda.lock pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-demo: setup  ## fit a real set (DATA=path) and a HIGGS-shaped one on a local cluster, with a report and a plot
+# what is compiled already is not compiled again
+warm-up: setup  ## compile the kernels: a minute once, then 5 seconds
+	$(RUN) -m daskglm warm-up
+
+demo: setup  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
 	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
 
 # two processes: most tests wait for Dask's messages; a file stays in one, with what its tests share
-test: setup  ## the default tests
+test: warm-up  ## the default tests
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-slow: setup  ## those that take longer, one after the other
+test-slow: warm-up  ## those that take longer, one after the other
 	$(RUN) -m pytest -m slow
 
 test-all: test test-slow  ## both
@@ -41,6 +45,11 @@ lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size 
 # warnings are errors; `examples` run while the pages are built
 docs: setup  ## the documentation, in docs/_build/html
 	$(RUN) -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+
+# kernels compiled for two levels of processors go into it; a wheel made from the sdist would lack them
+wheel: setup  ## dist/: a wheel with compiled kernels for this Python, and a source distribution
+	$(RUN) deploy/wheel/machine_code.py
+	$(RUN) -m build --sdist --wheel --outdir dist
 
 # -S: a release that the database does not know, or no database, is a failure and not a pass
 audit: setup  ## offline checks of the locks, then pip-audit on them (wants a network)

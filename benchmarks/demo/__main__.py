@@ -1,0 +1,68 @@
+"""`make demo`: `python -m benchmarks.demo`."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+
+import click
+from distributed import Client, LocalCluster
+
+from benchmarks.demo import page, problem, sides
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="svmlight or CSV (last column: class) file of two classes, instead of the flights.",
+)
+@click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=Path))
+def main(data: Path | None, out: Path) -> None:
+    """Fit delays of flights on two workers and by scikit-learn; write a page of pictures."""
+    warnings.filterwarnings("ignore", message="Sending large graph")
+    start = time.perf_counter()
+    asked = problem.flights() if data is None else problem.from_file(data)
+    reading = time.perf_counter() - start
+    click.echo(f"{asked.title}: {len(asked.y):,} rows. {asked.question}")
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
+        click.echo(f"a cluster of two workers; its dashboard: {client.dashboard_link}")
+        start = time.perf_counter()
+        sides.compile_kernels(client)
+        compiling = time.perf_counter() - start
+        click.echo(f"kernels compiled, or read from the disk: {compiling:.1f} s")
+        ours = sides.by_daskglm(client, asked)
+    theirs = sides.by_scikit_learn(asked)
+
+    both = [ours, theirs]
+    for side, _ in both:
+        side.seconds["loading"] = side.seconds.get("loading", 0.0) + reading
+    bound = sides.judge(both, asked)
+    fitted = [side for side, _ in both]
+    encoder = ours[1]
+    d = fitted[0].model.n_features_in_
+    names = [f"column {j}" for j in range(d)] if encoder is None else _readable(encoder)
+
+    click.echo(f"\n{fitted[0].model.report_}\n")
+    for row in page.rows_of(fitted, asked.y[len(asked.y) - asked.held_out :], bound):
+        click.echo(f"{row[0]:<28}" + "".join(f"{text:>22}" for text in row[1:]))
+
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / "index.html"
+    target.write_text(page.write(fitted, asked, names, bound, compiling), encoding="utf-8")
+    click.echo(f"\nfour pictures: {target}")
+
+
+def _readable(encoder: object) -> list[str]:
+    """Return `carrier UA` for `carrier_UA`."""
+    names = encoder.get_feature_names_out()  # type: ignore[attr-defined]
+    return [name.replace("_", " ", 1) for name in names]
+
+
+if __name__ == "__main__":
+    main()
