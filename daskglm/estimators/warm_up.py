@@ -78,11 +78,15 @@ def _batches(rows: Rows) -> None:
     Ridge().fit(rows.X, np.stack([rows.numbers, -rows.numbers], axis=1))
     fit(rows.X, rows.two, C=[0.1, 1.0], sample_weight=rows.weight)
     fit(rows.X, rows.numbers, loss="squared", C=[0.1, 1.0])
-    LogisticRegressionCV(Cs=2, cv=2).fit(rows.X, rows.two)
+    LogisticRegressionCV(Cs=3, cv=3).fit(rows.X, rows.two)
+    # problems with many features are solved one by one, and scored together
     if sp.issparse(rows.X):
         parts = rows.X.data, rows.X.indices, rows.X.indptr
         wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
-        LogisticRegression(max_iter=20).fit(wide, rows.three)
+        LogisticRegressionCV(Cs=2, cv=2).fit(wide, rows.two)
+    else:
+        wide = np.random.default_rng(1).normal(size=(ROWS, ROWS)).astype(rows.X.dtype)
+        LogisticRegressionCV(Cs=2, cv=2).fit(wide, wide.sum(axis=1) > 0.0)
 
 
 FITS: dict[str, Callable[[Rows], None]] = {
