@@ -66,11 +66,15 @@ def from_file(path: Path) -> Problem:
     return Problem(path.name, question, table, y, _held_out(y))
 
 
+def take(table: Any, rows: Any) -> Any:
+    """Return rows of a frame or a matrix, by their numbers or as a slice."""
+    return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
+
+
 def _shuffled(table: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
     """Files are often sorted, by time or by class."""
     order = np.random.default_rng(0).permutation(len(y))
-    rows = table.iloc[order].reset_index(drop=True) if isinstance(table, pd.DataFrame) else None
-    return table[order] if rows is None else rows, y[order]
+    return take(table, order), y[order]
 
 
 def _held_out(y: np.ndarray) -> int:
