@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import uuid
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting import schema
 from daskglm.fitting.report import as_dict
 from daskglm.losses.table import LOSSES
+from daskglm.system.files import replace_file
 
 FORMAT, VERSION = "daskglm-model", 1
 # Most coefficients that are written as JSON; more go to a file beside.
@@ -125,11 +125,11 @@ def save(model: Any, path: str | os.PathLike) -> None:
         )
     _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
     if beside:
-        _replace(
+        replace_file(
             writable(path.with_name(path.name + ".npz")),
             npz.write({"coef": coef, "intercept": intercept}),
         )
-    _replace(path, text)
+    replace_file(path, text)
 
 
 def writable(path: str | os.PathLike) -> Path:
@@ -343,19 +343,6 @@ def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndar
 def _digest(coef: np.ndarray, intercept: np.ndarray) -> str:
     little = [np.ascontiguousarray(array, dtype="<f8") for array in (coef, intercept)]
     return hashlib.sha256(b"".join(array.tobytes() for array in little)).hexdigest()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 # ---- values

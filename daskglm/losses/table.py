@@ -100,11 +100,11 @@ def law_of(ref: LossRef, *, compiled: bool = True) -> Law:
 
 def _address_of(row: Callable[..., Any]) -> int:
     """Compile a loss over rows, once; its address is in use as long as this process is."""
-    found = _compiled.get(row)
-    if found is None:
+    if row not in _compiled:
         with _compiling:
-            found = _compiled.get(row) or _compiled.setdefault(row, compile_tile(row))
-    return int(found.address)
+            if row not in _compiled:  # another thread may have compiled it meanwhile
+                _compiled[row] = compile_tile(row)
+    return int(_compiled[row].address)
 
 
 def _check_formulas(loss: Loss) -> None:

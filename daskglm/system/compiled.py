@@ -13,14 +13,12 @@ used where numba, Python and the sources are those that they were compiled with.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import hashlib
 import logging
 import pickle
 import sys
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +28,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 from numba.core.ccallback import CFunc
 from numba.core.serialize import dumps
 
+from daskglm.system.files import replace_file
 from daskglm.system.processor import features, levels
 
 SHIPPED = Path(__file__).parents[1] / "machine_code"
@@ -200,26 +199,14 @@ class MachineCode:
     def save(self, key: Key, data: Any) -> None:
         """Write what numba compiled under a key."""
         if self.folder is not None:
-            _replace(self.folder / self.file(key), self.stamp + dumps(data))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self.folder / self.file(key), self.stamp + dumps(data))
 
     def flush(self) -> None:
         """Delete all files of this function in the folder of this machine."""
         if self.folder is not None:
             for path in self.folder.glob(f"{self.name}.*"):
                 path.unlink(missing_ok=True)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole: other processes see the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
 
 
 @functools.cache
@@ -230,13 +217,13 @@ def _say_compiling() -> None:
     )
 
 
+@functools.cache
 def digest(module: str) -> str:
     """Return a checksum of a module's source and of all modules of this package it depends on."""
     sources = b"\0".join(_source(name) for name in sorted(_imported(module)))
     return hashlib.sha256(sources).hexdigest()
 
 
-@functools.cache
 def _imported(module: str) -> frozenset[str]:
     """Return a module and all modules of this package that it imports, directly or not."""
     found: set[str] = set()
@@ -245,21 +232,23 @@ def _imported(module: str) -> frozenset[str]:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += _names(_source(name))
+            left += _names(name)
     return frozenset(found)
 
 
-def _names(source: bytes) -> Iterator[str]:
-    """Yield the modules of this package that a source imports at its top, and their packages."""
-    for node in ast.parse(source).body:
+@functools.cache
+def _names(module: str) -> tuple[str, ...]:
+    """Return the modules of this package that a module imports at its top, and their packages."""
+    found: list[str] = []
+    for node in ast.parse(_source(module)).body:
         if (
             isinstance(node, ast.ImportFrom)
             and node.module
             and node.module.split(".")[0] == "daskglm"
         ):
-            yield node.module
             names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name for name in names if name in sys.modules)
+            found += [node.module, *(name for name in names if name in sys.modules)]
+    return tuple(found)
 
 
 @functools.cache
