@@ -32,7 +32,9 @@ def _states(keys: list[str], dask_scheduler: Any = None) -> dict[str, str]:
         if key not in tasks or tasks[key].state == "forgotten":
             found[key] = ""
         elif tasks[key].state == "erred":
-            found[key] = tasks[key].exception_text or "an error"
+            # Dask sets no text where workers died of the task itself, most often for its memory
+            died = "the workers that computed it died, perhaps for want of memory"
+            found[key] = tasks[key].exception_text or died
     return found
 
 
@@ -183,7 +185,7 @@ class BlockPlacement:
                 await self._check_room(needed, read=(len(loaded), total))
 
     async def _check_room(self, needed: float, read: tuple[int, int] | None = None) -> None:
-        """Raise MemoryError if rows of `needed` bytes exceed the memory left on all workers.
+        """Raise MemoryError if rows of `needed` bytes exceed what all workers may still use.
 
         `read` is the number of partitions loaded so far, and of all. While rows are being loaded,
         memory that tasks need for a moment does not count.
@@ -193,10 +195,9 @@ class BlockPlacement:
         # a worker without a limit may take any amount
         if all(worker.limit for worker in workers):
             taken = sum(worker.foreign_bytes(settled=read is not None) for worker in workers)
-            whose = f"the {len(workers)} workers have together"
-            check_room(
-                needed, sum(worker.limit for worker in workers), whose, taken=taken, read=read
-            )
+            usable = sum(worker.usable for worker in workers)
+            whose = f"before Dask pauses them the {len(workers)} workers may use together"
+            check_room(needed, usable, whose, taken=taken, read=read)
 
     # ---- where blocks are
     async def holders(self, keys: list[str]) -> Mapping[str, Sequence[str]]:

@@ -1,11 +1,13 @@
 """Check that scheduler and workers have the client's version of daskglm, before sending anything.
 
-A worker without daskglm cannot unpickle what it is sent, and Dask would close its connection.
+A worker without daskglm cannot unpickle what it is sent, and Dask would close its connection. Those
+that have it then import what a fit needs: only after that is the memory they have left known.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pkgutil
 import weakref
 from collections.abc import Mapping, Sequence
@@ -14,11 +16,12 @@ from typing import Any
 from distributed import Client
 
 from daskglm.engines.waiting import SHOWN
+from daskglm.engines.worker_session import report_memory
 
 # Argument of `pkgutil.resolve_name`, which every Python can unpickle, with or without daskglm.
 VERSION = "daskglm:__version__"
 
-# Seconds that workers may take to import daskglm: mostly 2, on a busy machine more than 10.
+# Seconds that workers may take to import what a fit needs: mostly 1, on a busy machine over 10.
 IMPORT_SECONDS = 60.0
 
 # For each client the addresses that are known to have its version.
@@ -65,6 +68,9 @@ async def check_workers(
         address: reply for address, reply in replies.items() if not isinstance(reply, OSError)
     }
     check_replies({f"worker {address}": reply for address, reply in sorted(replies.items())})
+    preparing = client.run(report_memory, workers=list(replies), on_error="ignore")
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(preparing, seconds)
     known.update(replies)
 
 

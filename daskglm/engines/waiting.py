@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+import dask
 from distributed import Client
 
 logger = logging.getLogger("daskglm")
@@ -34,6 +35,8 @@ class WorkerState(NamedTuple):
     address : str
     limit : int
         Bytes of its memory limit; 0: none.
+    usable : int
+        Bytes that it may use before Dask pauses it, by the scheduler's configuration; 0: no limit.
     process, settled : int
         Bytes of its process, and the same without what was allocated in the last 30 s.
     own, spilled : int
@@ -46,6 +49,7 @@ class WorkerState(NamedTuple):
 
     address: str
     limit: int
+    usable: int
     process: int
     settled: int
     own: int
@@ -78,6 +82,8 @@ def _states(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...]
     for task in tasks:
         for state in task.who_has or ():
             own[state] = own.get(state, 0) + task.get_nbytes()
+    # workers may be configured otherwise, but only they know that; False: they are never paused
+    share = dask.config.get("distributed.worker.memory.pause", False) or 1.0
     found = []
     for state in dask_scheduler.workers.values():
         memory = state.memory
@@ -87,6 +93,7 @@ def _states(keys: list[str], dask_scheduler: Any = None) -> list[tuple[Any, ...]
         # memory.optimistic leaves out what was allocated in the last 30 s
         bytes_ = (
             state.memory_limit or 0,
+            int(share * (state.memory_limit or 0)),
             memory.process,
             memory.optimistic,
             own.get(state, 0),

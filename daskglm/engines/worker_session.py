@@ -12,6 +12,7 @@ client lost its connection and is back), the next round finds no shard and opens
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import pickle
 import weakref
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Any
 
 import psutil
+from numba.core.registry import cpu_target
 from tornado.ioloop import PeriodicCallback
 
 from daskglm.core.device import gpu, on_device, to_host
@@ -46,6 +48,18 @@ WATCH = "daskglm-sessions"
 DEVICE_FAMILIES = ("cuda", "dask", "pickle", "error")
 
 logger = logging.getLogger("daskglm")
+
+
+async def report_memory(dask_worker: Any) -> None:
+    """Tell the scheduler how much memory the worker uses with all code that a fit needs.
+
+    That is this module with its imports, what numba loads before it runs any kernel (45 MiB), and
+    the modules of dask arrays, which come with the graph of the rows (30 to 90 MiB).
+    """
+    importlib.import_module("dask.array")
+    cpu_target.target_context.refresh()
+    dask_worker.monitor.update()
+    await dask_worker.heartbeat()
 
 
 @dataclass(frozen=True)

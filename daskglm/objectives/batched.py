@@ -399,7 +399,12 @@ class BatchObjective:
                 self.rounding.by_hessian(factor, g, error, float(found.moved[p])),
             )
             bound = min(bound, value) if math.isfinite(value) else math.inf
-            gaps[p] = relative_gap(bound, value) if math.isfinite(bound) else math.inf
+            zero = self.rounding.zero(
+                found.W[p],
+                scale=float(batch.C[p]),
+                weight=sum(self.sides(int(batch.of[p]), int(batch.fold[p]))),
+            )
+            gaps[p] = relative_gap(bound, value, zero) if math.isfinite(bound) else math.inf
         return gaps
 
     def ahead(

@@ -209,6 +209,16 @@ class Rounding:
         penalty = 2.0 * UNIT * self.strongest * norm
         return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, penalty)
 
+    def zero(self, w: Vector, *, scale: float, weight: float) -> float:
+        """Return the objective of rows that an intercept alone fits, but for its rounding.
+
+        `FEW` roundings of the intercept are in each margin; 0 where there is no intercept.
+        """
+        if not (self.fit_intercept and math.isfinite(self.loss.smoothness)):
+            return 0.0
+        off = FEW * UNIT * self._intercept(w)
+        return 0.5 * scale * weight * self.loss.smoothness * off * off
+
     def gap(
         self,
         w: np.ndarray,
@@ -490,9 +500,12 @@ class HessianFactor:
         return error.margins + error.adding * adding + penalty
 
 
-def relative_gap(bound: float, value: float) -> float:
-    """Bound (value - optimum) / optimum by a bound on value - optimum; nan where that is nan."""
-    if bound == 0.0:
+def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:
+    """Bound (value - optimum) / optimum by a bound on value - optimum; nan where that is nan.
+
+    A value of at most `zero` counts as zero, below which no objective falls.
+    """
+    if bound == 0.0 or value <= zero:
         return 0.0
     least = value - bound
     return bound / least if least > 0.0 or math.isnan(least) else math.inf

@@ -131,7 +131,13 @@ class Point:
         It follows from the duality gap of points that have one, else from `Objective.bound`.
         """
         bound = self.objective.bound(self) if self.gap is None else self.gap
-        return relative_gap(bound, self.value)
+        if not bound >= self.value:
+            return relative_gap(bound, self.value)
+        objective = self.objective
+        zero = objective.rounding.zero(
+            self.vectors[0], scale=objective.scale, weight=objective.total_weight
+        )
+        return relative_gap(bound, self.value, zero)
 
     @cached_property
     def error(self) -> GradientError:

@@ -80,7 +80,8 @@ def pair_of(step: Any, change: Any, inverse: Callable[[Any], Any]) -> CurvatureP
     products = step @ change, change @ inverse(change)
     # both come from a device in one copy
     curvature, square = gpu().fetch(*products) if on_device(step) else map(float, products)
-    scale = curvature / square if curvature > 0.0 else 0.0
+    # the square of a tiny change underflows
+    scale = curvature / square if curvature > 0.0 and square > 0.0 else 0.0
     return CurvaturePair(step, change, curvature, scale)
 
 

@@ -451,3 +451,34 @@ def test_the_bound_is_exact_for_least_squares_and_absent_where_curvature_jumps()
     assert excess(HessianFactor.of(np.zeros((4, 4)), 0.0).decrement(g), 0.0) == np.inf
     assert excess(HessianFactor.of(H * np.nan, 0.0).decrement(g), 0.0) == np.inf
     assert not np.isfinite(LOSSES["squared_hinge"].self_concordance)
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "tron", "lbfgs", "gd", "sdca"])
+@pytest.mark.parametrize("target", [0.1, 1e6, np.float32(0.3)])
+def test_an_objective_of_rounding_errors_counts_as_zero(solver, target):
+    """The least objective of targets that are all the same is zero, which rounding hides."""
+    X = np.random.default_rng(3).standard_normal((500, 7)).astype(np.float32)
+    y = np.full(500, target)
+    model = daskglm.fit(X, y, loss="squared", solver=solver, random_state=0)
+    assert model.report_.converged
+    assert model.report_.relative_gap == 0.0
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
+
+
+def test_paths_of_targets_that_are_all_the_same():
+    X = np.random.default_rng(4).standard_normal((500, 7))
+    for model in daskglm.fit(X, np.full(500, 0.1), loss="squared", C=[0.1, 1.0, 10.0]):
+        assert model.report_.converged
+        assert model.report_.relative_gap == 0.0
+        np.testing.assert_allclose(model.predict(X), 0.1, rtol=1e-9)
+
+
+def test_a_small_objective_that_is_no_rounding_is_bounded():
+    """Residuals of 1e-9 of the targets are eight orders above rounding: the gap is proved as ever."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((500, 7))
+    y = 1.0 + 1e-9 * rng.standard_normal(500)
+    report = daskglm.fit(X, y, loss="squared", tol=1e-6).report_
+    assert report.converged
+    assert 0.0 < report.relative_gap <= 1e-6
+    assert report.objective == pytest.approx(0.5 * 500e-18, rel=0.2)
