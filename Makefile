@@ -9,19 +9,23 @@ setup: $(VENV)/.done  ## make .venv from requirements.lock
 # CuPy and CUDA's compiler, to compile the CUDA sources where there is no GPU; wheels of them exist for Linux
 CUDA_LOCK := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),requirements-cuda.lock)
 
-$(VENV)/.done: requirements.lock requirements-cuda.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "daskglm needs Python 3.11 or newer, for example: make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/.done: $(VENV)/.demo requirements-cuda.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(if $(CUDA_LOCK),$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(CUDA_LOCK))
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+# what a user installs, and what the demo draws with: half a minute less than all that tests need
+$(VENV)/.demo: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "daskglm needs Python 3.11 or newer, for example: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock -e '.[demo]'
 	@touch $@
 
 # what is compiled already is not compiled again
 warm-up: setup  ## compile the kernels: a minute once, then 5 seconds
 	$(RUN) -m daskglm warm-up
 
-demo: setup  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
+demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
 	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
 
 # two processes: most tests wait for Dask's messages; a file stays in one, with what its tests share

@@ -2,6 +2,7 @@
 
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from sklearn.datasets import load_breast_cancer
 
 from benchmarks.demo import __main__ as demo
 from benchmarks.demo import pictures, problem, sides
+from tests.browser import headless, opened, overflow
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def output(tmp_path_factory):
         catch_exceptions=False,
     )
     assert done.exit_code == 0
-    return done.output, (folder / "out" / "index.html").read_text()
+    return done.output, folder / "out" / "index.html"
 
 
 def test_both_sides_are_judged_by_one_objective(output):
@@ -40,7 +42,8 @@ def test_both_sides_are_judged_by_one_objective(output):
 
 
 def test_the_page_stands_alone(output):
-    printed, html = output
+    printed, file = output
+    html = file.read_text()
     assert html.count("<svg") == html.count("</svg>") == 4
     assert not re.search(r'(src|href)="(?!data:|#)', html.replace("xlink:href", "x")), "no files"
     for text in ("Convergence", "Time of each stage", "Largest coefficients", "Calibration"):
@@ -48,6 +51,29 @@ def test_the_page_stands_alone(output):
     assert "relative gap" in html
     assert "cancer.csv" in html
     assert "cancer.csv: 569 rows" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [380, 1400])
+def test_the_page_in_a_browser(output, tmp_path, width):
+    _, file = output
+    with headless() as browser, opened(browser, file.as_uri(), width=width) as page:
+        assert overflow(page) <= 0
+        boxes = [each.bounding_box() for each in page.locator("figure svg").all()]
+        assert len(boxes) == 4
+        assert all(box["width"] >= 250 and box["height"] >= 150 for box in boxes)
+        beside = boxes[0]["y"] == boxes[1]["y"]
+        assert beside == (width == 1400), "two in a row where there is room"
+        assert page.locator("td").first.is_visible()
+
+        # what is drawn: each picture has many colours, light ground, and dark ink
+        for k, figure in enumerate(page.locator("figure").all()):
+            figure.screenshot(path=tmp_path / f"{k}.png")
+            drawn = plt.imread(tmp_path / f"{k}.png")[..., :3]
+            assert np.median(drawn) > 0.95
+            assert (drawn.max(axis=2) < 0.4).mean() > 0.003, "text"
+            coloured = np.ptp(drawn, axis=2) > 0.2
+            assert coloured.mean() > 0.002, "lines, points or bars"
 
 
 def test_a_file_of_three_classes_is_refused(tmp_path):
