@@ -22,7 +22,8 @@ h1 { margin: 0 0 4px; font-size: 1.7rem; line-height: 1.2; }
 h2 { margin: 0 0 8px; font-size: 1.05rem; }
 p { margin: 0 0 16px; color: var(--soft); max-width: 70ch; }
 .lead { color: var(--ink); font-size: 1.15rem; }
-.pictures { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); }
+.pictures { display: grid; gap: 16px;
+            grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
 .card { padding: 16px; background: var(--paper); border: 1px solid var(--line);
         border-radius: 8px; overflow-x: auto; margin: 0 0 16px; min-width: 0; }
 .pictures .card { margin: 0; }
@@ -49,8 +50,9 @@ def write(sides: Sequence[Side], problem: Problem, names: Sequence[str], bound: 
     cards = [
         (
             "Convergence",
-            pictures.convergence(report.history, 1e-6),
-            "The gap to the optimum that is proved after each iteration. Dotted: what was asked.",
+            pictures.convergence(report.history, 1e-6, bound),
+            "How far the objective is above its least after each iteration, which is known only at "
+            "the end, and what was proved by then. Dotted: what was asked.",
         ),
         (
             "Time of each stage",

@@ -21,16 +21,23 @@ SIZE = (4.6, 3.3)
 SHOWN, BINS = 9, 15
 
 
-def convergence(history: Sequence[Any], gap_wanted: float) -> str:
-    """Proved gap by seconds, and by passes over the rows."""
+def convergence(history: Sequence[Any], gap_wanted: float, bound: float) -> str:
+    """Objective above its least, and the proved gap, by seconds and by passes over the rows.
+
+    `bound` is a lower bound on the objective.
+    """
     figure, both = plt.subplots(1, 2, figsize=SIZE, sharey=True)
-    gap = np.array([each["relative_gap"] for each in history])
+    above = [each["objective"] / bound - 1.0 for each in history]
+    proved = [each["relative_gap"] for each in history]
     for axes, by in zip(both, ("seconds", "passes"), strict=True):
-        axes.semilogy([each[by] for each in history], gap, "o-", color=BLUE, markersize=4)
+        at = [each[by] for each in history]
+        axes.semilogy(at, above, "o-", color=GREY, markersize=4, label="above the optimum")
+        axes.semilogy(at, proved, "o-", color=BLUE, markersize=4, label="proved gap")
         axes.axhline(gap_wanted, color=GREY, linestyle=":")
         axes.set_xlabel(by)
         axes.set_xlim(0)
-    both[0].set_ylabel("proved gap")
+    both[0].set_ylabel("relative to the optimum")
+    both[0].legend(frameon=False, fontsize=8, loc="lower left")
     return _svg(figure)
 
 
