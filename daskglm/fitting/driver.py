@@ -5,6 +5,7 @@ Solvers yield iterates; this decides when one is good enough.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
+
+logger = logging.getLogger("daskglm")
 
 # Iterations without progress in value or gradient after which floating point is exhausted.
 STALL = 10
@@ -115,6 +118,16 @@ class Record:
             seconds=cost.seconds,
         )
         self.history.append(record)
+        logger.info(
+            "iteration %d: objective %.10g, relative gap %s %.2e, |gradient| %.2e, %.4g passes, "
+            "%d rounds, %d bytes, %.3f s",
+            record["iteration"],
+            record["objective"],
+            "about" if record["estimated"] else "<=",
+            gap,
+            record["gradient_norm"],
+            *(cost.passes, cost.rounds, cost.bytes_reduced, cost.seconds),
+        )
         return record
 
 

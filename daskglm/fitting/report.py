@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from daskglm.core.outcome import Cost, Iteration
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,48 @@ class Report:
         """Passes, rounds, bytes and seconds."""
         return Cost(self.passes, self.rounds, self.bytes_reduced, self.seconds)
 
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the history as a pandas DataFrame, a row for each iteration (see `Iteration`)."""
+        import pandas
+
+        return pandas.DataFrame(self.history, columns=list(Iteration.__annotations__))
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the proved gap, and the objective above its least, by seconds and by passes.
+
+        Iterations without a finite bound have no point. What is least is known to within the last
+        gap.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        array of two matplotlib Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        from daskglm.fitting.report_view import draw
+
+        return draw(self.history, axes)
+
+    def _repr_html_(self) -> str:
+        from daskglm.fitting.report_view import as_html
+
+        return as_html(self._rows(), self.history)
+
     def __repr__(self) -> str:
+        rows = self._rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return names and texts of what is shown."""
         rows = [
             ("solver", f"{self.solver} ({self.why})"),
             ("converged", f"{'yes' if self.converged else 'NO'}: {self.reason}"),
@@ -137,8 +181,7 @@ class Report:
             rows.append(("waiting", f"{self.waiting:.0%} of the seconds, for data to be read"))
         if self.parts:
             rows.append(("one-vs-rest", f"{len(self.parts)} problems; see .parts"))
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+        return rows
 
 
 def combine(parts: list[Report]) -> Report:
