@@ -25,7 +25,7 @@ from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
 from daskglm.fitting.driver import Callback
-from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
 
@@ -385,7 +385,7 @@ class LogisticRegressionCV(LogisticRegression):
             reports = [*solutions.reports, *again]
             report = grid.report(reports, began)
             classes = grid.classes
-        warn(reports, float(settings.tol))
+        warn_unsolved(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
         self._adopt(Trained(W[:, :d], intercept, classes, report), names)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.arguments import is_number, is_whole
+from daskglm.core.warn import warn
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.table import LOSSES
 
@@ -126,11 +126,7 @@ def strength(params: Mapping[str, Any]) -> float | None:
         )
     if "penalty" in params and params["penalty"] is None:
         if C is not None and C != 1.0:
-            warnings.warn(
-                f"penalty=None: C={C!r} has no effect, the fit has no penalty",
-                UserWarning,
-                stacklevel=5,
-            )
+            warn(f"penalty=None: C={C!r} has no effect, the fit has no penalty")
         return math.inf
     if "alpha" in params and C is None:
         return inverse(1.0 if alpha is None else alpha)

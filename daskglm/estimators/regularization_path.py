@@ -17,7 +17,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.problem_grid import open_grid, warn
+from daskglm.fitting.problem_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 
 # Most values of C: each is a problem per class and fold, with coefficients of its own.
@@ -141,5 +141,5 @@ def _fit_now(
             intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
             report = grid.report([solutions.reports[p] for p in of_model], began)
             fitted.append(model._adopt(Trained(W[:, :d], intercept, grid.classes, report), names))
-    warn(solutions.reports, float(settings.tol))
+    warn_unsolved(solutions.reports, float(settings.tol))
     return fitted

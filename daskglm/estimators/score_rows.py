@@ -7,7 +7,6 @@ fetched.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from daskglm.core.device import to_host
+from daskglm.core.warn import warn
 from daskglm.data.blocks import Block, with_values
 from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy, partitions
@@ -90,7 +90,7 @@ def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
 def _explained(total: Sums) -> float:
     if total.rows < 2:
         message = "R^2 score is not well-defined with less than two samples."
-        warnings.warn(message, UndefinedMetricWarning, stacklevel=4)
+        warn(message, UndefinedMetricWarning)
         return float("nan")
     return 1.0 - total.missed / total.spread if total.spread else float(total.missed == 0.0)
 

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring, get_scorer, get_scorer_names, make_scorer
 
 from daskglm.core.decisions import predicted, probabilities
+from daskglm.core.warn import warn
 
 DEFAULT = "accuracy"
 AVERAGED = ("f1", "jaccard", "precision", "recall")
@@ -266,9 +267,8 @@ def defined(scores: np.ndarray, scoring: Any) -> np.ndarray:
             "can score"
         )
     if not kept.all():
-        warnings.warn(
+        warn(
             f"scoring={scoring!r} is not defined (nan) in {np.sum(~kept)} of {len(kept)} folds, "
-            "which do not count in the choice of C",
-            stacklevel=2,
+            "which do not count in the choice of C"
         )
     return kept

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import numbers
 import uuid
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from daskglm.core.requests import Folds
+from daskglm.core.warn import warn
 from daskglm.data.blocks import labels_of
 from daskglm.data.partitions import Partitions
 from daskglm.data.values import Place
@@ -71,9 +71,7 @@ def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[s
     if groups is not None and np.shape(groups)[:1] != (X.shape[0],):
         raise ValueError(f"groups has shape {np.shape(groups)}, but X has {X.shape[0]} rows")
     if groups is not None and not hasattr(cv, "split"):
-        warnings.warn(
-            f"groups is ignored by cv={cv!r}: give a splitter such as GroupKFold", stacklevel=2
-        )
+        warn(f"groups is ignored by cv={cv!r}: give a splitter such as GroupKFold")
     if data.classify and (cv is None or isinstance(cv, numbers.Integral)):
         n_splits = DEFAULT_FOLDS if cv is None else int(cv)
         labels, codes = labels_of(np.asarray(y), Place())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Folds, Problem
+from daskglm.core.warn import warn
 from daskglm.data.partitions import Partitions, partitions
 from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
@@ -374,16 +374,14 @@ def open_grid(
         )
 
 
-def warn(reports: Sequence[Report], tol: float) -> None:
+def warn_unsolved(reports: Sequence[Report], tol: float) -> None:
     """Raise one ConvergenceWarning for the problems that did not reach `tol`."""
     failed = [report for report in reports if not report.converged]
     if failed:
         worst = max(failed, key=lambda report: report.relative_gap)
-        warnings.warn(
+        warn(
             f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: "
-            f"{worst.reason} (reached: "
-            f"relative gap {worst.relative_gap:.1e}). Raise max_iter or tol, or scale the batch "
-            "of X.",
+            f"{worst.reason} (reached: relative gap {worst.relative_gap:.1e}). Raise max_iter or "
+            "tol, or scale the columns of X.",
             ConvergenceWarning,
-            stacklevel=4,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import warnings
 from collections.abc import Iterator
 
 from daskglm.core.outcome import Iteration
@@ -28,7 +29,10 @@ def progress_bar(
     if progress is False or (progress is None and not _interactive()):
         yield callback
         return
-    from tqdm.auto import tqdm
+    with warnings.catch_warnings():
+        # in a notebook without ipywidgets tqdm draws its bar as text, and need not say so
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
 
     delay = 0.0 if progress else DELAY_SECONDS
     bar = tqdm(
@@ -66,4 +70,7 @@ def progress_bar(
 
 
 def _interactive() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    """Return whether somebody looks: at a terminal, or at a notebook, which has a kernel."""
+    # without importing IPython, which is there already where it runs this
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return sys.stderr.isatty() or hasattr(shell, "kernel")

@@ -36,12 +36,15 @@ def draw(history: Sequence[Iteration], axes: Any = None) -> Any:
     by_seconds, by_passes = axes
     above = _above_the_bound(history)
     gaps = [record["relative_gap"] for record in history]
-    for each, unit in ((by_seconds, "seconds"), (by_passes, "passes")):
-        at = [record[unit] for record in history]
+    columns = (
+        (by_seconds, "seconds", [record["seconds"] for record in history]),
+        (by_passes, "passes over X", [record["passes"] for record in history]),
+    )
+    for each, unit, at in columns:
         each.plot(at, above, "o-", color=GREY, markersize=3, label="objective, above its least")
         each.plot(at, gaps, "o-", color=BLUE, markersize=3, label="proved gap")
         each.set_yscale("log", nonpositive="mask")
-        each.set_xlabel(f"{unit} over X" if unit == "passes" else unit)
+        each.set_xlabel(unit)
         each.spines[["top", "right"]].set_visible(False)
     by_seconds.set_ylabel("relative to the optimum")
     by_seconds.legend(frameon=False, fontsize="small")

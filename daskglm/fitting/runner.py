@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
+from daskglm.core.warn import warn
 from daskglm.data.partitions import Partitions, partitions
 from daskglm.engines.local import Local
 from daskglm.fitting.checkpoint import (
@@ -394,9 +394,7 @@ def _check_size(spec: SolverSpec, d: int) -> None:
 
 def _warn(report: Report, settings: FitConfig) -> None:
     if report.reason == Reason.SEPARABLE.value:
-        warnings.warn(
-            f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning, stacklevel=4
-        )
+        warn(f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning)
         return
     gap = report.relative_gap
     if settings.stop == "coefficients":
@@ -406,11 +404,9 @@ def _warn(report: Report, settings: FitConfig) -> None:
             reached = f"relative gap {gap:.1e}"
         else:
             reached = f"gradient ratio {report.gradient_ratio:.1e}"
-    warnings.warn(
-        f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: "
-        f"{reached} after "
-        f"{report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or give "
-        "another solver.",
+    warn(
+        f"{report.solver} stopped before tol={settings.tol:g}: {report.reason} (reached: {reached} "
+        f"after {report.n_iter} iterations). Raise max_iter or tol, scale the columns of X, or "
+        "give another solver.",
         ConvergenceWarning,
-        stacklevel=4,
     )

@@ -9,7 +9,6 @@ and LAPACK do.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
+from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective, Point
@@ -63,11 +63,10 @@ def settled(objective: Objective, solution: Solution) -> Solution:
 
 
 def _warn_of_many(why: str) -> None:
-    warnings.warn(
+    warn(
         f"C=inf and {why}: the coefficients that were found are some of many that fit as well. "
         "Give a finite C for unique ones.",
         ConvergenceWarning,
-        stacklevel=6,
     )
 
 

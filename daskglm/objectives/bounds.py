@@ -210,11 +210,12 @@ class Rounding:
         return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, penalty)
 
     def zero(self, w: Vector, *, scale: float, weight: float) -> float:
-        """Return the objective of rows that an intercept alone fits, but for its rounding.
+        """Return the objective of targets that an intercept alone fits, but for its rounding.
 
-        `FEW` roundings of the intercept are in each margin; 0 where there is no intercept.
+        `FEW` roundings of the intercept are in each margin. 0 without an intercept, and for labels,
+        whose losses have their least value far from any label or are exactly zero.
         """
-        if not (self.fit_intercept and math.isfinite(self.loss.smoothness)):
+        if self.loss.classifies or not self.fit_intercept:
             return 0.0
         off = FEW * UNIT * self._intercept(w)
         return 0.5 * scale * weight * self.loss.smoothness * off * off

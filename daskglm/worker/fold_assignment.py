@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from daskglm.core.requests import Folds
+from daskglm.core.warn import warn
 from daskglm.data.blocks import Block
 
 
@@ -54,10 +53,7 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
             f"n_samples={len(codes)}"
         )
     if (counts < n_splits).any():
-        warnings.warn(
-            f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}",
-            stacklevel=2,
-        )
+        warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}")
     rows = [codes == code for code in range(classes)]
     folds = np.arange(n_splits)
     group = np.empty(len(codes), np.int16)

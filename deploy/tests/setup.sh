@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What the tests of the launchers need beyond `make setup`: Debian's packages (as root) and libraries for Python.
+# What the tests of the launchers and of the pages need beyond `make setup`: Debian's packages (as root) and libraries for Python.
 # They run then with `make test-all`, or: .venv/bin/python -m pytest -m root tests/launch/test_deploy.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-PACKAGES=(iproute2 openssh-server openssh-client slurm-wlm munge openmpi-bin numactl shellcheck)
+PACKAGES=(chromium iproute2 openssh-server openssh-client slurm-wlm munge openmpi-bin numactl shellcheck)
 if [[ "$(id -u)" == 0 ]] && command -v apt-get > /dev/null; then
     printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d # packages must not start their services
     chmod +x /usr/sbin/policy-rc.d

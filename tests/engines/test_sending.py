@@ -29,7 +29,7 @@ class FakeClient:
 
 
 def worker(address, *, paused=False):
-    return WorkerState(address, 0, 0, 0, 0, 0, 0, paused)
+    return WorkerState(address, 0, 0, 0, 0, 0, 0, 0, paused)
 
 
 def send(monkeypatch, looks, client=None):
