@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from daskglm.core.facts import DataSummary
+from daskglm.core.outcome import Iteration
 from daskglm.core.requests import Problem, Request, Totals
 
 
@@ -59,6 +60,9 @@ class Engine(Protocol):
 
     def total(self, problem: Problem, request: Request) -> Totals:
         """Answer one request with sums over all rows. Cost: 1 round."""
+
+    def publish(self, iteration: Iteration) -> None:
+        """Tell those who watch the fit from elsewhere of an iteration. Cost: no round."""
 
     def close(self) -> None:
         """Release data, caches and threads."""

@@ -26,6 +26,7 @@ from distributed import Client
 
 from daskglm.core.engine import Capabilities
 from daskglm.core.facts import DataSummary
+from daskglm.core.outcome import Iteration
 from daskglm.core.requests import (
     CollectiveLost,
     Problem,
@@ -38,11 +39,14 @@ from daskglm.core.requests import (
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
+from daskglm.engines.events import Events
+from daskglm.engines.monitoring import show
 from daskglm.engines.placement import (
     REPAIR_SECONDS,
     ClusterLost,
     DataLost,
     Placement,
+    check_same_rows,
     plan_moves,
 )
 from daskglm.engines.presence import register, unregister
@@ -73,9 +77,6 @@ CLEANUP_SECONDS = 5.0
 
 # Seconds that a scheduler may take to answer a probe.
 PROBE_SECONDS = 10.0
-
-# Relative difference allowed between squared norms of the same rows: the order of sums differs.
-SAME_NORMS = 1e-9
 
 # Largest ratio of the rows of one worker to the mean that is not logged as uneven.
 UNEVEN_ROWS = 1.3
@@ -141,26 +142,6 @@ def _only_device(devices: dict[str, str]) -> str:
     return min(kinds, default="cpu")
 
 
-def _same_rows(before: DataSummary, now: DataSummary, *, ordered: bool) -> None:
-    """Raise DataLost if partitions that were computed again have other rows.
-
-    If `ordered`, rows in another order count as other rows.
-    """
-    rows = [{label: count for label, count, _ in facts.classes} for facts in (before, now)]
-    counts = before.n_rows == now.n_rows and before.nonzeros == now.nonzeros and rows[0] == rows[1]
-    if not counts or not math.isclose(before.squared_norms, now.squared_norms, rel_tol=SAME_NORMS):
-        raise DataLost(
-            "partitions that were lost with a worker came back with other rows: their source is "
-            "random or has changed. Write the data to files, or persist them, and fit again"
-        )
-    if ordered and before.order != now.order:
-        raise DataLost(
-            "partitions that were lost with a worker came back with their rows in another order "
-            "(as shuffles do), and folds are kept by row: persist the dataframe, or write it to "
-            "files, and fit again"
-        )
-
-
 class Cluster:
     """All rows of a data set on the workers of a Dask cluster.
 
@@ -195,6 +176,7 @@ class Cluster:
         self._numbers = itertools.count()
         self._shards: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
+        self._events = Events(client, self.session)
         self._rebalance = RebalancePolicy()
         self._collective = Collective(self.session, self._run, self._ask)
         self._scheduler = self._sync(self._name_of_scheduler())
@@ -261,8 +243,15 @@ class Cluster:
             self._sync(self._move_blocks())
         return totals
 
+    def publish(self, iteration: Iteration) -> None:
+        """Log an iteration on the scheduler, for its page and metrics; does not wait."""
+        self._events.add(iteration, self.repairs)
+
     def close(self) -> None:
         """Release the blocks, and close the sessions on the workers."""
+        # a cluster that is gone shows nothing
+        with contextlib.suppress(Exception):
+            self._events.send()
         self.placement.close()
         # a cluster that is gone has no sessions
         with contextlib.suppress(Exception):
@@ -331,7 +320,9 @@ class Cluster:
             # a worker that has joined meanwhile may lack daskglm, or have another version
             await check_cluster(self.client)
             raise
+        await self.client.run_on_scheduler(show)
         facts, rows = await self._place()
+        self._events.begin()
         check_widths([rows[key] for key in self.placement.keys])
         counts = [sum(rows[key][0] for key in keys) for keys in self._keys.values()]
         if len(counts) > 1 and max(counts) > UNEVEN_ROWS * sum(counts) / len(counts):
@@ -360,8 +351,9 @@ class Cluster:
                     totals, answered = reply
                     parts += [totals] if answered else []
                     self.bytes_reduced += (1 if together else len(answered)) * size_of(totals)
-                    for address in answered:
+                    for address, seconds in answered.items():
                         del lost[address]
+                        self._events.worked(address, seconds)
             if not lost:
                 break
 
@@ -376,7 +368,7 @@ class Cluster:
                 )
             await asyncio.sleep(min(0.05 * (attempt + 1), 1.0))
             facts, _ = await self._place()
-            _same_rows(self.facts, facts, ordered=problem.folds is not None)
+            check_same_rows(self.facts, facts, ordered=problem.folds is not None)
             shards, keys, _, _ = await self._open_shards(blocks)
         return add(parts)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.engine import Capabilities
+from daskglm.core.outcome import Iteration
 from daskglm.core.requests import Problem, Request, Totals
 from daskglm.data.blocks import Block
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
@@ -90,6 +91,9 @@ class Local:
         if self.capabilities.xp is not np:
             return self.shard.answer(problem, request)
         return self.shard.answer_host(problem, request)
+
+    def publish(self, iteration: Iteration) -> None:
+        """Do nothing: who watches is in this process, and is called back."""
 
     def close(self) -> None:
         """End the threads, and drop cached results."""

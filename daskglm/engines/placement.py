@@ -7,11 +7,17 @@ read them at every pass.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from daskglm.core.facts import DataSummary
+
 # Seconds that lost blocks, or workers, may take to come back before the fit gives up.
 REPAIR_SECONDS = 300.0
+
+# Relative difference allowed between squared norms of the same rows: the order of sums differs.
+SAME_NORMS = 1e-9
 
 
 class ClusterLost(RuntimeError):
@@ -91,3 +97,23 @@ def plan_moves(held: Mapping[str, Sequence[str]], threads: Mapping[str, int]) ->
             if spare:
                 found[spare.pop(0)] = address
     return found
+
+
+def check_same_rows(before: DataSummary, now: DataSummary, *, ordered: bool) -> None:
+    """Raise DataLost if partitions that were computed again have other rows.
+
+    If `ordered`, rows in another order count as other rows.
+    """
+    rows = [{label: count for label, count, _ in facts.classes} for facts in (before, now)]
+    counts = before.n_rows == now.n_rows and before.nonzeros == now.nonzeros and rows[0] == rows[1]
+    if not counts or not math.isclose(before.squared_norms, now.squared_norms, rel_tol=SAME_NORMS):
+        raise DataLost(
+            "partitions that were lost with a worker came back with other rows: their source is "
+            "random or has changed. Write the data to files, or persist them, and fit again"
+        )
+    if ordered and before.order != now.order:
+        raise DataLost(
+            "partitions that were lost with a worker came back with their rows in another order "
+            "(as shuffles do), and folds are kept by row: persist the dataframe, or write it to "
+            "files, and fit again"
+        )

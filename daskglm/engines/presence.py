@@ -30,6 +30,11 @@ def unregister(session: str, dask_scheduler: Any = None) -> None:
     _clients.get(dask_scheduler, {}).pop(session, None)
 
 
+def running_sessions(dask_scheduler: Any = None) -> list[str]:
+    """Return the sessions whose clients did not end them and are connected."""
+    return _active(list(_clients.get(dask_scheduler, {})), dask_scheduler)
+
+
 def _active(sessions: list[str], dask_scheduler: Any = None) -> list[str]:
     """Return the sessions whose clients did not end them and were connected all the time."""
     listed = _clients.get(dask_scheduler, {})

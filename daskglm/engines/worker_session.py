@@ -15,7 +15,9 @@ import asyncio
 import importlib
 import logging
 import pickle
+import time
 import weakref
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -324,14 +326,23 @@ async def relay(
 
     Returns
     -------
-    (totals, addresses of the workers that answered), or a Failure
+    (totals, seconds that each worker that answered took, by address), or a Failure
     """
     under = tree[dask_worker.address]
     stay = bool(under) and carries_device_memory(dask_worker.address)
     question = pickle.dumps((session, shards, problem, request, stay)) if under else b""
+    began = time.perf_counter()
+    seconds: dict[str, float] = {}
+
+    async def timed(address: str, answering: Coroutine[Any, Any, Any]) -> Any:
+        reply = await answering
+        seconds[address] = time.perf_counter() - began
+        return reply
+
+    own = answer(session, shards, problem, request, stay, dask_worker=dask_worker)
     replies = await asyncio.gather(
-        answer(session, shards, problem, request, stay, dask_worker=dask_worker),
-        *(_forward(dask_worker, address, question) for address in under),
+        timed(dask_worker.address, own),
+        *(timed(address, _forward(dask_worker, address, question)) for address in under),
         return_exceptions=True,
     )
     for reply in replies:
@@ -343,7 +354,8 @@ async def relay(
         if isinstance(reply, dict)
     }
     total = add(list(parts.values())) if parts else {}
-    return {key: to_host(value) for key, value in total.items()}, list(parts)
+    on_host = {key: to_host(value) for key, value in total.items()}
+    return on_host, {address: seconds[address] for address in parts}
 
 
 def carries_device_memory(address: str) -> bool:

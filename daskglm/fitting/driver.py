@@ -118,6 +118,7 @@ class Record:
             seconds=cost.seconds,
         )
         self.history.append(record)
+        self.engine.publish(record)
         logger.info(
             "iteration %d: objective %.10g, relative gap %s %.2e, |gradient| %.2e, %.4g passes, "
             "%d rounds, %d bytes, %.3f s",

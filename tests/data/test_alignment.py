@@ -10,7 +10,7 @@ import pytest
 import daskglm
 from daskglm.core.facts import DataSummary
 from daskglm.data.partitions import partitions
-from daskglm.engines.cluster import DataLost, _same_rows
+from daskglm.engines.placement import DataLost, check_same_rows
 from tests.conftest import make_problem
 
 X, y = make_problem(800, 5, seed=3)
@@ -213,8 +213,8 @@ def test_partitions_that_come_back_with_other_rows_are_told():
     back = partitions(
         *(dd.from_pandas(turned, npartitions=1)[name] for name in (NAMES, "label")), classify=True
     ).load()
-    _same_rows(facts, back[0].facts, ordered=False)
+    check_same_rows(facts, back[0].facts, ordered=False)
     with pytest.raises(DataLost, match="another order"):
-        _same_rows(facts, back[0].facts, ordered=True)
+        check_same_rows(facts, back[0].facts, ordered=True)
     with pytest.raises(DataLost, match="other rows"):
-        _same_rows(facts, DataSummary(n_rows=800), ordered=False)
+        check_same_rows(facts, DataSummary(n_rows=800), ordered=False)
