@@ -32,6 +32,9 @@ from daskglm.solvers import solver_names
 # Exit code: the model was saved, but it is less precise than --tol asks for.
 NOT_CONVERGED = 3
 
+# Exit code: `doctor` has found something to change.
+TO_CHANGE = 4
+
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
 
@@ -70,7 +73,8 @@ class _OneLineErrors(click.Group):
 def main(context: click.Context, verbose: int) -> None:
     """Fit generalised linear models with Dask, predict with them, and start clusters to fit on.
 
-    Exit codes: 0 done, 1 bad data or files, 2 wrong usage, 3 model saved but not converged.
+    Exit codes: 0 done, 1 bad data or files, 2 wrong usage, 3 model saved but not converged, 4
+    something to change (doctor).
     """
     if verbose:
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -408,21 +412,68 @@ def warm_up(processes: int | None) -> None:
     click.echo(f"kernels are compiled ({time.perf_counter() - start:.0f} s)")
 
 
+@main.command()
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    envvar="DASK_SCHEDULER_ADDRESS",
+    callback=_not_blank,
+    help="Look at the cluster of this scheduler too.",
+)
+@click.option(
+    "--tls-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the certificates of that cluster.",
+)
+def doctor(scheduler: str | None, tls_dir: Path | None) -> None:
+    """Say what this machine and a cluster offer, and what to change.
+
+    Looks at processors, memory, GPU, versions and compiled kernels, and measures passes over rows
+    for a second; with --scheduler at a cluster and its workers too. Exits with 4 if something
+    should be changed.
+    """
+    from daskglm.estimators import doctor as look
+
+    with _client(scheduler, None, tls_dir) as client:
+        parts = {
+            "machine": look.machine(),
+            "versions": look.versions(),
+            "kernels": look.kernels(),
+            "cluster": look.cluster(client) if client else (),
+            "speed": look.benchmark(),
+        }
+        changes = 0
+        for title, findings in parts.items():
+            for k, finding in enumerate(findings):
+                if k == 0:
+                    click.secho(f"{title}", bold=True)
+                click.echo(f"  {finding.name}: {_visible(finding.text)}")
+                if finding.change:
+                    changes += 1
+                    click.secho(f"    change: {_visible(finding.change)}", fg="yellow")
+    click.echo(f"{changes} thing(s) to change" if changes else "nothing to change")
+    if changes:
+        sys.exit(TO_CHANGE)
+
+
 main.add_command(_cluster)
 
 
 # ---- where to run
 @contextlib.contextmanager
-def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) -> Iterator[None]:
-    """Make a client of a scheduler or of local workers the default; without both fit in process."""
+def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) -> Iterator[Any]:
+    """Make a client of a scheduler or of local workers the default; without both fit in process.
+
+    Gives the client, or None.
+    """
     if scheduler:
         import dask
         from distributed import Client
 
         from daskglm.launch import tls
 
-        with dask.config.set(tls.settings(tls_dir)), Client(scheduler):
-            yield
+        with dask.config.set(tls.settings(tls_dir)), Client(scheduler) as client:
+            yield client
     elif workers:
         from distributed import Client, LocalCluster
 
@@ -438,11 +489,11 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
                 # workers would write tracebacks of errors that are shown here as one line
                 silence_logs=logging.CRITICAL if quiet else logging.WARNING,
             ) as cluster,
-            Client(cluster),
+            Client(cluster) as client,
         ):
-            yield
+            yield client
     else:
-        yield
+        yield None
 
 
 def _format(path: str, asked: str) -> str:

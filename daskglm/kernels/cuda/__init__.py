@@ -207,6 +207,12 @@ def coefficients(w: Any, d: int) -> tuple[Any, int]:
     return xp.asarray(w), int(len(w) > d)
 
 
+def describe() -> str:
+    """Return name and memory of the current GPU."""
+    found = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
+    return f"{found['name'].decode()}, {found['totalGlobalMem'] / 2**30:.3g} GiB"
+
+
 def wait() -> None:
     """Return when the work on this thread's current stream is done."""
     xp.cuda.get_current_stream().synchronize()
