@@ -76,11 +76,12 @@ def make_engine(
 def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | None) -> Engine:
     if data.arrays is not None:
         raise ValueError(
-            "out_of_core reads dask collections or delayed blocks at every pass, but X is in memory"
+            "out_of_core=True reads dask collections or delayed blocks at every pass, but X is in "
+            "memory: leave it out"
         )
     if data.lazy and shuffles(data.lazy[0].dask):
         raise ValueError(
-            "out_of_core reads data at every pass, but X comes from a shuffle (shuffle, "
+            "out_of_core=True reads data at every pass, but X comes from a shuffle (shuffle, "
             "set_index, merge), which gives rows in another order every time: write the shuffled "
             "data to files first, or fit without out_of_core"
         )
@@ -89,7 +90,8 @@ def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | 
 
         if futures_of((*data.collections, *data.lazy)):
             raise ValueError(
-                "out_of_core reads data at every pass, but X is persisted: in memory already"
+                "out_of_core=True reads data at every pass, but X is persisted: in memory already. "
+                "Leave it out, or give X before persist()"
             )
     if client is None:
         return Local.reading(data.lazy, int(STREAMED_SHARE * memory_left()), where, threads)

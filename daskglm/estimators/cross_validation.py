@@ -318,7 +318,7 @@ class LogisticRegressionCV(LogisticRegression):
             check_flag(self.use_legacy_attributes, "use_legacy_attributes")
         if self.penalty is None:
             raise ValueError(
-                "penalty=None: a fit without a penalty is C = inf; give Cs=[float('inf')], or "
+                "penalty=None: a fit without a penalty is C = inf: give Cs=[float('inf')], or "
                 "among others"
             )
         self._n_ratios()

@@ -147,7 +147,10 @@ def _total(
             "X has no rows: Found array with 0 sample(s) while a minimum of 1 is required."
         )
     if not total.weight > 0:
-        raise ValueError("all sample weights are zero: there is nothing to score")
+        raise ValueError(
+            "all values of sample_weight are zero: there is nothing to score. Give some rows a weight "
+            "above 0, or leave sample_weight out"
+        )
     return total
 
 

@@ -96,7 +96,10 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
 
 def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
-        raise ValueError("X contains NaN or infinity (inf) in rows to predict")
+        raise ValueError(
+            "X contains NaN or infinity (inf) in rows to predict: impute or drop them, for example "
+            "with sklearn.impute.SimpleImputer"
+        )
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 

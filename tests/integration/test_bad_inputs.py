@@ -1,6 +1,8 @@
 """Every bad input of `tests/integration/bad_inputs.py` at every face: the error, what it says, and that nothing is left behind."""
 
+import ast
 import copy
+import pathlib
 import re
 import time
 import warnings
@@ -272,3 +274,33 @@ def test_the_table_is_large_and_its_rows_have_names_of_their_own():
     assert len({row.id for row in rows}) == len(rows)
     assert len(rows) >= 300
     assert {"delayed"} | {face for row in rows for face in row.faces} == set(FACES)
+
+
+# Messages of files and kernels that are shown behind a file's name or another message.
+WITHIN_ANOTHER = {
+    "data/npz.py",
+    "fitting/checkpoint_schema.py",
+    "fitting/schema.py",
+    "fitting/config.py",
+    "losses/dispatch.py",
+}
+
+
+def test_each_error_names_the_value_or_the_argument_that_is_wrong():
+    package = pathlib.Path(daskglm.__file__).parent
+    vague = []
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).as_posix() in WITHIN_ANOTHER:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+                continue
+            if getattr(node.exc.func, "id", "") not in ("ValueError", "TypeError"):
+                continue
+            parts = list(ast.walk(node.exc))
+            text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+            computed = any(isinstance(part, (ast.FormattedValue, ast.Call)) for part in parts[1:])
+            named = re.search(r"\w=|\b(X|y|path|cv|sample_weight|topology|model|penalty)\b", text)
+            if not (computed or named):
+                vague.append(f"{path.name}:{node.lineno} {text}")
+    assert not vague

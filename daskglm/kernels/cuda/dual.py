@@ -152,7 +152,8 @@ class OnDevice:
         plan, outer = request.plan, request.outer
         if plan.shrink:
             raise ValueError(
-                "shrinking=True is not offered on a GPU, where passing over a row saves nothing"
+                "shrinking=True is not offered on a GPU, where passing over a row saves nothing: "
+                "leave it out"
             )
         partitions, teams, damp = self._layout(plan, caches)
         inner = request.inner if partitions > 1 else 1.0
