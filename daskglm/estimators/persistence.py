@@ -92,8 +92,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     intercept = np.asarray(model.intercept_, np.float64)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError(
-            "the model has coefficients that are not finite, which cannot be saved: fit it again on "
-            "scaled columns"
+            "the model has coefficients that are not finite, which cannot be saved: fit it again "
+            "on scaled columns"
         )
     names = getattr(model, "feature_names_in_", None)
     content = {

@@ -148,8 +148,8 @@ def _total(
         )
     if not total.weight > 0:
         raise ValueError(
-            "all values of sample_weight are zero: there is nothing to score. Give some rows a weight "
-            "above 0, or leave sample_weight out"
+            "all sample weights are zero: there is nothing to score. Give some rows a weight above "
+            "0, or leave sample_weight out"
         )
     return total
 

@@ -72,8 +72,8 @@ def check_facts(facts: DataSummary, loss: Loss) -> None:
         )
     if not facts.weight > 0:
         raise ValueError(
-            "all values of sample_weight are zero: there is nothing to fit. Give some rows a weight "
-            "above 0, or leave sample_weight out"
+            "all sample weights are zero: there is nothing to fit. Give some rows a weight above "
+            "0, or leave sample_weight out"
         )
     loss.check_targets(facts)
 

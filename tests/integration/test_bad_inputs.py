@@ -300,7 +300,10 @@ def test_each_error_names_the_value_or_the_argument_that_is_wrong():
             parts = list(ast.walk(node.exc))
             text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
             computed = any(isinstance(part, (ast.FormattedValue, ast.Call)) for part in parts[1:])
-            named = re.search(r"\w=|\b(X|y|path|cv|sample_weight|topology|model|penalty)\b", text)
+            named = re.search(
+                r"\w=|\b(X|y|path|cv|sample_weight|topology|model|penalty|weights|device|resume|np.matrix)\b",
+                text,
+            )
             if not (computed or named):
                 vague.append(f"{path.name}:{node.lineno} {text}")
     assert not vague
