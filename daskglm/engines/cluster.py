@@ -40,7 +40,7 @@ from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
 from daskglm.engines.events import Events
-from daskglm.engines.monitoring import show
+from daskglm.engines.monitoring import list_and_show
 from daskglm.engines.placement import (
     REPAIR_SECONDS,
     ClusterLost,
@@ -49,7 +49,7 @@ from daskglm.engines.placement import (
     check_same_rows,
     plan_moves,
 )
-from daskglm.engines.presence import register, unregister
+from daskglm.engines.presence import unregister
 from daskglm.engines.rebalancing import RebalancePolicy
 from daskglm.engines.sending import send
 from daskglm.engines.versions import check_cluster, check_workers
@@ -320,7 +320,6 @@ class Cluster:
             # a worker that has joined meanwhile may lack daskglm, or have another version
             await check_cluster(self.client)
             raise
-        await self.client.run_on_scheduler(show)
         facts, rows = await self._place()
         self._events.begin()
         check_widths([rows[key] for key in self.placement.keys])
@@ -444,7 +443,7 @@ class Cluster:
         self, keys: list[str]
     ) -> tuple[dict[str, int], dict[str, list[str]], DataSummary, dict[str, tuple[int, int]]]:
         """Open shards for the keys where they are now, until every worker has all its blocks."""
-        await self.client.run_on_scheduler(register, self.session, self.client.id)
+        await self.client.run_on_scheduler(list_and_show, self.session, self.client.id)
         deadline = time.monotonic() + REPAIR_SECONDS
         while True:
             by_address = await self.placement.locate(keys, deadline)

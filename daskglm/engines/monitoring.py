@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from daskglm.engines.events import TOPIC
-from daskglm.engines.presence import running_sessions
+from daskglm.engines.presence import register, running_sessions
 
 # Milliseconds between two looks of an open page, and pixels of the height of its plots.
 REFRESH, HEIGHT = 500, 270
@@ -53,8 +53,14 @@ class Fit(NamedTuple):
     waiting: dict[str, float]
 
 
-def show(dask_scheduler: Any = None) -> None:
-    """On the scheduler: add the page and the metrics, once each, where their libraries are."""
+def list_and_show(session: str, client: str, dask_scheduler: Any = None) -> None:
+    """On the scheduler: list the session of a client, and show it with all others."""
+    register(session, client, dask_scheduler)
+    show(dask_scheduler)
+
+
+def show(dask_scheduler: Any) -> None:
+    """Add the page and the metrics, once each, where their libraries are."""
     if dask_scheduler not in _metrics_of and importlib.util.find_spec("prometheus_client"):
         if not _metrics_of:
             _register_collector()
