@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from daskglm.losses.base import Loss
     from daskglm.losses.table import register_loss
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where the public names are: their modules are imported when a name is first asked for (PEP 562),
 # since scikit-learn, SciPy, pandas and numba take seconds to import.

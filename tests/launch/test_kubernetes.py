@@ -166,7 +166,7 @@ def test_gpu_overlay_computes_on_gpus(validate):
         pod = made[kind]["spec"]["template"]["spec"]
         assert pod["containers"][0]["args"][-2:] == ["--device", "cuda"]
         images = {each["image"] for each in [*pod.get("initContainers", []), *pod["containers"]]}
-        assert images == {"daskglm:0.1.0-cuda13"}
+        assert images == {"daskglm:0.2.0-cuda13"}
     worker = made["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
     assert worker["resources"]["limits"] == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
 
