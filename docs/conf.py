@@ -1,7 +1,9 @@
 """Configuration of Sphinx: `make docs` builds the pages into docs/_build/html."""
 
 import importlib.metadata
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 project = "daskglm"
@@ -30,17 +32,33 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
+# Examples that read a file of the folder of real data sets: $DASKGLM_DATA, or shared/data beside the
+# repository. Where it is missing, their pages show the code, which is not executed.
+DOCS = Path(__file__).resolve().parent
+DATA = Path(os.environ.setdefault("DASKGLM_DATA", str(DOCS.parents[1] / "shared" / "data")))
+NEEDED = {
+    "clicks_out_of_core": "criteo/criteo_8000.tsv.xz",
+    "text_with_47000_words": "news20_text/news20_bydate.jsonl.xz",
+}
+NOT_EXECUTED = [example for example, file in NEEDED.items() if not (DATA / file).exists()]
+for example in NOT_EXECUTED:
+    print(f"docs/examples/{example}.py is not executed: there is no {DATA / NEEDED[example]}")
+
+# Matplotlib reads the style of the pictures when it is imported, which is after this.
+os.environ["MATPLOTLIBRC"] = str(DOCS / "matplotlibrc")
+
 # Examples run while the pages are built; their pages are generated and never committed.
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "generated/gallery",
-    "filename_pattern": r"\.py",
+    "filename_pattern": rf"[\\/](?!({'|'.join(NOT_EXECUTED)})\.py$)\w+\.py$",
     "ignore_pattern": r"__init__\.py",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,
+    "image_srcset": ["2x"],
     "reset_modules": (),
 }
 
@@ -71,7 +89,21 @@ def _name_files(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)\)", name, source[0])
 
 
+def _note_not_executed(app: Any, page: str, source: list[str]) -> None:
+    """Pages of examples whose file is missing say so before their first code."""
+    folder, _, example = page.rpartition("/")
+    if folder == "generated/gallery" and example in NOT_EXECUTED:
+        note = (
+            ".. note::\n\n   This page was built without its data, so its code was not executed. It "
+            f"reads ``{NEEDED[example]}`` in the folder that ``DASKGLM_DATA`` names.\n\n"
+        )
+        source[0] = source[0].replace(
+            ".. GENERATED FROM PYTHON", note + ".. GENERATED FROM PYTHON", 1
+        )
+
+
 def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", _escape_formulas, priority=400)
     app.connect("source-read", _name_files)
+    app.connect("source-read", _note_not_executed)
