@@ -32,8 +32,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
-# Examples that read a file of the folder of real data sets: $DASKGLM_DATA, or shared/data beside the
-# repository. Where it is missing, their pages show the code, which is not executed.
+# Examples that read a file of the folder of real data sets: $DASKGLM_DATA, or shared/data beside
+# the repository. Where it is missing, their pages show the code, which is not executed.
 DOCS = Path(__file__).resolve().parent
 DATA = Path(os.environ.setdefault("DASKGLM_DATA", str(DOCS.parents[1] / "shared" / "data")))
 NEEDED = {
@@ -59,6 +59,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
     "image_srcset": ["2x"],
+    "capture_repr": (),
     "reset_modules": (),
 }
 
@@ -94,8 +95,8 @@ def _note_not_executed(app: Any, page: str, source: list[str]) -> None:
     folder, _, example = page.rpartition("/")
     if folder == "generated/gallery" and example in NOT_EXECUTED:
         note = (
-            ".. note::\n\n   This page was built without its data, so its code was not executed. It "
-            f"reads ``{NEEDED[example]}`` in the folder that ``DASKGLM_DATA`` names.\n\n"
+            ".. note::\n\n   This page was built without its data, so its code was not executed. "
+            f"It reads ``{NEEDED[example]}`` in the folder that ``DASKGLM_DATA`` names.\n\n"
         )
         source[0] = source[0].replace(
             ".. GENERATED FROM PYTHON", note + ".. GENERATED FROM PYTHON", 1

@@ -58,8 +58,8 @@ for axis, fitted in zip(axes, path, strict=True):
 figure.suptitle("Coefficients of an 8: purple pixels speak for it, orange ones against it")
 
 # %%
-# What was learnt: between a penalty that is too strong and one that is too weak there is a wide range
-# that predicts about as well. A strong penalty smooths the images; with a weak one a few pixels get
-# coefficients ten times as large, and the folds disagree.
+# What was learnt: between a penalty that is too strong and one that is too weak there is a range of
+# C that predict about as well. With a weak penalty a few pixels get coefficients that are many
+# times as large, and the folds disagree.
 #
 # The rows come with scikit-learn: ``sklearn.datasets.load_digits``.

