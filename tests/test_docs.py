@@ -96,6 +96,31 @@ def test_every_page_is_in_the_table_of_contents():
         assert page.stem == "index" or page.stem in listed, page.name
 
 
+def test_examples_ask_a_question_and_say_where_their_rows_come_from():
+    examples = sorted((ROOT / "docs/examples").glob("*.py"))
+    assert examples
+    for example in examples:
+        text = example.read_text()
+        question = text.split('"""')[1].split("\n\n", 1)[1]
+        assert "?" in question, example.name
+        assert "What was learnt" in text, example.name
+        assert re.search(r"^# The rows", text, re.MULTILINE), example.name
+
+
+def test_examples_that_read_a_file_are_known_to_the_build():
+    """Without their file, docs/conf.py leaves them unexecuted."""
+    config = (ROOT / "docs/conf.py").read_text()
+    needed = dict(re.findall(r'^    "(\w+)": "([\w/.]+\.xz)",$', config, re.MULTILINE))
+    reading = {
+        example.stem: example.read_text()
+        for example in (ROOT / "docs/examples").glob("*.py")
+        if "DASKGLM_DATA" in example.read_text()
+    }
+    assert needed.keys() == reading.keys()
+    for example, file in needed.items():
+        assert f'Path(os.environ["DASKGLM_DATA"], "{file}")' in reading[example]
+
+
 def test_the_reference_has_all_public_names():
     listed = (ROOT / "docs/api.rst").read_text().split()
     assert set(daskglm.__all__) <= set(listed)

@@ -114,9 +114,9 @@ for name, chance in predicted.items():
     print(f"log loss, {name}: {log_loss(seen, chance):.4f}")
 
 # %%
-# How far the objective was above the optimum after each pass, and whether predictions can be trusted
-# as probabilities: among advertisements with about the same prediction, that share should be
-# clicked. (The optimum cannot be below the objective at the end, less the gap proved there.)
+# How far the objective was above the optimum after each step, and whether predictions can be
+# trusted as probabilities: among advertisements with about the same prediction, that share should
+# be clicked. (The optimum cannot be below the objective at the end, less the gap proved there.)
 
 optimum_at_least = report.objective / (1 + report.relative_gap)
 gaps = [record["objective"] / optimum_at_least - 1 for record in report.history]

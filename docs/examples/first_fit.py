@@ -2,7 +2,8 @@
 A first fit, and how good it is
 ===============================
 
-Fit a logistic regression to data in memory, and plot the proved bound on the gap against the cost.
+How close to the optimum is a logistic regression, and what did that cost? Fit one to data in
+memory, and plot the proved bound on the gap against the passes over the rows.
 """
 
 import matplotlib.pyplot as plt
@@ -26,5 +27,11 @@ for solver in ("newton", "tron", "lbfgs"):
     passes = [record["passes"] for record in history]
     gaps = [record["relative_gap"] for record in history]
     axis.semilogy(passes, gaps, "o-", label=solver)
-axis.set(xlabel="passes over X", ylabel="bound on the relative gap")
+axis.set(xlim=0, xlabel="passes over the rows", ylabel="bound on the relative gap")
 axis.legend()
+
+# %%
+# What was learnt: all three reach the same answer. With 30 features the Hessian costs little, and
+# Newton's method makes the fewest passes.
+#
+# The rows come with scikit-learn: ``sklearn.datasets.load_breast_cancer``.

@@ -85,7 +85,7 @@ print(f"odds at 20 h over those at 6 h: {np.exp(hours[20] - hours[6]):.1f}")
 
 # %%
 # The hour matters more than the carrier: the odds grow until the evening. Where the two points of a
-# carrier are far apart, as for Hawaiian, Frontier and Mesa, routes and hours explain most of its
+# carrier are far apart, as for Hawaiian, Frontier and Mesa, routes and hours explain much of its
 # share of late flights. A carrier with few flights, such as SkyWest with 29, is drawn to the mean
 # by the penalty.
 #
