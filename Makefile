@@ -47,7 +47,7 @@ lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size 
 	$(VENV)/bin/lint-imports --no-logo
 
 # warnings are errors; `examples` run while the pages are built
-docs: setup  ## the documentation, in docs/_build/html
+docs: warm-up  ## the documentation, in docs/_build/html
 	$(RUN) -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
 
 # kernels compiled for two levels of processors go into it; a wheel made from the sdist would lack them

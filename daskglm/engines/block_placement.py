@@ -14,7 +14,7 @@ from distributed import Client
 
 from daskglm.data.loading import check_room, sample_of
 from daskglm.engines.placement import REPAIR_SECONDS, DataLost, assign
-from daskglm.engines.waiting import Wait, worker_states
+from daskglm.engines.waiting import Wait, WorkerState, worker_states
 from daskglm.engines.worker_session import open_shard
 
 # Seconds to wait for lost blocks before looking whether their tasks are stuck.
@@ -91,6 +91,8 @@ class BlockPlacement:
         self.persisted = list(persisted)
         self.sent = list(sent)
         self.futures: list[Any] = []
+        # bytes of each worker's process, besides the rows, when loading began
+        self.before: dict[str, int] = {}
         self.moves = 0
 
     @property
@@ -125,6 +127,9 @@ class BlockPlacement:
         Exception
             The error of the first partition that failed.
         """
+        self.before = {
+            worker.address: worker.foreign_bytes(settled=False) for worker in await self._workers()
+        }
         if self.nbytes is not None:
             await self._check_room(self.nbytes)
         self.futures = await self._submit()
@@ -184,20 +189,29 @@ class BlockPlacement:
                 needed = sum(sizes.values()) / len(loaded) * total
                 await self._check_room(needed, read=(len(loaded), total))
 
+    async def _workers(self) -> list[WorkerState]:
+        """Return the states of all workers; their own bytes are those of this fit's rows."""
+        own = [*self.persisted, *(future.key for future in [*self.sent, *self.futures])]
+        return await worker_states(self.client, own)
+
     async def _check_room(self, needed: float, read: tuple[int, int] | None = None) -> None:
         """Raise MemoryError if rows of `needed` bytes exceed what all workers may still use.
 
         `read` is the number of partitions loaded so far, and of all. While rows are being loaded,
-        memory that tasks need for a moment does not count.
+        memory that tasks need for a moment does not count; what was in use before does.
         """
-        own = [*self.persisted, *(future.key for future in [*self.sent, *self.futures])]
-        workers = await worker_states(self.client, own)
+        workers = await self._workers()
         # a worker without a limit may take any amount
-        if all(worker.limit for worker in workers):
-            taken = sum(worker.foreign_bytes(settled=read is not None) for worker in workers)
-            usable = sum(worker.usable for worker in workers)
-            whose = f"before Dask pauses them the {len(workers)} workers may use together"
-            check_room(needed, usable, whose, taken=taken, read=read)
+        if not all(worker.limit for worker in workers):
+            return
+        taken = 0
+        for worker in workers:
+            before = self.before.get(worker.address, 0)
+            now = worker.foreign_bytes(settled=False)
+            taken += max(worker.foreign_bytes(settled=True), min(before, now))
+        usable = sum(worker.usable for worker in workers)
+        whose = f"before Dask pauses them the {len(workers)} workers may use together"
+        check_room(needed, usable, whose, taken=taken, read=read)
 
     # ---- where blocks are
     async def holders(self, keys: list[str]) -> Mapping[str, Sequence[str]]:

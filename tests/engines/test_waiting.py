@@ -173,6 +173,23 @@ def test_rows_beyond_what_the_imports_leave_of_small_workers():
                 daskglm.fit(big, da.ones(big.shape[0], chunks=20_000), loss="squared")
 
 
+@pytest.mark.slow
+def test_rows_of_unknown_size_beyond_what_the_imports_leave():
+    """What workers have imported a moment ago counts, though Dask calls it recent."""
+
+    def block(k):
+        return np.random.default_rng(k).standard_normal((20_000, 50))
+
+    X = [dask.delayed(block)(k) for k in range(40)]
+    y = [dask.delayed(np.arange)(20_000) for _ in X]
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit="450MB", dashboard_address=None
+    ) as cluster:
+        with Client(cluster):
+            with pytest.raises(MemoryError, match=r"estimated from \d+ of 40 partitions.* in use"):
+                daskglm.fit(X, y, loss="squared")
+
+
 def test_room_is_what_is_left():
     check_room(100, 211, "", taken=100)
     with pytest.raises(
