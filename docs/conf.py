@@ -3,8 +3,12 @@
 import importlib.metadata
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import coming_from
 
 project = "daskglm"
 author = "The daskglm developers"
@@ -107,4 +111,5 @@ def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", _escape_formulas, priority=400)
     app.connect("source-read", _name_files)
+    app.connect("source-read", coming_from.fill)
     app.connect("source-read", _note_not_executed)
