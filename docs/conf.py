@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import chooser
 import coming_from
 
 project = "daskglm"
@@ -71,6 +72,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "daskglm"
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_context = {"default_mode": "auto"}
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_favicon = "_static/favicon.svg"
 
 
 def _escape_formulas(
@@ -107,9 +112,16 @@ def _note_not_executed(app: Any, page: str, source: list[str]) -> None:
         )
 
 
+def _outdated(*given: Any) -> list[str]:
+    """Have pages that are filled from elsewhere read in every build."""
+    return ["choose", "coming-from"]
+
+
 def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", _escape_formulas, priority=400)
     app.connect("source-read", _name_files)
     app.connect("source-read", coming_from.fill)
     app.connect("source-read", _note_not_executed)
+    app.connect("source-read", chooser.fill)
+    app.connect("env-get-outdated", _outdated)

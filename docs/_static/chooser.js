@@ -1,0 +1,319 @@
+// The form of choose.md: memory of a fit, and the solver that `auto` is likely to take.
+// Costs repeat daskglm/solvers/workload.py and the cost functions beside the solvers;
+// tests/test_chooser.py compares both. All constants come from the package.
+"use strict";
+
+(() => {
+  const constants = JSON.parse(document.getElementById("chooser-constants").textContent);
+  const { costs, losses, itemsize, solvers } = constants;
+  const GIB = 2 ** 30;
+  const LARGEST_INDEX = 2 ** 31 - 1;
+  const TOL = 1e-6;
+
+  // ---- memory
+  // Bytes of CSR with `stored` values; `whole` is false for partitions with few values each.
+  function csrBytes(fit, whole) {
+    const wide = (whole && fit.nonzeros >= LARGEST_INDEX) || fit.features >= LARGEST_INDEX;
+    const index = wide ? 8 : 4;
+    return fit.nonzeros * (fit.itemsize + index) + (fit.rows + 1) * index;
+  }
+
+  function memoryOf(fit) {
+    const dense = fit.nonzeros * fit.itemsize;
+    const bytes = fit.sparse ? csrBytes(fit, true) : dense;
+    const inPartitions = fit.sparse ? csrBytes(fit, false) : dense;
+    const usable = constants.pause * fit.workers * fit.workerMemory * GIB;
+    return {
+      bytes,
+      inPartitions,
+      usable,
+      inProcess: constants.beside * bytes <= fit.memory * GIB,
+      onWorkers: fit.workers > 0 && constants.beside * inPartitions <= usable,
+    };
+  }
+
+  // ---- costs, in passes
+  class Workload {
+    constructor(fit, place) {
+      const loss = losses[fit.loss];
+      const onWorkers = place.startsWith("workers");
+      Object.assign(this, fit, {
+        size: fit.features + 1,
+        smooth: loss.smooth,
+        quadratic: loss.quadratic,
+        hasDual: loss.has_dual,
+        samples: !place.endsWith("read"),
+        processes: onWorkers ? fit.workers : 1,
+        trial: Infinity,
+      });
+      this.remote = onWorkers && this.samples;
+      const smoothness = loss.smoothness === null ? Infinity : loss.smoothness;
+      this.ratio = smoothness * fit.C * fit.squares * this.processes;
+      this.threads = this.remote && !this.isSmall ? fit.workers * fit.threads : 1;
+    }
+
+    get values() { return Math.max(this.nonzeros, 1); }
+    get perRow() { return this.nonzeros / this.rows; }
+    get valueSeconds() { return this.sparse ? costs.SPARSE_SECONDS : costs.DENSE_SECONDS; }
+    get decades() { return Math.min(Math.log10(1 + this.ratio), costs.MOST_DECADES); }
+
+    get entries() {
+      return this.sparse ? costs.HESSIAN_ENTRY_VALUES * this.features ** 2 / this.values : 0;
+    }
+
+    get gram() {
+      if (!this.sparse) return this.perRow / costs.DENSE_HESSIAN_VALUES;
+      const cached = this.features <= costs.CACHED_HESSIAN;
+      const values = cached ? costs.SPARSE_HESSIAN_VALUES : costs.LARGE_HESSIAN_VALUES;
+      return this.perRow / values + this.entries;
+    }
+
+    get factorisation() {
+      return costs.SOLVE_SECONDS * this.features ** 3 / (this.values * this.valueSeconds);
+    }
+
+    get isSmall() {
+      const passes = this.gram + this.factorisation;
+      return passes * this.nonzeros * this.valueSeconds <= costs.SMALL_SECONDS;
+    }
+
+    vectors(count) { return count * costs.VECTOR_VALUES * this.size / this.values; }
+
+    rounds(count = 1) {
+      if (!this.remote) return 0;
+      const message = costs.MESSAGE_SECONDS + costs.BYTE_SECONDS * 2 * 8 * this.size;
+      const seconds = costs.ROUND_SECONDS + message * this.processes;
+      const work = this.nonzeros * this.valueSeconds / this.threads;
+      return count * seconds / Math.max(work, costs.LEAST_PASS_SECONDS);
+    }
+
+    get lbfgsIteration() { return 1 + this.vectors(costs.LBFGS_VECTORS) + this.rounds(); }
+    get tronProduct() { return 1 + this.vectors(costs.TRON_VECTORS) + this.rounds(); }
+
+    get trialShare() {
+      const rows = costs.TRIAL_ROWS * this.size / this.rows;
+      const least = Math.max(
+        Math.min(costs.TRIAL_SHARE, costs.MOST_TRIAL_VALUES / this.values),
+        costs.LEAST_TRIAL_VALUES / this.values,
+      );
+      const share = Math.min(Math.max(least, Math.min(rows, costs.LARGEST_TRIAL)), 1);
+      const tells = share * this.values >= costs.TRIAL_FEATURE_VALUES * this.size;
+      return this.samples && tells ? share : 0;
+    }
+
+    // Whether Newton's method begins on samples of the rows.
+    get beginsOnSamples() {
+      if (!this.samples || this.nonzeros < costs.SAMPLED_VALUES) return false;
+      const wanted = 5 * this.size / Math.sqrt(Math.min(Math.max(TOL, 1e-12), 1e-5));
+      return Math.min(0.1, wanted / this.rows) >= 20 * this.size / this.rows;
+    }
+
+    newton() {
+      if (this.features > costs.LARGEST_HESSIAN) return Infinity;
+      const steps = this.quadratic
+        ? costs.QUADRATIC_STEPS : costs.NEWTON_STEPS + costs.STEPS_PER_DECADE * this.decades;
+      if (this.isSmall || (!this.samples && this.features <= costs.FEW_FEATURES)) return steps;
+      if (this.beginsOnSamples) {
+        const more = this.quadratic ? 0 : costs.HESSIANS_PER_DECADE * this.decades;
+        return costs.SAMPLED_PASSES + (costs.SAMPLED_HESSIANS + more) * this.gram
+          + costs.SAMPLED_FACTORS * (this.factorisation + this.entries)
+          + this.rounds(costs.SAMPLED_ROUNDS);
+      }
+      return steps * (1 + this.gram + this.factorisation + this.rounds());
+    }
+
+    get untriedTron() {
+      return costs.TRON_PASSES * 10 ** (costs.TRON_POWER * this.decades) * this.tronProduct;
+    }
+
+    // A trial would tell; without one nothing is known.
+    tron() { return this.trialShare ? Infinity : this.untriedTron; }
+
+    lbfgs() {
+      return costs.LBFGS_PASSES * this.lbfgsIteration + Math.min(this.untriedTron, this.newton());
+    }
+
+    sdca() {
+      if (!this.smooth) return 0;
+      if (this.ratio > costs.EASY_RATIO) return Infinity;
+      const epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * this.ratio;
+      const own = costs.EPOCH_ROW_VALUES / Math.max(this.perRow, 1);
+      const epoch = costs.EPOCH_PASSES + own + this.vectors(costs.EPOCH_VECTORS)
+        + this.rounds(costs.EPOCH_ROUNDS);
+      return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
+    }
+  }
+
+  // Return the solvers that `auto` may take: one, or two between which a trial decides; and costs.
+  function automatic(fit, place) {
+    const work = new Workload(fit, place);
+    const expected = {};
+    if (work.smooth) {
+      Object.assign(expected, { newton: work.newton(), tron: work.tron(), lbfgs: work.lbfgs() });
+    }
+    if (work.hasDual) expected.sdca = work.sdca();
+    const least = names => names.reduce((a, b) => (expected[b] < expected[a] ? b : a));
+    const names = Object.keys(expected);
+    if (!work.smooth) return { taken: names, expected };
+
+    const certain = least(names.filter(name => name !== "lbfgs"));
+    if (!work.trialShare || expected[certain] <= costs.FEW_PASSES) {
+      return { taken: [least(names)], expected };
+    }
+    let most = expected.lbfgs;
+    if (work.remote) most = Math.min(most, costs.DISTANT_PASSES * (1 + work.rounds()));
+    const byTron = costs.TRON_PER_LBFGS * work.tronProduct < work.lbfgsIteration;
+    const iterative = byTron ? "tron" : "lbfgs";
+    return { taken: expected[certain] >= most ? [iterative] : [certain, iterative], expected };
+  }
+
+  function possible(fit) {
+    const loss = losses[fit.loss];
+    const tooLarge = 8 * fit.features ** 2 > constants.hessian_bytes;
+    return Object.keys(solvers).filter(name => {
+      if (solvers[name].hessian && tooLarge) return false;
+      return solvers[name].dual ? loss.has_dual : loss.smooth;
+    });
+  }
+
+  function call(fit, place) {
+    const given = ["X", "y", `loss="${fit.loss}"`];
+    if (fit.C !== 1) given.push(`C=${fit.C}`);
+    if (place.startsWith("workers")) given.push("client=client");
+    if (place.endsWith("read")) given.push("out_of_core=True");
+    const lines = ["import daskglm", ""];
+    if (place.startsWith("workers")) {
+      lines.push("# client: a distributed.Client of the workers; X and y: dask collections");
+    } else if (place.endsWith("read")) {
+      lines.push("# X and y: dask collections, read from their source at every pass");
+    }
+    lines.push(`model = daskglm.fit(${given.join(", ")})`, "print(model.report_)");
+    return lines.join("\n");
+  }
+
+  // ---- the page
+  const form = document.getElementById("chooser");
+  const at = name => document.getElementById(`chooser-${name}`);
+
+  function size(bytes) {
+    const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = 0;
+    while (bytes >= 1024 && unit < units.length - 1) {
+      bytes /= 1024;
+      unit += 1;
+    }
+    return `${unit ? Number(bytes.toPrecision(3)) : bytes} ${units[unit]}`;
+  }
+
+  // Write an answer, and beside it the value that it was made from.
+  function show(name, text, value) {
+    at(name).textContent = text;
+    at(name).dataset.value = value;
+  }
+
+  function read() {
+    const field = name => form.elements[name];
+    const fault = [...form.elements].find(each => each.willValidate && !each.validity.valid);
+    if (fault) return { fault: `${fault.labels[0].firstChild.data.trim()}: ${fault.validationMessage}` };
+    const number = name => Number(field(name).value);
+    const sparse = field("storage").value === "sparse";
+    const [rows, features] = [number("rows"), number("features")];
+    const stored = sparse ? number("stored") : features;
+    if (stored > features) return { fault: "A row has more stored values than there are features." };
+    if (!number("C")) return { fault: "C: it must be above 0." };
+    return {
+      rows,
+      features,
+      sparse,
+      nonzeros: Math.round(rows * stored),
+      itemsize: itemsize[field("dtype").value],
+      squares: field("squares").value === "" ? stored : number("squares"),
+      loss: field("loss").value,
+      C: number("C"),
+      memory: number("memory"),
+      workers: number("workers"),
+      workerMemory: number("worker_memory"),
+      threads: number("threads"),
+    };
+  }
+
+  function showMemory(fit, memory, place) {
+    const total = constants.beside * memory.bytes;
+    let text = `${size(memory.bytes)}; ${size(total)} with the tenth beside them`;
+    if (memory.inPartitions !== memory.bytes) {
+      text += `. In partitions of fewer than 2^31 - 1 values each: ${size(memory.inPartitions)}`;
+    }
+    show("bytes", text, memory.bytes);
+    const verdicts = [memory.inProcess ? "They fit in this process." : "They do not fit in this process."];
+    if (fit.workers) {
+      const verb = memory.onWorkers ? "fit" : "do not fit";
+      verdicts.push(`They ${verb} on the workers, which may use ${size(memory.usable)} together.`);
+    }
+    if (place.endsWith("read")) verdicts.push("Use out_of_core=True.");
+    show("place", verdicts.join(" "), place);
+
+    const hessian = 8 * fit.features ** 2;
+    let verdict = "newton is not offered for this loss.";
+    if (losses[fit.loss].smooth) {
+      verdict = "auto considers newton.";
+      if (fit.features > costs.LARGEST_HESSIAN) {
+        verdict = `auto does not consider newton above ${costs.LARGEST_HESSIAN} features; `
+          + 'solver="newton" is accepted.';
+      }
+      if (hessian > constants.hessian_bytes) {
+        verdict = `newton is refused above ${size(constants.hessian_bytes)}.`;
+      }
+    }
+    show("hessian", `${size(hessian)} for each thread. ${verdict}`, hessian);
+  }
+
+  function showSolver(fit, place) {
+    const names = possible(fit);
+    show("solvers", names.join(", "), names.join(" "));
+    const { taken, expected } = automatic(fit, place);
+    const known = Object.keys(expected).filter(name => Number.isFinite(expected[name]));
+    const list = known.map(name => `${name} ${Number(expected[name].toPrecision(3))}`).join(", ");
+    let text = `${taken[0]}: no other solver takes this loss.`;
+    if (losses[fit.loss].smooth) {
+      text = taken.length === 1
+        ? `${taken[0]}. Foreseen passes: ${list} (of lbfgs at most).`
+        : `${taken.join(" or ")}: a trial on a sample of the rows decides. `
+          + `Foreseen passes: ${list} (of lbfgs at most).`;
+    }
+    show("auto", text, taken.join(" "));
+    at("auto").dataset.costs = JSON.stringify(
+      Object.fromEntries(known.map(name => [name, expected[name]])),
+    );
+  }
+
+  function update() {
+    form.elements.stored.disabled = form.elements.storage.value !== "sparse";
+    const fit = read();
+    at("fault").textContent = fit.fault || "";
+    at("answer").hidden = Boolean(fit.fault);
+    if (fit.fault) return;
+    const memory = memoryOf(fit);
+    let place = fit.workers ? "workers, read" : "process, read";
+    if (memory.onWorkers) place = "workers";
+    if (memory.inProcess) place = "process";
+    showMemory(fit, memory, place);
+    showSolver(fit, place);
+    at("call").textContent = call(fit, place);
+  }
+
+  for (const name of Object.keys(itemsize)) {
+    const kept = `float${8 * itemsize[name]}`;
+    form.elements.dtype.add(new Option(name === kept ? name : `${name} (becomes ${kept})`, name));
+  }
+  for (const name of Object.keys(losses)) form.elements.loss.add(new Option(name, name));
+  form.elements.dtype.value = "float64";
+  form.elements.loss.value = "logistic";
+  form.addEventListener("input", update);
+  form.addEventListener("submit", event => event.preventDefault());
+  at("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(at("call").textContent);
+    at("copy").textContent = "Copied";
+    setTimeout(() => { at("copy").textContent = "Copy"; }, 2000);
+  });
+  update();
+})();

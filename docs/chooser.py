@@ -1,0 +1,49 @@
+"""Write the numbers that the chooser computes with into its page while the pages are built."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import dask.config
+import distributed  # noqa: F401  (its defaults are part of Dask's configuration then)
+import numpy as np
+
+from daskglm.data.loading import BESIDE
+from daskglm.data.values import as_float
+from daskglm.fitting.runner import HESSIAN_BYTES
+from daskglm.losses.builtin import BUILTIN
+from daskglm.solvers import costs, get_solver, solver_names
+
+
+def constants() -> dict[str, Any]:
+    """Return the numbers that the chooser computes with, as the package has them now."""
+    dtypes = ("float64", "float32", "int64", "int32", "int16", "int8", "bool")
+    return {
+        "costs": {name: value for name, value in vars(costs).items() if name.isupper()},
+        "beside": BESIDE,
+        "pause": dask.config.get("distributed.worker.memory.pause"),
+        "hessian_bytes": HESSIAN_BYTES,
+        "itemsize": {name: as_float(np.zeros(1, name), "X").itemsize for name in dtypes},
+        "losses": {
+            loss.name: {
+                "smooth": loss.differentiable,
+                "quadratic": loss.is_quadratic,
+                "has_dual": loss.has_dual,
+                # infinity is no number of JSON
+                "smoothness": loss.smoothness if math.isfinite(loss.smoothness) else None,
+            }
+            for loss in BUILTIN
+        },
+        "solvers": {
+            name: {"dual": get_solver(name).solves_dual, "hessian": get_solver(name).forms_hessian}
+            for name in solver_names()
+        },
+    }
+
+
+def fill(app: Any, page: str, source: list[str]) -> None:
+    """Write the constants of the package into the page of the chooser."""
+    if page == "choose":
+        source[0] = source[0].replace("@CONSTANTS@", json.dumps(constants()))

@@ -1,0 +1,143 @@
+"""The built documentation as a reader sees it in a browser, and its links."""
+
+import functools
+import html.parser
+import http.server
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+
+from tests.browser import cut, faint, headless, opened, overflow
+
+SITE = Path(__file__).resolve().parents[1] / "docs/_build/html"
+NARROW, WIDE = 380, 1400
+# templates of the theme lie in _static; they are no pages
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if path.relative_to(SITE).parts[0] != "_static"
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PAGES, reason="docs/_build/html is not there: run `make docs` first"),
+]
+# what a browser loads or follows, by the attribute of the tag
+ADDRESSES = {"href", "src", "data", "poster", "action"}
+
+
+class _Page(html.parser.HTMLParser):
+    """Anchors and addresses of a page, and the identifiers that labels and lists of tags name."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.anchors, self.addresses = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" or (name == "name" and tag == "a"):
+                self.anchors.add(value)
+            elif name in ADDRESSES and value:
+                self.addresses.append(value)
+
+
+class _Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *given):
+        """Write nothing."""
+
+
+@functools.cache
+def parsed(page):
+    return _Page((SITE / page).read_text())
+
+
+@pytest.fixture(scope="module")
+def address():
+    handler = functools.partial(_Silent, directory=str(SITE))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with headless() as running:
+        yield running
+
+
+def test_links_and_fragments_exist():
+    missing, followed = [], 0
+    for page in PAGES:
+        for link in parsed(page).addresses:
+            parts = urlsplit(urljoin(f"http://site/{page}", link))
+            if parts.hostname != "site":
+                continue
+            followed += 1
+            path = SITE / unquote(parts.path).lstrip("/")
+            path = path / "index.html" if path.is_dir() else path
+            if not path.is_file():
+                missing.append(f"{page}: {link}")
+            elif parts.fragment and path.suffix == ".html":
+                there = parsed(path.relative_to(SITE).as_posix()).anchors
+                if unquote(parts.fragment) not in there:
+                    missing.append(f"{page}: {link} is no anchor")
+    assert followed > 10 * len(PAGES)
+    assert not missing
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page(name, address, browser):
+    """It loads without a fault, fits both windows, has its images, and can be read in the dark."""
+    with opened(browser, address + name, width=NARROW) as page:
+        assert overflow(page) <= 0, f"{NARROW} pixels"
+        assert not cut(page), f"{NARROW} pixels"
+        page.set_viewport_size({"width": WIDE, "height": 900})
+        assert overflow(page) <= 0, f"{WIDE} pixels"
+        assert not cut(page), f"{WIDE} pixels"
+
+        page.evaluate("document.querySelectorAll('img').forEach(i => { i.loading = 'eager'; })")
+        page.wait_for_function("[...document.images].every(each => each.complete)")
+        empty = "[...document.images].filter(each => !each.naturalWidth).map(each => each.src)"
+        assert not page.evaluate(empty)
+
+        for mode in ("light", "dark"):
+            page.emulate_media(color_scheme=mode)
+            page.wait_for_function(f"document.documentElement.dataset.theme === '{mode}'")
+            assert not faint(page, "article"), mode
+
+
+def test_what_the_checks_of_a_page_would_find(address, browser):
+    with opened(browser, address + "index.html", width=NARROW) as page:
+        assert not cut(page)
+        assert not faint(page, "article")
+        page.evaluate(
+            """() => {
+              const made = document.createElement("p");
+              made.style = "color: rgb(160, 160, 160); background: white; width: 2000px";
+              made.textContent = "wide and faint";
+              document.querySelector("article").append(made);
+            }"""
+        )
+        assert any("wide and faint" in each for each in cut(page))
+        assert [each for each in faint(page, "article") if "wide and faint" in each]
+    with (
+        pytest.raises(AssertionError, match="another host"),
+        opened(browser, address + "index.html", width=NARROW) as page,
+    ):
+        page.evaluate("fetch('http://localhost:9/').catch(() => {})")
+        page.wait_for_timeout(200)
+
+
+def test_the_search_finds_pages(address, browser):
+    with opened(browser, address + "search.html?q=gap", width=WIDE) as page:
+        page.locator("#search-results .search li").first.wait_for(timeout=20_000)
+        found = page.locator("#search-results .search li a").evaluate_all(
+            "links => links.map(each => each.getAttribute('href'))"
+        )
+        assert any("certificates.html" in each for each in found), found
