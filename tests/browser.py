@@ -63,18 +63,19 @@ def overflow(page: Any) -> int:
 
 
 # Elements of an article whose content leaves the window to the right, but those in a box that
-# scrolls, or that the page hides from view and keeps for screen readers.
+# scrolls, or that the page hides from view and keeps for screen readers. An article that scrolls
+# as a whole is no such box.
 CUT = """
 () => {
   const scrolls = node => {
-    for (let each = node; each && each !== document.body; each = each.parentElement) {
+    for (let each = node; each && each.tagName !== "ARTICLE"; each = each.parentElement) {
       const style = getComputedStyle(each);
       if (["auto", "scroll"].includes(style.overflowX)) return true;
       if (style.clip !== "auto" || style.visibility === "hidden") return true;
     }
     return false;
   };
-  return [...document.querySelectorAll("main *")].filter(node => {
+  return [...document.querySelectorAll("article *")].filter(node => {
     const box = node.getBoundingClientRect();
     return box.width && box.right > window.innerWidth + 1 && !scrolls(node);
   }).map(node => `${node.tagName}.${node.className}: ${node.textContent.trim().slice(0, 40)}`);
@@ -126,12 +127,12 @@ root => {
 
 
 def cut(page: Any) -> list[str]:
-    """Return the elements of the main part that leave the window, and no box scrolls."""
+    """Return the elements of the article that leave the window and are in no box that scrolls."""
     found: list[str] = page.evaluate(CUT)
     return found
 
 
-def faint(page: Any, root: str = "main") -> list[str]:
+def faint(page: Any, root: str = "article") -> list[str]:
     """Return the texts in an element whose contrast is less than 4.5, with that contrast."""
     found: list[str] = page.evaluate(FAINT, root)
     return found

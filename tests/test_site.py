@@ -1,5 +1,6 @@
 """The built documentation as a reader sees it in a browser, and its links."""
 
+import contextlib
 import functools
 import html.parser
 import http.server
@@ -53,8 +54,9 @@ def parsed(page):
     return _Page((SITE / page).read_text())
 
 
-@pytest.fixture(scope="module")
-def address():
+@contextlib.contextmanager
+def served():
+    """Serve the pages to this machine, and give their address."""
     handler = functools.partial(_Silent, directory=str(SITE))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -63,6 +65,12 @@ def address():
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served() as given:
+        yield given
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +117,19 @@ def test_a_page(name, address, browser):
         for mode in ("light", "dark"):
             page.emulate_media(color_scheme=mode)
             page.wait_for_function(f"document.documentElement.dataset.theme === '{mode}'")
-            assert not faint(page, "article"), mode
+            assert not faint(page), mode
+
+
+def _run(browser, address, script):
+    with opened(browser, address + "index.html", width=NARROW) as page:
+        page.evaluate(script)
+        page.wait_for_timeout(200)
 
 
 def test_what_the_checks_of_a_page_would_find(address, browser):
     with opened(browser, address + "index.html", width=NARROW) as page:
         assert not cut(page)
-        assert not faint(page, "article")
+        assert not faint(page)
         page.evaluate(
             """() => {
               const made = document.createElement("p");
@@ -125,13 +139,15 @@ def test_what_the_checks_of_a_page_would_find(address, browser):
             }"""
         )
         assert any("wide and faint" in each for each in cut(page))
-        assert [each for each in faint(page, "article") if "wide and faint" in each]
-    with (
-        pytest.raises(AssertionError, match="another host"),
-        opened(browser, address + "index.html", width=NARROW) as page,
+        assert [each for each in faint(page) if "wide and faint" in each]
+    for script, told in (
+        ("fetch('http://localhost:9/').catch(() => {})", "another host"),
+        ("fetch('missing.html')", "404"),
+        ("console.error('it broke')", "it broke"),
+        ("setTimeout(() => { throw new Error('it threw') })", "it threw"),
     ):
-        page.evaluate("fetch('http://localhost:9/').catch(() => {})")
-        page.wait_for_timeout(200)
+        with pytest.raises(AssertionError, match=told):
+            _run(browser, address, script)
 
 
 def test_the_search_finds_pages(address, browser):

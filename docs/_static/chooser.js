@@ -272,13 +272,16 @@
     show("solvers", names.join(", "), names.join(" "));
     const { taken, expected } = automatic(fit, place);
     const known = Object.keys(expected).filter(name => Number.isFinite(expected[name]));
-    const list = known.map(name => `${name} ${Number(expected[name].toPrecision(3))}`).join(", ");
+    const list = known.map(name => {
+      const passes = Number(expected[name].toPrecision(3));
+      return `${name} ${name === "lbfgs" ? "at most " : ""}${passes}`;
+    }).join(", ");
     let text = `${taken[0]}: no other solver takes this loss.`;
     if (losses[fit.loss].smooth) {
       text = taken.length === 1
-        ? `${taken[0]}. Foreseen passes: ${list} (of lbfgs at most).`
+        ? `${taken[0]}. Foreseen passes: ${list}.`
         : `${taken.join(" or ")}: a trial on a sample of the rows decides. `
-          + `Foreseen passes: ${list} (of lbfgs at most).`;
+          + `Foreseen passes: ${list}.`;
     }
     show("auto", text, taken.join(" "));
     at("auto").dataset.costs = JSON.stringify(
