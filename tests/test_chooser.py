@@ -132,6 +132,12 @@ CASES = [
     Case(100_000, 30, loss="hinge"),
     Case(300_000, 400, "sparse", 10, loss="squared", C=10),
     Case(5_000, 2_000_000, "sparse", 5, loss="squared_hinge"),
+    # rows that fit without the tenth beside them
+    Case(10_250_000, 100, memory=8, workers=1, worker_memory=10),
+    # rounds of a trial on workers cost as much as those of a solve
+    Case(
+        200_000_000, 10_000, "sparse", 20, squares=1, C=2.8, memory=8, workers=4, worker_memory=64
+    ),
 ]
 
 
