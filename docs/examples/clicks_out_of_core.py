@@ -72,7 +72,7 @@ cluster = LocalCluster(
     n_workers=1,
     threads_per_worker=2,
     memory_limit="512 MiB",
-    dashboard_address=":0",
+    dashboard_address="127.0.0.1:0",
     silence_logs=logging.CRITICAL,
 )
 client = Client(cluster)

@@ -23,7 +23,7 @@ import daskglm
 # worker process imports the script. A notebook does not need that.
 
 cluster = LocalCluster(
-    n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="ERROR"
+    n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
 )
 client = Client(cluster)
 

@@ -26,7 +26,10 @@ import daskglm
 # this and what follows belong under ``if __name__ == "__main__":``.
 
 cluster = LocalCluster(
-    n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+    n_workers=2,
+    threads_per_worker=1,
+    dashboard_address="127.0.0.1:0",
+    silence_logs=logging.CRITICAL,
 )
 client = Client(cluster)
 
