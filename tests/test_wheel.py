@@ -11,6 +11,8 @@ import pytest
 from daskglm.system import processor
 
 ROOT = Path(__file__).resolve().parents[1]
+# all kernels are compiled for two levels of processors
+pytestmark = pytest.mark.timeout(1200)
 FIRST_FITS = """
 import time
 import numpy as np
