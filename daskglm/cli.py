@@ -6,6 +6,7 @@ Each command is a function whose docstring is what `--help` shows.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -78,7 +79,10 @@ def main(context: click.Context, verbose: int) -> None:
     """
     if verbose:
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-        logging.getLogger("daskglm").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+        logger = logging.getLogger("daskglm")
+        # a program that calls the command (a test, a notebook) keeps its own level
+        context.call_on_close(functools.partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
     context.obj = verbose
 
 

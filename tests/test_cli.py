@@ -1,5 +1,6 @@
 import bz2
 import csv
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -214,6 +215,7 @@ def test_bad_data_exit_1(svm, frame, tmp_path):
     assert not (tmp_path / "m.json").exists()
     result = run("-v", "fit", svm, *out, code=1)
     assert "Traceback" in result.stderr
+    assert logging.getLogger("daskglm").level == logging.NOTSET
 
 
 def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
