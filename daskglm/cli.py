@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,27 @@ def _not_blank(context: click.Context, parameter: click.Parameter, value: str | 
     return value
 
 
+def _of_scheduler(what: str) -> Callable[[Any], Any]:
+    """Add the options that name a scheduler, which is for `what`, and the certificates for it."""
+
+    def add(command: Any) -> Any:
+        certificates = click.option(
+            "--tls-dir",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder with the certificates of that cluster.",
+        )
+        scheduler = click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            envvar="DASK_SCHEDULER_ADDRESS",
+            callback=_not_blank,
+            help=what,
+        )
+        return scheduler(certificates(command))
+
+    return add
+
+
 def _check_out(out: str, *inputs: str) -> None:
     """Raise before any work unless `out` can be written and is not one of the inputs."""
     from daskglm.estimators.persistence import writable
@@ -183,18 +204,7 @@ def _check_out(out: str, *inputs: str) -> None:
     show_default=True,
     help="Type of the features in memory.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    envvar="DASK_SCHEDULER_ADDRESS",
-    callback=_not_blank,
-    help="Fit on the cluster of this scheduler.",
-)
-@click.option(
-    "--tls-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with the certificates of that cluster.",
-)
+@_of_scheduler("Fit on the cluster of this scheduler.")
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Fit on this number of local worker processes."
 )
@@ -417,18 +427,7 @@ def warm_up(processes: int | None) -> None:
 
 
 @main.command()
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    envvar="DASK_SCHEDULER_ADDRESS",
-    callback=_not_blank,
-    help="Look at the cluster of this scheduler too.",
-)
-@click.option(
-    "--tls-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with the certificates of that cluster.",
-)
+@_of_scheduler("Look at the cluster of this scheduler too.")
 def doctor(scheduler: str | None, tls_dir: Path | None) -> None:
     """Say what this machine and a cluster offer, and what to change.
 
@@ -450,7 +449,7 @@ def doctor(scheduler: str | None, tls_dir: Path | None) -> None:
         for title, findings in parts.items():
             for k, finding in enumerate(findings):
                 if k == 0:
-                    click.secho(f"{title}", bold=True)
+                    click.secho(title, bold=True)
                 click.echo(f"  {finding.name}: {_visible(finding.text)}")
                 if finding.change:
                     changes += 1
