@@ -50,7 +50,7 @@ def write(sides: Sequence[Side], problem: Problem, names: Sequence[str], bound: 
     cards = [
         (
             "Convergence",
-            pictures.convergence(report.history, 1e-6, bound),
+            pictures.convergence(report, 1e-6),
             "How far the objective is above its least after each iteration, which is known only at "
             "the end, and what was proved by then. Dotted: what was asked.",
         ),

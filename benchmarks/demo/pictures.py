@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 
 from benchmarks.demo.sides import STAGES, Side
+from daskglm import Report
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -21,23 +22,12 @@ SIZE = (4.6, 3.3)
 SHOWN, BINS = 9, 15
 
 
-def convergence(history: Sequence[Any], gap_wanted: float, bound: float) -> str:
-    """Objective above its least, and the proved gap, by seconds and by passes over the rows.
-
-    `bound` is a lower bound on the objective.
-    """
+def convergence(report: Report, gap_wanted: float) -> str:
+    """Objective above its least, and the proved gap, by seconds and by passes over the rows."""
     figure, both = plt.subplots(1, 2, figsize=SIZE, sharey=True)
-    above = [each["objective"] / bound - 1.0 for each in history]
-    proved = [each["relative_gap"] for each in history]
-    for axes, by in zip(both, ("seconds", "passes"), strict=True):
-        at = [each[by] for each in history]
-        axes.semilogy(at, above, "o-", color=GREY, markersize=4, label="above the optimum")
-        axes.semilogy(at, proved, "o-", color=BLUE, markersize=4, label="proved gap")
+    for axes in report.plot(both):
         axes.axhline(gap_wanted, color=GREY, linestyle=":")
-        axes.set_xlabel(by)
         axes.set_xlim(0)
-    both[0].set_ylabel("relative to the optimum")
-    both[0].legend(frameon=False, fontsize=8, loc="lower left")
     return _svg(figure)
 
 
