@@ -28,6 +28,8 @@ def convergence(report: Report, gap_wanted: float) -> str:
     for axes in report.plot(both):
         axes.axhline(gap_wanted, color=GREY, linestyle=":")
         axes.set_xlim(0)
+    both[0].get_legend().remove()
+    _legend_above(figure, both[0])
     return _svg(figure)
 
 
@@ -79,15 +81,21 @@ def stages(sides: Sequence[Side]) -> str:
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlabel("seconds")
-    axes.legend(frameon=False)
+    _legend_above(figure, axes)
     return _svg(figure)
+
+
+def _legend_above(figure: Any, axes: Any) -> None:
+    """Add a legend where it covers nothing that is drawn."""
+    lines = axes.get_legend_handles_labels()
+    figure.legend(*lines, loc="outside upper left", ncols=2, frameon=False, fontsize=8)
 
 
 def _svg(figure: Any) -> str:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
-    figure.tight_layout()
+    figure.set_layout_engine("constrained")
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     plt.close(figure)
