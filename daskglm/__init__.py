@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from daskglm.data.svmlight import read_svmlight
     from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
     from daskglm.estimators.cross_validation import LogisticRegressionCV
+    from daskglm.estimators.families import (
+        GammaRegressor,
+        GeneralizedLinearRegressor,
+        PoissonRegressor,
+        TweedieRegressor,
+    )
+    from daskglm.estimators.family_cv import GeneralizedLinearRegressorCV
     from daskglm.estimators.functional import fit
+    from daskglm.estimators.huber import HuberRegressor
+    from daskglm.estimators.inference import Inference
+    from daskglm.estimators.likelihood_ratio import likelihood_ratio_test
     from daskglm.estimators.logistic import LogisticRegression
+    from daskglm.estimators.ordinal import OrdinalRegression
     from daskglm.estimators.persistence import load, save
+    from daskglm.estimators.quantile import QuantileRegressor
     from daskglm.estimators.ridge import Ridge
     from daskglm.estimators.svm import LinearSVC
+    from daskglm.estimators.svr import LinearSVR
     from daskglm.fitting.report import Report
     from daskglm.losses.base import Loss
     from daskglm.losses.table import register_loss
@@ -25,30 +38,52 @@ __version__ = "0.2.0"
 # Where the public names are: their modules are imported when a name is first asked for (PEP 562),
 # since scikit-learn, SciPy, pandas and numba take seconds to import.
 _MODULES = {
+    "GammaRegressor": "estimators.families",
+    "GeneralizedLinearRegressor": "estimators.families",
+    "Inference": "estimators.inference",
+    "HuberRegressor": "estimators.huber",
+    "GeneralizedLinearRegressorCV": "estimators.family_cv",
     "LinearClassifier": "estimators.any_loss",
     "LinearRegressor": "estimators.any_loss",
     "LinearSVC": "estimators.svm",
+    "LinearSVR": "estimators.svr",
     "LogisticRegression": "estimators.logistic",
     "LogisticRegressionCV": "estimators.cross_validation",
     "Loss": "losses.base",
+    "OrdinalRegression": "estimators.ordinal",
+    "PoissonRegressor": "estimators.families",
+    "QuantileRegressor": "estimators.quantile",
     "Report": "fitting.report",
     "Ridge": "estimators.ridge",
+    "TweedieRegressor": "estimators.families",
     "fit": "estimators.functional",
+    "likelihood_ratio_test": "estimators.likelihood_ratio",
     "load": "estimators.persistence",
     "read_svmlight": "data.svmlight",
     "register_loss": "losses.table",
     "save": "estimators.persistence",
 }
 __all__ = [
+    "GammaRegressor",
+    "GeneralizedLinearRegressor",
+    "GeneralizedLinearRegressorCV",
+    "HuberRegressor",
+    "Inference",
     "LinearClassifier",
     "LinearRegressor",
     "LinearSVC",
+    "LinearSVR",
     "LogisticRegression",
     "LogisticRegressionCV",
     "Loss",
+    "OrdinalRegression",
+    "PoissonRegressor",
+    "QuantileRegressor",
     "Report",
     "Ridge",
+    "TweedieRegressor",
     "fit",
+    "likelihood_ratio_test",
     "load",
     "read_svmlight",
     "register_loss",

@@ -22,12 +22,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.estimators import datafiles
-from daskglm.estimators.functional import ESTIMATORS
+from daskglm.estimators.families import FamilyRegressor, GeneralizedLinearRegressor
+from daskglm.estimators.functional import ESTIMATORS, MULTI_CLASS
+from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.parameters import SOLVER_NAMES
 from daskglm.estimators.svm import LinearSVC
 from daskglm.launch.commands import cluster as _cluster
 from daskglm.launch.machine import MAX_PER_PROCESSOR
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import find
 from daskglm.solvers import solver_names
 
 # Exit code: the model was saved, but it is less precise than --tol asks for.
@@ -126,6 +128,29 @@ def _of_scheduler(what: str) -> Callable[[Any], Any]:
     return add
 
 
+def _beside_rows(command: Any) -> Any:
+    """Add the options that name columns with offsets and exposures."""
+    for name, what in (
+        ("exposure", "positive factors of the means, for a log link"),
+        ("offset", "numbers that are added to the margins"),
+    ):
+        command = click.option(
+            f"--{name}",
+            metavar="COLUMN",
+            callback=_not_blank,
+            help=f"Column with {what}, in CSV and Parquet.",
+        )(command)
+    return command
+
+
+def _named(options: dict[str, Any], kind: str) -> dict[str, str]:
+    """Return the columns beside the features that options name; raise for svmlight, without."""
+    named = {name: options[name] for name in ("offset", "exposure") if options[name]}
+    if named and kind == "svmlight":
+        raise click.UsageError(f"--{next(iter(named))} names a column, of CSV or Parquet data.")
+    return named
+
+
 def _check_out(out: str, *inputs: str) -> None:
     """Raise before any work unless `out` can be written and is not one of the inputs."""
     from daskglm.estimators.persistence import writable
@@ -159,6 +184,14 @@ def _check_out(out: str, *inputs: str) -> None:
     show_default=True,
     help="Inverse strength of the penalty; inf: no penalty.",
 )
+@click.option(
+    "--family",
+    callback=_not_blank,
+    help="Instead of --loss: a family, such as poisson, gamma or 'tweedie(1.5)'.",
+)
+@click.option("--link", default="auto", help="Link of the family; auto: its first.")
+@click.option("--alpha", type=float, help="Strength of the penalty of a family; default: 1.")
+@_beside_rows
 @click.option(
     "--solver",
     type=click.Choice(["auto", *solver_names(), *SOLVER_NAMES]),
@@ -265,15 +298,13 @@ def fit(
 
     _check_fit_options(loss, class_weight, options)
     _check_out(out, train)
-    names = ("C", "solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
-    params = {name: options[name] for name in names}
-    if class_weight:
-        params["class_weight"] = class_weight
-    if issubclass(ESTIMATORS[loss], LinearSVC):
-        params["loss"] = loss
-    model = ESTIMATORS[loss](fit_intercept=not no_intercept, **params)
+    names = ("solver", "tol", "max_iter", "progress", "device", "device_memory_limit")
+    params = {name: options[name] for name in names} | {"fit_intercept": not no_intercept}
+    model = _model_of(loss, class_weight, options, params)
+    model._settings().check()
 
     kind = _format(train, options["kind"])
+    beside = _named(options, kind)
     every = options["checkpoint_every"]
     with (
         _client(options["scheduler"], options["workers"], options["tls_dir"]),
@@ -288,11 +319,13 @@ def fit(
             dtype=options["dtype"],
             n_features=options["n_features"],
             zero_based=options["zero_based"],
+            beside=tuple(beside.values()),
         )
         model._fit(
             X,
             y,
             None,
+            **beside,
             resume=options["resume"],
             out_of_core=options["out_of_core"],
             checkpoint=options["checkpoint"],
@@ -307,13 +340,43 @@ def fit(
         sys.exit(NOT_CONVERGED)
 
 
+def _model_of(
+    loss: str, class_weight: str | None, options: dict[str, Any], params: dict[str, Any]
+) -> Any:
+    """Make the estimator of a loss, or of a family where one is given."""
+    if options["family"]:
+        alpha = 1.0 if options["alpha"] is None else options["alpha"]
+        return GeneralizedLinearRegressor(
+            options["family"], link=options["link"], alpha=alpha, **params
+        )
+    params["C"] = options["C"]
+    if class_weight:
+        params["class_weight"] = class_weight
+    if issubclass(ESTIMATORS[loss], LinearSVC):
+        params["loss"] = loss
+    if issubclass(ESTIMATORS[loss], LogisticRegression):
+        params["multi_class"] = MULTI_CLASS[loss]
+    return ESTIMATORS[loss](**params)
+
+
 def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, Any]) -> None:
     """Raise a usage error if options of `fit` are out of range or contradict each other."""
     if options["scheduler"] and options["workers"]:
         raise click.UsageError("give --scheduler or --workers, not both.")
     if options["tls_dir"] and not options["scheduler"]:
         raise click.UsageError("--tls-dir needs --scheduler.")
-    if class_weight and not LOSSES[loss].classifies:
+    context = click.get_current_context()
+    given = [
+        name
+        for name in ("loss", "C", "class_weight", "link", "alpha")
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    of_loss, of_family = ("loss", "C", "class_weight"), ("link", "alpha")
+    for name in of_loss if options["family"] else of_family:
+        if name in given:
+            how = "has no meaning with" if options["family"] else "needs"
+            raise click.UsageError(f"--{name.replace('_', '-')} {how} --family.")
+    if class_weight and not find(loss).classifies:
         raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):
         if not good:
@@ -341,6 +404,7 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
     callback=_not_blank,
     help="Column with the target: not a feature; predictions are scored against it.",
 )
+@_beside_rows
 @click.option(
     "--format",
     "kind",
@@ -374,8 +438,13 @@ def predict(model: str, data: str, out: str, proba: bool, decision: bool, **opti
         )
 
     kind = _format(data, options["kind"])
-    parts = datafiles.parts(data, kind, fitted, options["label"], options["zero_based"])
-    if score := write_predictions(Path(out), fitted, parts, method):
+    beside = _named(options, kind)
+    if "exposure" in beside and not isinstance(fitted, FamilyRegressor):
+        raise click.UsageError(f"--exposure: a {type(fitted).__name__} has no log link.")
+    parts = datafiles.parts(
+        *(data, kind, fitted, options["label"], options["zero_based"]), tuple(beside.values())
+    )
+    if score := write_predictions(Path(out), fitted, parts, method, beside):
         click.echo(score, err=True)
 
 
@@ -395,8 +464,11 @@ def info(model: str) -> None:
         ("features", f"{fitted.n_features_in_:,}{named}"),
         ("coefficients", f"{coef.size:,}, {np.count_nonzero(coef):,} of them not zero"),
         ("intercept", ", ".join(f"{value:.6g}" for value in np.atleast_1d(fitted.intercept_))),
-        ("C", f"{fitted._settings().C:g}"),
     ]
+    if isinstance(fitted, FamilyRegressor):
+        rows += [("loss", fitted._record.full_name), ("alpha", f"{fitted.alpha:g}")]
+    else:
+        rows.append(("C", f"{fitted._settings().C:g}"))
     # both parts line up: this is the longest name in the report
     width = len("gradient ratio")
     click.echo("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in rows))

@@ -13,6 +13,7 @@ import numpy as np
 from daskglm.data.loading import BESIDE
 from daskglm.data.values import as_float
 from daskglm.fitting.runner import HESSIAN_BYTES
+from daskglm.losses.base import Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.solvers import costs, get_solver, solver_names
 
@@ -31,16 +32,28 @@ def constants() -> dict[str, Any]:
                 "smooth": loss.differentiable,
                 "quadratic": loss.is_quadratic,
                 "has_dual": loss.has_dual,
+                "has_corners": loss.smoothed is not None and not loss.classifies,
+                "rounds_corners": loss.smoothed is not None,
                 # infinity is no number of JSON
-                "smoothness": loss.smoothness if math.isfinite(loss.smoothness) else None,
+                "curvature": curvature(loss) if math.isfinite(curvature(loss)) else None,
             }
             for loss in BUILTIN
         },
         "solvers": {
-            name: {"dual": get_solver(name).solves_dual, "hessian": get_solver(name).forms_hessian}
+            name: {
+                "dual": get_solver(name).solves_dual,
+                "corners": get_solver(name).rounds_corners,
+                "hessian": get_solver(name).forms_hessian,
+            }
             for name in solver_names()
         },
     }
+
+
+def curvature(loss: Loss) -> float:
+    """Return the curvature of a row's loss to be expected, where targets are of the size of one."""
+    shares = loss.family is not None and math.isfinite(loss.family.domain.high)
+    return loss.expected_curvature(0.5 if shares else 1.0)
 
 
 def fill(app: Any, page: str, source: list[str]) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.losses.formulas import FAMILIES, reference, targets
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -58,6 +60,15 @@ def client(_cluster):
         yield client
 
 
+REGRESSIONS = (
+    "squared",
+    "huber",
+    "quantile",
+    "epsilon_insensitive",
+    "squared_epsilon_insensitive",
+)
+
+
 def make_problem(n=600, d=7, *, loss="logistic", seed=0, sparse=False, dtype=np.float64):
     """Rows with columns of different scales and targets from a noisy linear model."""
     rng = np.random.default_rng(seed)
@@ -65,11 +76,12 @@ def make_problem(n=600, d=7, *, loss="logistic", seed=0, sparse=False, dtype=np.
     if sparse:
         X *= rng.random((n, d)) < 0.3
     z = X @ rng.standard_normal(d) * 2 + 0.5
-    y = (
-        z + rng.standard_normal(n)
-        if loss == "squared"
-        else np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
-    )
+    if loss in FAMILIES:
+        y = targets(loss, z, rng)
+    elif loss.partition("(")[0] in REGRESSIONS:
+        y = z + rng.standard_normal(n)
+    else:
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
     X = X.astype(dtype)
     return (sp.csr_matrix(X) if sparse else X), y
 
@@ -85,7 +97,14 @@ def objective(X, y, coef, intercept, C, loss, weight=None):
         "hinge": lambda: np.maximum(0, 1 - y * z),
         "smoothed_hinge": lambda: 0.5 * (np.clip(1 - y * z, 0, 1) ** 2) + np.maximum(0, -y * z),
         "squared": lambda: 0.5 * (z - y) ** 2,
-    }[loss]()
+        # of the parameters' defaults
+        "huber": lambda: np.where(
+            np.abs(z - y) <= 1.35, 0.5 * (z - y) ** 2, 1.35 * (np.abs(z - y) - 0.675)
+        ),
+        "quantile": lambda: 0.5 * np.abs(z - y),
+        "epsilon_insensitive": lambda: np.maximum(np.abs(z - y) - 0.1, 0),
+        "squared_epsilon_insensitive": lambda: np.maximum(np.abs(z - y) - 0.1, 0) ** 2,
+    }.get(loss, lambda: reference(loss, y, z)[0])()
     return 0.5 * coef @ coef + C * (s @ losses)
 
 

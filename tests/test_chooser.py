@@ -21,6 +21,7 @@ from daskglm.losses.table import LOSSES
 from daskglm.solvers import costs, get_solver, selection, solver_names
 from daskglm.solvers.workload import Workload
 from tests.browser import headless, opened
+from tests.losses.formulas import FAMILIES
 from tests.test_site import NARROW, PAGES, SITE, served
 
 pytestmark = [
@@ -99,7 +100,8 @@ class Case:
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
             has_dual=loss.has_dual,
-            curvature_ratio=loss.smoothness * self.C * summary.squared_norms / self.rows * workers,
+            has_corners=loss.smoothed is not None and not loss.classifies,
+            curvature_ratio=_curvature(loss) * self.C * summary.squared_norms / self.rows * workers,
             samples=samples,
             remote=on_workers and samples,
             workers=workers,
@@ -116,6 +118,8 @@ class Case:
 
 
 CASES = [
+    Case(1_000_000, 20, loss="quantile"),
+    Case(20_000, 2_500, loss="epsilon_insensitive"),
     Case(1_000_000, 100),
     Case(1_000_000, 1_000, dtype="float32", memory=4),
     Case(200, 20, loss="squared"),
@@ -132,6 +136,7 @@ CASES = [
     Case(100_000, 30, loss="hinge"),
     Case(300_000, 400, "sparse", 10, loss="squared", C=10),
     Case(5_000, 2_000_000, "sparse", 5, loss="squared_hinge"),
+    *(Case(50_000, 40, loss=name) for name in FAMILIES),
     # rows that fit without the tenth beside them
     Case(10_250_000, 100, memory=8, workers=1, worker_memory=10),
     # rounds of a trial on workers cost as much as those of a solve
@@ -139,6 +144,11 @@ CASES = [
         200_000_000, 10_000, "sparse", 20, squares=1, C=2.8, memory=8, workers=4, worker_memory=64
     ),
 ]
+
+
+def _curvature(loss):
+    shares = loss.family is not None and math.isfinite(loss.family.domain.high)
+    return loss.expected_curvature(0.5 if shares else 1.0)
 
 
 def _fits(needed, there):
@@ -206,7 +216,8 @@ def test_numbers_are_those_of_the_package(case, page, monkeypatch):
     possible = []
     for name in solver_names():
         spec = get_solver(name)
-        if not (loss.has_dual if spec.solves_dual else loss.differentiable):
+        takes = loss.has_dual if spec.solves_dual else loss.differentiable
+        if not (loss.smoothed is not None if spec.rounds_corners else takes):
             continue
         try:
             _check_size(spec, case.features)

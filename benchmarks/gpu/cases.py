@@ -21,6 +21,7 @@ from daskglm.losses.table import LOSSES, law_of
 
 Line = dict[str, Any]
 LOGISTIC = law_of(LOSSES["logistic"].ref, compiled=False)
+POISSON = law_of(LOSSES["poisson"].ref, compiled=False)
 LIBLINEAR_EPS = 0.01  # of -s 0
 WIDEST_GRAM = 2000
 
@@ -47,8 +48,9 @@ def bandwidth(quick: bool) -> Iterator[Line]:
 def passes(quick: bool) -> Iterator[Line]:
     """Measure one pass over the rows: evaluation, with diagonal, with Gram, product.
 
-    It gives bytes of X over device time. "error" is the relative distance of the result from
-    NumPy's in float64 (for a Gram of many columns, that of the gradient that comes with it).
+    It gives bytes of X over device time, and a gradient of Poisson's loss with offsets too. "error"
+    is the relative distance of the result from NumPy's in float64 (for a Gram of many columns, that
+    of the gradient that comes with it).
     """
     for name in SIZES:
         yield from _passes_over(name, quick)
@@ -70,7 +72,8 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     none = np.empty(0)
 
     def evaluate(out: Any, diagonal: Any, gram: Any) -> None:
-        kernels.evaluate(LOGISTIC, (rows, labels, none), w, 0, 0, n, (z, c, out, diagonal, gram))
+        vectors = labels, none, none
+        kernels.evaluate(LOGISTIC, (rows, *vectors), w, 0, 0, n, (z, c, out, diagonal, gram))
 
     def gradient(out: Any) -> None:
         evaluate(out, none, none)
@@ -81,6 +84,13 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
     def gram(out: Any) -> None:
         evaluate(sums, none, out)
 
+    # a regression, whose vectors are float64, with an offset; its counts are 0 and 1
+    counts, offset, there = (backend.vector(part, rows) for part in (y > 0.0, 0.1 * y, None))
+
+    def poisson(out: Any) -> None:
+        vectors = counts, none, offset
+        kernels.evaluate(POISSON, (rows, *vectors), w, 0, 0, n, (z, there, out, none, none))
+
     def product(out: Any) -> None:
         kernels.hessian_vector(rows, c, v, 0, 0, n, out)
 
@@ -89,6 +99,7 @@ def _passes_over(name: str, quick: bool) -> Iterator[Line]:
         "gradient": (gradient, (d + 2,), np.append(wanted.gradient[:d], 0.0)),
         "with diagonal": (diagonal, (d + 1,), np.append(wanted.diagonal[:d], 0.0)),
         "Hessian-vector": (product, (d + 1,), np.append(wanted.product[:d], 0.0)),
+        "gradient, Poisson": (poisson, (d + 2,), reference.poisson(X, y, at)),
     }
     if d <= WIDEST_GRAM:
         kinds["with Gram"] = (gram, (side, side), wanted.gram)
@@ -280,7 +291,7 @@ def streaming(quick: bool) -> Iterator[Line]:
 
     def a_pass() -> None:
         gpu().streamed.evaluate(
-            LOGISTIC, (rows, labels, none), w, 0, 0, len(y), (z, c, out, none, none)
+            LOGISTIC, (rows, labels, none, none), w, 0, 0, len(y), (z, c, out, none, none)
         )
 
     def copy_only() -> None:
@@ -290,7 +301,7 @@ def streaming(quick: bool) -> Iterator[Line]:
     kernels, on = rows_of(X)
     compute = on_device_clock(
         lambda: kernels.evaluate(
-            LOGISTIC, (on, labels, none), w, 0, 0, len(y), (z, c, out, none, none)
+            LOGISTIC, (on, labels, none, none), w, 0, 0, len(y), (z, c, out, none, none)
         ),
         quick,
     )

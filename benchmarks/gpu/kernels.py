@@ -74,7 +74,7 @@ def streamed(X: Any, y: np.ndarray, rng: np.random.Generator) -> None:
     product = backend.zeros(d + 1)
     none = np.empty(0)
     backend.streamed.evaluate(
-        LOGISTIC, (rows, labels, none), cp.asarray(w), 1, 0, n, (z, c, out, none, none)
+        LOGISTIC, (rows, labels, none, none), cp.asarray(w), 1, 0, n, (z, c, out, none, none)
     )
     backend.streamed.hessian_vector(rows, c, cp.asarray(v), 1, 0, n, product)
     wanted = reference.sums(X, y, np.ones(n), w, v)

@@ -32,11 +32,11 @@ def unfused() -> Iterator[None]:
     def evaluate(
         law: Any, data: RowData, w: Any, b: int, start: int, stop: int, out: PointSums
     ) -> None:
-        rows, y, weight = data
+        rows, *vectors = data
         z, c, sums, diagonal, _ = out
         slope = cp.empty(len(z), z.dtype)
         backend.csr.margins(rows, w, b, start, stop, z)
-        backend.margins.losses(law, y, weight, z, slope, c, sums[rows.d + 1 :])
+        backend.margins.losses(law, *vectors, z, slope, c, sums[rows.d + 1 :])
         backend.csr.backward(rows, slope, start, stop, sums[: rows.d + 1])  # the value comes behind
         if diagonal.size:
             # rows read once more, as for the gradient

@@ -164,7 +164,7 @@ class Rows:
         sums = np.zeros(self.d + 2)
         self.kernels.evaluate(
             LOGISTIC,
-            (self.raw, self.y, NOTHING),
+            (self.raw, self.y, NOTHING, NOTHING),
             self.w,
             0.0,
             lo,

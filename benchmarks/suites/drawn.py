@@ -81,7 +81,8 @@ def solvers_for(drawn: Draw) -> tuple[str, ...]:
     smooth = math.isfinite(LOSSES[drawn.loss].smoothness)
     found = ["auto"]
     for spec in map(get_solver, solver_names()):
-        if spec.cost is None or not (smooth or spec.solves_dual):
+        # for the hinge `sdca` hands over to proximal points by itself
+        if spec.cost is None or spec.rounds_corners or not (smooth or spec.solves_dual):
             continue
         if spec.forms_hessian and drawn.features > 2 * LARGEST_HESSIAN:
             continue

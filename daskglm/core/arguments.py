@@ -181,7 +181,9 @@ def starting_point(given: Any) -> tuple[Any, Any] | None:
     """
     if given is None:
         return None
-    if hasattr(given, "coef_") and hasattr(given, "intercept_"):
+    if hasattr(given, "coef_") and hasattr(given, "thresholds_"):
+        given = (given.coef_, given.thresholds_)
+    elif hasattr(given, "coef_") and hasattr(given, "intercept_"):
         given = (given.coef_, given.intercept_)
     elif hasattr(given, "get_params"):
         raise TypeError(

@@ -94,6 +94,25 @@ class ScoreHeldOut:
 
 
 @dataclass(frozen=True)
+class HeldOutLosses:
+    """Add up the losses of regressions on the rows that their folds hold out. 1 pass.
+
+    Parameters
+    ----------
+    W : (folds, models, d or with intercept d + 1) array
+        Several models for each fold.
+    margin : float
+        Constant that is compared with them, without the rows' offsets.
+
+    Reply: losses (folds, models), and for each fold constant, weight and targets (folds,): losses
+    of the constant, and sums of weights and of weighted targets.
+    """
+
+    W: np.ndarray
+    margin: float
+
+
+@dataclass(frozen=True)
 class GatheredRows:
     """Rows that were gathered, in runs; adding joins the runs.
 
@@ -122,4 +141,4 @@ class GatheredRows:
         return codes, weights, values
 
 
-BatchRequest = EvaluateMany | WeighGroups | ScoreHeldOut
+BatchRequest = EvaluateMany | WeighGroups | ScoreHeldOut | HeldOutLosses

@@ -1,13 +1,14 @@
 """What decision values say: the class that is predicted, and the probabilities of all classes.
 
-Decision values are (n,) for two classes, those of the second one, or (n, classes), one class
-against the rest.
+Decision values are (n,) for two classes, those of the second one, or (n, classes): one class
+against the rest, or the margins of a softmax; for ordered classes (n,), with thresholds between the
+classes.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 
 def predicted(values: np.ndarray) -> np.ndarray:
@@ -23,3 +24,43 @@ def probabilities(values: np.ndarray) -> np.ndarray:
     p = expit(values)
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / values.shape[1])
+
+
+def softmax_probabilities(values: np.ndarray) -> np.ndarray:
+    """Probabilities (n, classes) of a multinomial model, exp(z_k) over the sum of all."""
+    if values.ndim == 1:
+        return probabilities(values)
+    found: np.ndarray = softmax(values, axis=1)
+    return found
+
+
+# ---- ordered classes, from x.w and the thresholds between them
+def ordinal_log_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Logarithms (n, K) of P(class <= k) - P(class < k), P(class <= k) = sigma(t_k - value).
+
+    A difference of two sigmas would cancel: it is sigma(t_k - z) sigma(z - t_(k-1)) (1 - exp(-g)),
+    where g is the gap between both thresholds. -inf between equal thresholds.
+    """
+    z = np.asarray(values, np.float64)[:, None]
+    found = np.zeros((len(z), len(thresholds) + 1))
+    found[:, :-1] -= np.logaddexp(0.0, z - thresholds)
+    found[:, 1:] -= np.logaddexp(0.0, thresholds - z)
+    with np.errstate(divide="ignore"):
+        found[:, 1:-1] += np.log(-np.expm1(-np.diff(thresholds)))
+    return found
+
+
+def ordinal_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Probabilities (n, K) of ordered classes; see `ordinal_log_probabilities`."""
+    z = np.asarray(values, np.float64)[:, None]
+    found = np.ones((len(z), len(thresholds) + 1))
+    found[:, :-1] *= expit(thresholds - z)
+    found[:, 1:] *= expit(z - thresholds)
+    found[:, 1:-1] *= -np.expm1(-np.diff(thresholds))
+    return found
+
+
+def ordinal_predicted(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the number of the most likely of ordered classes, (n,), for each row."""
+    chosen: np.ndarray = ordinal_log_probabilities(thresholds, values).argmax(axis=1)
+    return chosen

@@ -15,7 +15,9 @@ class DataSummary:
     `order` is a checksum of the rows in their order, where the source may give them in another (0:
     not computed). `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are
     summed over a few rows, the largest of all blocks; `largest_block` the most rows of a block,
-    `longest_row` the most stored values of a row.
+    `longest_row` the most stored values of a row. `largest_offset` is the largest absolute offset
+    of a margin; 0: there are none. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
+    of the targets of a regression, of offsets, and of their exponentials.
     """
 
     n_rows: int = 0
@@ -33,6 +35,10 @@ class DataSummary:
     largest_block: int = 0
     n_blocks: int = 0
     longest_row: int = 0
+    largest_offset: float = 0.0
+    target_sum: float = 0.0
+    offset_sum: float = 0.0
+    exposure_sum: float = 0.0
 
     @property
     def per_row(self) -> float:
@@ -61,4 +67,8 @@ class DataSummary:
             max(self.largest_block, other.largest_block),
             self.n_blocks + other.n_blocks,
             max(self.longest_row, other.longest_row),
+            max(self.largest_offset, other.largest_offset),
+            self.target_sum + other.target_sum,
+            self.offset_sum + other.offset_sum,
+            self.exposure_sum + other.exposure_sum,
         )

@@ -22,6 +22,7 @@ class Reason(enum.Enum):
         "the classes are linearly separable: without a penalty there is no optimum, "
         "coefficients grow for ever"
     )
+    NO_OPTIMUM = "the objective falls for ever as coefficients grow: there is no optimum in sight"
     NO_PROGRESS = "no step lowers the objective further in floating point"
     STALLED = (
         "the duality gap falls no further: columns of X have large means or very unlike scales, "

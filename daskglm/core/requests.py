@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
+from daskglm.core.inference_requests import ClusterSums, InferenceRequest
+from daskglm.core.ordinal_requests import OrdinalRequest
+from daskglm.core.output_requests import OutputRequest
 
 Totals = dict[str, Any]
 
@@ -80,9 +83,9 @@ class Problem:
         Label that becomes +1, all others -1; None for a regression.
     class_weight : tuple of (label, float) pairs
         Factors of the row weights by label.
-    centre : int, optional
-        A smoothed hinge has its proximal term around the dual variables of this state; see
-        `losses.smoothed_hinge`.
+    centre : tuple of (int, float), optional
+        A smoothed loss has a proximal term of this width around the dual variables of this state;
+        see `losses.base.Loss.moved`.
     folds : Folds, optional
         Divides the rows.
     fold : int, optional
@@ -92,7 +95,7 @@ class Problem:
     loss: LossRef
     positive: Any = None
     class_weight: tuple[tuple[Any, float], ...] = ()
-    centre: int | None = None
+    centre: tuple[int, float] | None = None
     folds: Folds | None = None
     fold: int | None = None
 
@@ -165,6 +168,18 @@ class EvaluateAlong:
 
     points: tuple[tuple[int, np.ndarray], ...]
     coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class ResidualSums:
+    """Add up residuals of a loss of a family at an evaluated point. 0 passes.
+
+    Reply: pearson, the weighted sum of (y - mu)^2 / V(mu), and with a dispersion likelihood, its
+    logarithm (nan if the family has none).
+    """
+
+    at: tuple[int, np.ndarray]
+    dispersion: float | None = None
 
 
 @dataclass(frozen=True)
@@ -273,28 +288,23 @@ class DualTotals:
     Margins X v, without intercept, are kept under `token`.
 
     Reply: own = X' C alpha (d + 1,), read from the rows if `anew`, else as its changes have added
-    up; and by `side`: None nothing; True the part of the rows with y > 0; False X' C (last entry:
-    the sum of C s a, or of C s).
+    up; and with `side` the part of the rows with a > 0 (last entry: the sum of C s a).
     """
 
     state: DualStateRef
     v: np.ndarray
     token: int
-    side: bool | None = None
+    side: bool = False
     anew: bool = True
 
 
 @dataclass(frozen=True)
 class DualValue:
-    """Add up conjugates with the variables of both classes scaled, or all shifted. 0 passes.
-
-    Regressions shift.
-    """
+    """Add up conjugates with the positive and the negative variables scaled. 0 passes."""
 
     state: DualStateRef
     positive: float = 1.0
     negative: float = 1.0
-    shift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -332,7 +342,7 @@ class Sampled:
     places. Reply: that of the request, for these rows. `fraction` passes for one pass.
     """
 
-    request: Evaluate | HessianVector | EvaluateAlong
+    request: Evaluate | HessianVector | EvaluateAlong | OrdinalRequest | OutputRequest
     fraction: float
     seed: int
 
@@ -344,9 +354,13 @@ Request = (
     | Spread
     | TrustRegionStep
     | EvaluateAlong
+    | ResidualSums
     | Sampled
     | DualRequest
     | BatchRequest
+    | InferenceRequest
+    | OrdinalRequest
+    | OutputRequest
 )
 
 
@@ -363,6 +377,5 @@ def add(parts: list[Totals]) -> Totals:
 
 def size_of(totals: Totals) -> int:
     """Return the bytes of the arrays in a reply."""
-    return sum(
-        value.nbytes for value in totals.values() if isinstance(value, (np.ndarray, GatheredRows))
-    )
+    kinds = np.ndarray, GatheredRows, ClusterSums
+    return sum(value.nbytes for value in totals.values() if isinstance(value, kinds))

@@ -129,8 +129,8 @@ def _bundle_of_blocks(X: Any, *others: Any, names: Sequence[str]) -> dict[str, A
     return dict(zip(names, (rows, *others), strict=True))
 
 
-def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, Any, Any]:
-    """Return X, y and weights of a partition, None for those that are absent.
+def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, dict[str, Any]]:
+    """Return X of a partition, and what is beside it by name.
 
     Raises ValueError if the indexes of frames differ.
     """
@@ -141,7 +141,7 @@ def unbundle(parts: dict[str, Any], place: Any) -> tuple[Any, Any, Any]:
         )
         if name != "X" and frames and len(values) == len(X):
             _same_index(X.index, values.index, name, place)
-    return X, parts.get("y"), parts.get("sample_weight")
+    return X, {name: values for name, values in parts.items() if name != "X"}
 
 
 def _same_index(rows: Any, index: Any, name: str, place: Any) -> None:

@@ -18,12 +18,14 @@ import scipy.sparse as sp
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import AT_ONCE
+from daskglm.data.clusters import Clusters, clusters_of, joined
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers
 from daskglm.data.row_files import Span
 from daskglm.data.sparse_rows import canonical, is_sparse
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
 from daskglm.kernels import Pattern, for_rows
+from daskglm.losses.family import Domain
 
 # Float32 rows with larger norms are kept as float64: their squares come near float32's range.
 LARGEST_FLOAT32 = 1e15
@@ -34,8 +36,9 @@ class Block(NamedTuple):
 
     `labels` are the classes of this block and `y` indexes them (regression: y). `spans` tell which
     rows of the user's data these are: see `chunks`. A sample has those of the block that it was
-    `drawn` from, and here that block and which of its rows they are. `moved` has y and weight on
-    the device that X was moved to.
+    `drawn` from, and here that block and which of its rows they are. `moved` has y, weight and
+    offset on the device that X was moved to. `offset` is added to the margins; None: nothing is.
+    `clusters` are groups of rows whose scores are not independent; None: each row is one.
     """
 
     X: Any
@@ -45,10 +48,23 @@ class Block(NamedTuple):
     facts: DataSummary
     spans: tuple[Span, ...]
     drawn: tuple[Any, np.ndarray] | None = None
-    moved: tuple[Any, Any] | None = None
+    moved: tuple[Any, Any, Any] | None = None
+    offset: np.ndarray | None = None
+    clusters: Clusters | None = None
 
 
-def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool) -> Block:
+def to_block(
+    X: Any,
+    y: Any,
+    weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    clusters: Any = None,
+    *,
+    place: Place,
+    classify: bool,
+    domain: Domain | None = None,
+) -> Block:
     """Convert one partition and check it, reading it once.
 
     Parameters
@@ -58,15 +74,22 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         arrays become C ordered, sparse ones canonical CSR.
     y, weight : (n,) array_like
         Labels or targets; row weights (None: ones).
+    offset, exposure : (n,) array_like, optional
+        Added to the margins: the offset, and the logarithm of the exposure.
+    clusters : (n,) array_like, optional
+        Label of the cluster of each row.
     place : Place
         Named in errors.
     classify : bool
         Whether y are labels of classes.
+    domain : Domain, optional
+        Where targets must lie.
 
     Raises
     ------
     ValueError
-        For NaN, infinite or non-numeric values, negative weights, or lengths that differ, with the
+        For NaN, infinite or non-numeric values, negative weights, exposures that are not positive,
+        targets outside of the domain, clusters without a label, or lengths that differ, with the
         place.
     """
     rows = float_rows(X, place)
@@ -75,12 +98,21 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
     weights = None if weight is None else _float_column(weight, "sample_weight", n, place)
     if weights is not None and n and weights.min() < 0:
         raise ValueError(f"{place.row(int(np.argmin(weights)))}: sample_weight is negative")
+    added = added_to_margins(offset, exposure, n, place)
+    labelled = None if clusters is None else _column(clusters, "clusters", n, place)
+    groups = None if labelled is None else clusters_of(labelled, place)
     norm, squares = _norms(rows, place)
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
     rows = _without_values(rows)
     labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
+    if domain is not None and (outside := domain.outside(targets)).any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            f"{place.row(i)}: y is {targets[i]:g}, but {domain.name} has targets {domain}"
+        )
     total = float(n) if weights is None else float(weights.sum())
+    largest_offset, offset_sum, exposure_sum = _offset_facts(added, weights)
     dense = not hasattr(rows, "indptr")
     facts = DataSummary(
         n_rows=n,
@@ -97,8 +129,44 @@ def to_block(X: Any, y: Any, weight: Any = None, *, place: Place, classify: bool
         largest_block=n,
         n_blocks=1,
         longest_row=d if dense or not n else int(to_host(rows.indptr[1:] - rows.indptr[:-1]).max()),
+        target_sum=0.0 if classify else _weighted(targets, weights),
+        largest_offset=largest_offset,
+        offset_sum=offset_sum,
+        exposure_sum=exposure_sum,
     )
-    return Block(rows, targets, weights, labels, facts, (place.span(n),))
+    spans = (place.span(n),)
+    return Block(rows, targets, weights, labels, facts, spans, offset=added, clusters=groups)
+
+
+def _weighted(values: np.ndarray, weights: np.ndarray | None) -> float:
+    return float(values.sum() if weights is None else values @ weights)
+
+
+def _offset_facts(
+    added: np.ndarray | None, weights: np.ndarray | None
+) -> tuple[float, float, float]:
+    """Return the largest absolute offset, and the sums of offsets and of their exponentials."""
+    if added is None or not len(added):
+        return 0.0, 0.0, 0.0
+    with np.errstate(over="ignore"):
+        exposed = _weighted(np.exp(added), weights)
+    return float(np.abs(added).max()), _weighted(added, weights), exposed
+
+
+def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.ndarray | None:
+    """Return the offset plus the logarithm of the exposure, (n,), or None without both.
+
+    Raises ValueError, with the place, for values that are not finite numbers, exposures that are
+    not positive, and numbers of values other than n.
+    """
+    added = None if offset is None else _float_column(offset, "offset", n, place)
+    if exposure is None:
+        return added
+    exposed = _float_column(exposure, "exposure", n, place)
+    if n and not exposed.min() > 0.0:
+        i = int(np.argmin(exposed))
+        raise ValueError(f"{place.row(i)}: exposure is {exposed[i]:g}, which is not above 0")
+    return np.log(exposed) if added is None else added + np.log(exposed)
 
 
 def with_order(block: Block) -> Block:
@@ -110,7 +178,7 @@ def with_order(block: Block) -> Block:
     rows = to_host(block.X) if on_device(block.X) else block.X
     of_rows = [rows] if isinstance(rows, np.ndarray) else list(_arrays(rows))
     checksum = block.spans[0][0] % 2**32
-    for part in (*of_rows, block.y, block.weight):
+    for part in (*of_rows, block.y, block.weight, block.offset):
         if part is not None:
             checksum = zlib.crc32(np.ascontiguousarray(part).data, checksum)
     return block._replace(facts=replace(block.facts, order=checksum))
@@ -138,10 +206,18 @@ def merge(blocks: Sequence[Block]) -> Block:
         facts = facts.merge(block.facts)
     rows = [with_values(block.X) for block in blocks]
     X = _without_values(sp.vstack(rows, format="csr")) if facts.sparse else np.concatenate(rows)
-    weights = [block.weight for block in blocks if block.weight is not None]
+    weight = _joined([block.weight for block in blocks])
+    offset = _joined([block.offset for block in blocks])
     y = np.concatenate([block.y for block in blocks])
     spans = tuple(span for block in blocks for span in block.spans)
-    return Block(X, y, np.concatenate(weights) if weights else None, blocks[0].labels, facts, spans)
+    clusters = joined([block.clusters for block in blocks])
+    return Block(X, y, weight, blocks[0].labels, facts, spans, offset=offset, clusters=clusters)
+
+
+def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
+    """Join vectors of blocks of one `kind`: all have one, or none has."""
+    found = [part for part in parts if part is not None]
+    return np.concatenate(found) if found else None
 
 
 def with_values(X: Any) -> Any:
@@ -154,7 +230,8 @@ def with_values(X: Any) -> Any:
 def kind(block: Block) -> tuple[Any, ...]:
     """Return the properties that blocks must share to be merged."""
     index = block.X.indices.dtype if block.facts.sparse else None
-    return block.facts.sparse, block.X.dtype, index, block.weight is None, block.labels
+    absent = block.weight is None, block.offset is None, block.clusters is None
+    return block.facts.sparse, block.X.dtype, index, absent, block.labels
 
 
 # ---- X

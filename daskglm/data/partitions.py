@@ -24,26 +24,30 @@ from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import is_future, plain
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
 from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
+from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
 
 NOTHING: Mapping[str, str] = {}
+# What may be given beside X, in the order of `to_block`.
+BESIDE = ("y", "sample_weight", "offset", "exposure", "clusters")
 
 
 @dataclass(frozen=True)
 class Partitions:
     """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks.
 
-    `columns` names features if they have names. `nbytes` is what lazy rows will take, if their
-    shape is known.
+    `arrays` are X and the `BESIDE` it. `columns` names features if they have names. `nbytes` is
+    what lazy rows will take, if their shape is known. `domain` is where targets must lie.
     """
 
-    arrays: tuple[Any, Any, Any] | None
+    arrays: tuple[Any, ...] | None
     lazy: list[Any]
     columns: tuple[str, ...] | None
     collections: tuple[Any, ...] = ()
     classify: bool = True
     nbytes: int | None = None
+    domain: Domain | None = None
 
     @property
     def width(self) -> int | None:
@@ -65,7 +69,10 @@ class Partitions:
         """
         if self.arrays is not None:
             place = Place(None, self.columns)
-            return [to_block(*self.arrays, place=place, classify=self.classify)]
+            checked = to_block(
+                *self.arrays, place=place, classify=self.classify, domain=self.domain
+            )
+            return [checked]
         import dask
 
         blocks = list(dask.compute(*self.lazy))
@@ -75,23 +82,33 @@ class Partitions:
     def split(self, pieces: int) -> list[Any]:
         """Cut rows in memory into runs of about equal length, each with its first row's number."""
         assert self.arrays is not None
-        X, y, weight = self.arrays
+        X = self.arrays[0]
         if is_sparse(X):
             check_csr(X, Place())  # before SciPy follows its indices
         cuts = np.linspace(0, X.shape[0], pieces + 1).astype(int)
         runs = [slice(int(lo), int(hi)) for lo, hi in itertools.pairwise(cuts)]
-        return [(run.start, _rows(X, run), _rows(y, run), _rows(weight, run)) for run in runs]
+        return [(run.start, *(_rows(values, run) for values in self.arrays)) for run in runs]
 
     def from_futures(self, futures: list[Any]) -> list[Any]:
         """Lazy blocks of runs that `split` made and a client has scattered."""
         import dask
 
         make = dask.delayed(_block_of_run)
-        return [make(future, self.columns, self.classify) for future in futures]
+        return [make(future, self.columns, self.classify, self.domain) for future in futures]
 
 
-def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> Partitions:
-    """Bring X, y and weights into partitions that belong together.
+def partitions(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    classify: bool,
+    offset: Any = None,
+    exposure: Any = None,
+    clusters: Any = None,
+    domain: Domain | None = None,
+) -> Partitions:
+    """Bring X, y, weights and offsets into partitions that belong together.
 
     Parameters
     ----------
@@ -100,16 +117,23 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
     sample_weight : (n,) matching container, name of a column, or None
     classify : bool
         Whether y are labels.
+    offset, exposure : as sample_weight, optional
+        Added to the margins: the offset, and the logarithm of the exposure.
+    clusters : as sample_weight, optional
+        Labels of groups of rows, of any kind.
+    domain : Domain, optional
+        Where targets must lie.
 
     Raises
     ------
     ValueError
-        Where X, y and weights do not fit together, before anything is scheduled.
+        Where X, y and what is beside them do not fit together, before anything is scheduled.
     """
     X = plain(X)
-    y = plain(y)
-    sample_weight = plain(sample_weight)
-    for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+    beside = y, sample_weight, offset, exposure, clusters
+    given = dict(zip(BESIDE, map(plain, beside), strict=True))
+    how: dict[str, Any] = {"classify": classify, "domain": domain}
+    for name, values in {"X": X, **given}.items():
         refuse_masked(values, name, Place())
         if is_delayed(values):
             raise TypeError(
@@ -121,9 +145,9 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
                 f"{name} is a dask {type(values).__name__}: give a dask array or dataframe"
             )
     if is_dask(X):
-        return (_from_frame if is_frame(X) else _from_array)(X, y, sample_weight, classify)
+        return (_from_frame if is_frame(X) else _from_array)(X, given, how)
     if isinstance(X, (list, tuple)) and len(X) and all(is_delayed(part) for part in X):
-        return _from_delayed(X, y, sample_weight, classify)
+        return _from_delayed(X, given, how)
     if isinstance(X, str):
         raise TypeError(f"X is the string {X!r}; read it first, e.g. with daskglm.read_svmlight")
     if is_sparse(X):
@@ -134,18 +158,18 @@ def partitions(X: Any, y: Any, sample_weight: Any = None, *, classify: bool) -> 
         X = to_csr(X, Place())
     columns = None
     if hasattr(X, "columns"):
-        (y, sample_weight), X = _take_columns(X, y, sample_weight)
+        given, X = _take_columns(X, given)
         columns = tuple(map(str, X.columns))
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
-    _refuse_names({"y": y, "sample_weight": sample_weight}, X)
-    y, sample_weight = (
-        value.compute() if is_dask(value) else value for value in (y, sample_weight)
-    )
-    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+    _refuse_names(given, X)
+    given = {
+        name: values.compute() if is_dask(values) else values for name, values in given.items()
+    }
+    for name, values in given.items():
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
             same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
-    return Partitions((X, y, sample_weight), [], columns, classify=classify)
+    return Partitions((X, *given.values()), [], columns, **how)
 
 
 def _refuse_columns(columns: list[Any]) -> None:
@@ -190,12 +214,12 @@ def check_widths(sizes: Sequence[tuple[int, int | None]]) -> None:
             )
 
 
-def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | None:
+def feature_names(X: Any, *beside: Any) -> np.ndarray | None:
     """Return the names of a frame's features if all are strings, as scikit-learn keeps them."""
     if is_delayed(X) or not hasattr(X, "columns"):  # a delayed object has every attribute
         return None
     _refuse_columns(list(X.columns))
-    used = {value for value in (y, sample_weight) if isinstance(value, str)}
+    used = {value for value in beside if isinstance(value, str)}
     names = [name for name in X.columns if name not in used]
     if names and all(isinstance(name, str) for name in names):
         return np.asarray(names, dtype=object)
@@ -203,15 +227,17 @@ def feature_names(X: Any, y: Any, sample_weight: Any = None) -> np.ndarray | Non
 
 
 def _block_of_run(
-    run: tuple[int, Any, Any, Any], columns: tuple[str, ...] | None, classify: bool
+    run: tuple[Any, ...],
+    columns: tuple[str, ...] | None,
+    classify: bool,
+    domain: Domain | None,
 ) -> Block:
-    first_row, X, y, weight = run
-    return to_block(X, y, weight, place=Place(None, columns, first_row), classify=classify)
+    place = Place(None, columns, run[0])
+    return to_block(*run[1:], place=place, classify=classify, domain=domain)
 
 
 # ---- frames
-def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
-    given = {"y": y, "sample_weight": weight}
+def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partitions:
     named = {name: value for name, value in given.items() if isinstance(value, str)}
     _have_columns(X, named.values())
     features = [name for name in X.columns if name not in named.values()]
@@ -232,10 +258,11 @@ def _from_frame(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
     columns = tuple(map(str, features))
     make, parts = _maker(), bundles(X, beside)
     lazy = [
-        make(part, place=Place(i, columns), classify=classify, features=features, named=named)
+        make(part, place=Place(i, columns), features=features, named=named, **how)
         for i, part in enumerate(parts)
     ]
-    return Partitions(None, lazy, columns, tuple(v for v in (X, y, weight) if is_dask(v)), classify)
+    collections = tuple(values for values in (X, *given.values()) if is_dask(values))
+    return Partitions(None, lazy, columns, collections, **how)
 
 
 def _have_columns(X: Any, names: Iterable[str]) -> None:
@@ -247,11 +274,12 @@ def _have_columns(X: Any, names: Iterable[str]) -> None:
             )
 
 
-def _take_columns(X: Any, *named: Any) -> tuple[list[Any], Any]:
+def _take_columns(X: Any, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Values of the columns that are given by name, and the frame without them."""
-    names = [value for value in named if isinstance(value, str)]
+    names = [value for value in given.values() if isinstance(value, str)]
     _have_columns(X, names)
-    return [X[value] if isinstance(value, str) else value for value in named], X.drop(columns=names)
+    values = {name: X[value] if isinstance(value, str) else value for name, value in given.items()}
+    return values, X.drop(columns=names)
 
 
 def _one_column(values: Any, name: str) -> Any:
@@ -280,24 +308,24 @@ def _block_of_parts(
     parts: dict[str, Any],
     *,
     place: Place,
-    classify: bool,
     features: list[Any] | None = None,
     named: Mapping[str, str] = NOTHING,
+    **how: Any,
 ) -> Block:
     """Make the block of a partition that `bundles` gave.
 
-    `features` are those of a frame, in which y and weights may be `named`.
+    `features` are those of a frame, in which what is beside them may be `named`.
     """
-    X, y, weight = unbundle(parts, place)
+    X, given = unbundle(parts, place)
+    given |= {name: X[column] for name, column in named.items()}
+    beside = [given.get(name) for name in BESIDE]
     if features is None:
-        return to_block(X, y, weight, place=place, classify=classify)
-    y = X[named["y"]] if "y" in named else y
-    weight = X[named["sample_weight"]] if "sample_weight" in named else weight
-    return with_order(to_block(X[features], y, weight, place=place, classify=classify))
+        return to_block(X, *beside, place=place, **how)
+    return with_order(to_block(X[features], *beside, place=place, **how))
 
 
 # ---- arrays
-def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
+def _from_array(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partitions:
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); expected rows and columns (reshape to 2-D)")
     if np.isnan(X.shape[1]):
@@ -309,14 +337,13 @@ def _from_array(X: Any, y: Any, weight: Any, classify: bool) -> Partitions:
             "X is chunked along columns (%d chunks); rechunked to full rows once", X.numblocks[1]
         )
         X = whole_rows(X)
-    collections = tuple(v for v in (X, y, weight) if is_dask(v))
-    given = {"y": y, "sample_weight": weight}
+    collections = tuple(values for values in (X, *given.values()) if is_dask(values))
     beside = {
         name: _chunked_like(values, X, name) for name, values in given.items() if values is not None
     }
     make, parts = _maker(), bundles(X, beside)
-    lazy = [make(part, place=Place(i), classify=classify) for i, part in enumerate(parts)]
-    return Partitions(None, lazy, None, collections, classify, _bytes_of(X))
+    lazy = [make(part, place=Place(i), **how) for i, part in enumerate(parts)]
+    return Partitions(None, lazy, None, collections, nbytes=_bytes_of(X), **how)
 
 
 def whole_rows(X: Any) -> Any:
@@ -371,10 +398,10 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
 
 
 # ---- delayed blocks
-def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Partitions:
+def _from_delayed(X: Sequence[Any], given: dict[str, Any], how: dict[str, Any]) -> Partitions:
     others = []
-    for values, name in ((y, "y"), (weight, "sample_weight")):
-        if values is None and name == "sample_weight":
+    for name, values in given.items():
+        if values is None and name != "y":
             others.append([None] * len(X))
             continue
         if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
@@ -384,16 +411,15 @@ def _from_delayed(X: Sequence[Any], y: Any, weight: Any, classify: bool) -> Part
         if len(values) != len(X):
             raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
         others.append(list(values))
-    return Partitions(None, _blocks(list(X), others, classify), None, tuple(X), classify)
+    return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
 
 
-def _blocks(X: list[Any], others: list[list[Any]], classify: bool) -> list[Any]:
+def _blocks(X: list[Any], others: list[list[Any]], how: dict[str, Any]) -> list[Any]:
     import dask
 
     make = dask.delayed(to_block)
     return [
-        make(Xi, yi, wi, place=Place(i), classify=classify)
-        for i, (Xi, yi, wi) in enumerate(zip(X, *others, strict=True))
+        make(*parts, place=Place(i), **how) for i, parts in enumerate(zip(X, *others, strict=True))
     ]
 
 

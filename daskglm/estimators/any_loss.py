@@ -7,12 +7,13 @@ from typing import Any
 from daskglm.core.arguments import check_choice
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import JOINT_LOSSES, LOSSES, find
 
 
 def _named(loss: Any, *, classifies: bool) -> str:
-    known = tuple(name for name, each in LOSSES.items() if each.classifies == classifies)
-    check_choice(loss, "loss", known)
+    if find(loss).classifies != classifies or loss in JOINT_LOSSES:
+        known = tuple(name for name, each in LOSSES.items() if each.classifies == classifies)
+        check_choice(loss, "loss", known)
     return str(loss)
 
 

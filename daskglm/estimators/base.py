@@ -18,12 +18,14 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.infer import inference_of
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.score_rows import accuracy
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.inference import InferenceConfig
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import Trained, train
-from daskglm.worker.prediction import checked_rows, dense, in_kind
+from daskglm.worker.prediction import checked_rows, dense, in_kind, with_offset
 
 
 class LinearModel(BaseEstimator):
@@ -55,6 +57,8 @@ class LinearModel(BaseEstimator):
         y: Any,
         sample_weight: Any,
         *,
+        offset: Any = None,
+        exposure: Any = None,
         start: Any = None,
         client: Any = None,
         **more: Any,
@@ -62,8 +66,10 @@ class LinearModel(BaseEstimator):
         settings = self._settings(**more)
         settings.check()
         start = self._start(start)
-        X, y, sample_weight, names = self._taken(X, y, sample_weight)
-        work = partial(self._fit_now, X, y, settings, names, sample_weight, start, client)
+        beside = {"offset": offset, "exposure": exposure}
+        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        data = {"sample_weight": sample_weight, **beside}
+        work = partial(self._fit_now, X, y, settings, names, data, start, client)
         return awaitable_on(client, is_lazy(X), work)
 
     def _start(self, given: Any) -> Any:
@@ -74,7 +80,9 @@ class LinearModel(BaseEstimator):
         check_flag(again := getattr(self, "warm_start", False), "warm_start")
         return starting_point(self) if given is None and again and hasattr(self, "coef_") else given
 
-    def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+    def _taken(
+        self, X: Any, y: Any, sample_weight: Any, **beside: Any
+    ) -> tuple[Any, Any, Any, Any]:
         """Data as solvers want them, and the names of the features; raises ValueError without y."""
         if y is None:
             raise ValueError(
@@ -83,7 +91,7 @@ class LinearModel(BaseEstimator):
         X = plain(X)
         y = plain(y)
         sample_weight = plain(sample_weight)
-        names = feature_names(X, y, sample_weight)
+        names = feature_names(X, y, sample_weight, *beside.values())
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
 
     def _fit_now(
@@ -92,13 +100,11 @@ class LinearModel(BaseEstimator):
         y: Any,
         settings: FitConfig,
         names: Any,
-        sample_weight: Any,
+        data: dict[str, Any],
         start: Any,
         client: Any,
     ) -> LinearModel:
-        return self._adopt(
-            train(X, y, settings, sample_weight=sample_weight, start=start, client=client), names
-        )
+        return self._adopt(train(X, y, settings, **data, start=start, client=client), names)
 
     def _adopt(self, trained: Trained, names: Any) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
@@ -113,9 +119,23 @@ class LinearModel(BaseEstimator):
     def _set_fitted(self, trained: Trained) -> None:
         raise NotImplementedError
 
-    def _values(self, X: Any, finish: Any, like: np.ndarray, names: Any = None) -> Any:
+    @property
+    def _constants(self) -> Any:
+        """What is added to products of rows and coefficients: intercepts."""
+        return self.intercept_
+
+    def _values(
+        self,
+        X: Any,
+        finish: Any,
+        like: np.ndarray,
+        names: Any = None,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Any:
         check_is_fitted(self)
-        X = plain(X)
+        X, offset = with_offset(plain(X), offset, exposure)
         if isinstance(X, (list, tuple)) and is_lazy(X):
             X = list(X)
         elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
@@ -133,8 +153,81 @@ class LinearModel(BaseEstimator):
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
             )
         return in_kind(
-            X, dense(self.coef_), np.atleast_1d(self.intercept_), finish, like=like, names=names
+            X,
+            dense(self.coef_),
+            np.atleast_1d(self._constants),
+            finish,
+            like=like,
+            names=names,
+            offset=offset,
         )
+
+    def inference(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        covariance: str = "classical",
+        clusters: Any = None,
+        weights: str = "precision",
+        observed: bool = False,
+        penalized: str | None = None,
+        use_t: bool | None = None,
+        client: Any = None,
+        out_of_core: bool = False,
+    ) -> Any:
+        """Return standard errors, tests and intervals of the fitted coefficients.
+
+        One pass over the rows beyond loading them, where they are. For smooth losses and one vector
+        of coefficients. Formulas are in docs/inference.md.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as of `fit`
+            The data of the fit.
+        offset, exposure : (n,) array in a matching container, or name of a column, optional
+            Those of the fit: what is added to the margins, and what its logarithm is added of.
+        covariance : {"classical", "HC0", "HC1", "cluster"}
+            From the Hessian and the dispersion; robust to a wrong variance function, HC1 with the
+            factor n / (n - p); or robust to dependence within clusters, too.
+        clusters : (n,) array of labels in a matching container, or name of a column, optional
+            For "cluster".
+        weights : {"precision", "frequency"}
+            Whether a weight divides the variance of one row, or counts equal rows.
+        observed : bool
+            Whether second derivatives are taken in the Hessian, not expected ones (Fisher's).
+        penalized : {None, "effective"}
+            A penalised fit is refused, or has the covariance around its penalised optimum.
+        use_t : bool, optional
+            Whether p-values and intervals are by Student's distribution; default: only for least
+            squares with the classical covariance, as in statsmodels.
+        client : distributed.Client, optional
+            Where to run; default as of `fit`.
+        out_of_core : bool
+            Whether dask collections are read in the pass instead of loaded.
+
+        Returns
+        -------
+        Inference; an awaitable of it where the client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For penalised fits, dependent columns, data that the coefficients are no optimum of,
+            losses with corners, and what `fit` refuses.
+        """
+        config = InferenceConfig(covariance, weights, observed, penalized, use_t)
+        beside = {
+            "y": y,
+            "sample_weight": sample_weight,
+            "offset": offset,
+            "exposure": exposure,
+            "clusters": clusters,
+        }
+        return inference_of(self, X, beside, config, client=client, out_of_core=out_of_core)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,7 +240,7 @@ class Classifier(ClassifierMixin, LinearModel):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to labels of two or more classes; more than two are fitted one against the rest.
 
         Parameters
@@ -155,6 +248,7 @@ class Classifier(ClassifierMixin, LinearModel):
         X : (n, d) array, CSR matrix, DataFrame, dask array or dataframe, or list of delayed blocks
         y : (n,) labels in a matching container, or the name of a column of X
         sample_weight : (n,) non-negative weights, or the name of a column of X; default: ones
+        offset : (n,) numbers that are added to the margins, or the name of a column of X
 
         Returns
         -------
@@ -166,7 +260,7 @@ class Classifier(ClassifierMixin, LinearModel):
             For NaN or infinite values, one class only, lengths that differ, or parameters out of
             range.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, offset=offset)
 
     def _set_fitted(self, trained: Trained) -> None:
         assert trained.classes is not None
@@ -192,29 +286,32 @@ class Classifier(ClassifierMixin, LinearModel):
         self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
         return self
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
         """Return signed distances times |w|: (n,) for two classes, (n, classes) otherwise.
 
         The container is that of X.
         """
         check_is_fitted(self)
         k = len(self.classes_)
-        return self._values(X, same, np.empty(0 if k == 2 else (0, k)), self.classes_)
+        like = np.empty(0 if k == 2 else (0, k))
+        return self._values(X, same, like, self.classes_, offset=offset)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Return the most likely labels, (n,), in the container of X.
 
         That is NumPy, a lazy dask array, or a dask series with X's index.
         """
         check_is_fitted(self)
-        return self._values(X, partial(labels, self.classes_), np.empty(0, self.classes_.dtype))
+        like = np.empty(0, self.classes_.dtype)
+        return self._values(X, partial(labels, self.classes_), like, offset=offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Accuracy: the share of rows, by weight, whose label is predicted.
 
         X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """
-        return awaitable_on(None, is_lazy(X), partial(accuracy, self, X, y, sample_weight))  # type: ignore[return-value]
+        work = partial(accuracy, self, X, y, sample_weight, offset)
+        return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]
 
 
 # ---- pieces

@@ -134,6 +134,7 @@ class LogisticRegressionCV(LogisticRegression):
     (5, 2)
     """
 
+    _is_multinomial = False
     C_: Any
     l1_ratio_: Any
     coefs_paths_: Any
@@ -187,7 +188,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.random_state = random_state
         self.use_legacy_attributes = use_legacy_attributes
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
@@ -238,7 +239,9 @@ class LogisticRegressionCV(LogisticRegression):
             resume=resume,
         )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
+    def score(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> float:
         """Score predictions by `scoring`; dask collections by accuracy only.
 
         Parameters

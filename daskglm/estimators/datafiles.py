@@ -9,7 +9,7 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pandas as pd
@@ -70,11 +70,13 @@ def read_training(
     dtype: str,
     n_features: int | None,
     zero_based: bool | None,
+    beside: Collection[str] = (),
 ) -> tuple[Any, Any]:
     """Return lazy features and targets of files, as `fit` takes them.
 
-    `label` (default: the last column) is for CSV and Parquet, `n_features` and `zero_based`
-    (default: found by reading all rows) are for svmlight.
+    `label` (default: the last column that is not `beside`) and the names of columns `beside` the
+    features are for CSV and Parquet, `n_features` and `zero_based` (default: found by reading all
+    rows) are for svmlight.
     """
     if kind == "svmlight":
         from daskglm.data.svmlight import read_svmlight
@@ -83,8 +85,10 @@ def read_training(
             path, n_features=n_features, dtype=dtype, zero_based=_or_auto(zero_based)
         )
     frame = read_frame(path, kind)
-    label = label or frame.columns[-1]
-    return as_dtype(frame, label, dtype), label
+    for name in beside:
+        check_column(frame, name)
+    label = label or [name for name in frame.columns if name not in beside][-1]
+    return as_dtype(frame, (label, *beside), dtype), label
 
 
 def _or_auto(zero_based: bool | None) -> bool | str:
@@ -109,13 +113,14 @@ def read_frame(path: str, kind: str) -> Any:
         return dd.read_csv(path, blocksize=None) if packed else dd.read_csv(path)
 
 
-def as_dtype(X: Any, label: str, dtype: str) -> Any:
-    """Features in `dtype`; what are no numbers is left for `fit` to name."""
-    check_column(X, label)
+def as_dtype(X: Any, beside: Collection[str], dtype: str) -> Any:
+    """Features, all columns but some, in `dtype`; what are no numbers is left for `fit` to name."""
+    for name in beside:
+        check_column(X, name)
     numbers = {
         name: dtype
         for name in X.columns
-        if name != label and getattr(X.dtypes[name], "kind", "O") == "f"
+        if name not in beside and getattr(X.dtypes[name], "kind", "O") == "f"
     }
     return X.astype(numbers) if numbers else X
 
@@ -129,9 +134,17 @@ def check_column(X: Any, label: str) -> None:
 
 
 def parts(
-    path: str, kind: str, model: Any, label: str | None, zero_based: bool | None
+    path: str,
+    kind: str,
+    model: Any,
+    label: str | None,
+    zero_based: bool | None,
+    beside: Collection[str] = (),
 ) -> Iterator[Any]:
-    """Yield rows and targets (None: absent) of one partition after the other."""
+    """Yield rows and targets (None: absent) of one partition after the other.
+
+    Rows of CSV and Parquet have the columns `beside` the features, too.
+    """
     import dask
 
     if kind == "svmlight":
@@ -147,18 +160,22 @@ def parts(
             yield dask.compute(*pair, scheduler="synchronous")
         return
     frame = read_frame(path, kind)
-    names = _features(frame, model, label)
+    names = [*_features(frame, model, label, beside), *beside]
     for part in frame.to_delayed():
         with explained(path, kind):
             (rows,) = dask.compute(part, scheduler="synchronous")
         yield rows[names], None if label is None else rows[label].to_numpy()
 
 
-def _features(frame: Any, model: Any, label: str | None) -> list[str]:
-    """Columns that the model wants, in its order; others are ignored only if they are the label."""
-    if label is not None:
-        check_column(frame, label)
-    left = [name for name in frame.columns if name != label]
+def _features(frame: Any, model: Any, label: str | None, beside: Collection[str] = ()) -> list[str]:
+    """Columns that the model wants, in its order.
+
+    Others are ignored only if they are the label or `beside` the features.
+    """
+    known = [*beside, *([] if label is None else [label])]
+    for name in known:
+        check_column(frame, name)
+    left = [name for name in frame.columns if name not in known]
     wanted = list(getattr(model, "feature_names_in_", left))
     missing = [name for name in wanted if name not in left]
     if missing:

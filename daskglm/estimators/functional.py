@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from daskglm.core.arguments import check_choice, is_sequence, starting_point, starting_points
+from daskglm.core.arguments import is_sequence, starting_point, starting_points
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
+from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.regularization_path import fit_path
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import find
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
+    "multinomial": LogisticRegression,
     "squared_hinge": LinearSVC,
     "hinge": LinearSVC,
     "smoothed_hinge": LinearSVC,
     "squared": Ridge,
+    "ordinal": OrdinalRegression,
 }
+
+
+# How the losses of `LogisticRegression` fit more than two classes.
+MULTI_CLASS = {"logistic": "ovr", "multinomial": "multinomial"}
 
 
 def fit(
@@ -27,13 +35,18 @@ def fit(
     y: Any,
     *,
     loss: str = "logistic",
+    family: str | None = None,
+    link: str = "auto",
     C: Any = 1.0,
+    alpha: Any = None,
     solver: str = "auto",
     fit_intercept: bool = True,
     tol: float = 1e-6,
     stop: str = "gap",
     max_iter: int | None = None,
     sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
     class_weight: Any = None,
     warm_start: Any = None,
     client: Any = None,
@@ -61,15 +74,30 @@ def fit(
         CSR.
     y : (n,) matching container, or the name of a column of X
         Labels of any two or more values, numbers for "squared".
-    loss : {"logistic", "squared_hinge", "hinge", "smoothed_hinge", "squared"}, default "logistic"
-        Or the name of a loss that `daskglm.register_loss` has made known.
+    loss : {"logistic", "multinomial", "squared_hinge", "hinge", "smoothed_hinge", "squared"}
+        Default "logistic". Or another of `daskglm.losses.table`, some with a parameter in
+        parentheses, as in "quantile(0.9)" (docs/solvers.md has their formulas), or one that
+        `daskglm.register_loss` has made known.
+        More than two classes are fitted one against the rest, but by "multinomial" together: with
+        margins z_k of all classes its loss is log(sum_k exp(z_k)) - z_y. The others are
         log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by
-        the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2.
+        the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2. "ordinal": proportional
+        odds of ordered classes, see `OrdinalRegression`.
+    family : str, optional
+        Instead of a loss: a family of distributions, as of `GeneralizedLinearRegressor`, whose
+        scale is another: the mean of half the unit deviances plus alpha/2 |w|^2. "ordinal" is the
+        loss of that name, and takes C.
+    link : str, default "auto"
+        Link of the family.
+    alpha : float or sequence of float, default 1.0
+        Strength of the penalty of a family; 0: none. A sequence asks for a path: a model for each
+        value, on rows that are loaded once, each from the solution of the next larger one.
     C : float or sequence of float, default 1.0
         Weight of the losses; infinity: no penalty. A sequence asks for a path: a model for each
         value, which share passes where features are few (see `LogisticRegressionCV`).
-    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca"}, default "auto"
-        Method; all reach the same answer. "hinge" takes "sdca" only. Names of scikit-learn's and
+    solver : {"auto", "newton", "tron", "lbfgs", "gd", "sdca", "proximal"}, default "auto"
+        Method; all reach the same answer. "hinge", "quantile" and "epsilon_insensitive" take the
+        last two only, and no other loss takes "proximal". Names of scikit-learn's and
         dask-ml's solvers are taken for the nearest of these, and the report says so.
     fit_intercept : bool, default True
         Whether to fit an intercept; it is not penalised.
@@ -84,6 +112,10 @@ def fit(
         Iterations at most, 0 for the solver's first point; default by solver.
     sample_weight : (n,) matching container, or the name of a column of X, optional
         Non-negative factors of the rows' losses.
+    offset : (n,) matching container, or the name of a column of X, optional
+        Added to the margins.
+    exposure : (n,) matching container, or the name of a column of X, optional
+        Positive factors of the means; with a log link only.
     class_weight : dict or "balanced", optional
         Factors by label; labels that y lacks are ignored.
     warm_start : fitted estimator or (coef, intercept), optional
@@ -128,8 +160,9 @@ def fit(
 
     Returns
     -------
-    LogisticRegression, LinearSVC or Ridge; LinearClassifier or LinearRegressor for other losses
-        Fitted; `report_` tells how good the answer is. A list of them for a sequence of C, whose
+    LogisticRegression, LinearSVC, Ridge or OrdinalRegression; LinearClassifier or LinearRegressor
+    for other losses; GeneralizedLinearRegressor for families
+        Fitted; `report_` tells how good the answer is. A list of them for a sequence, whose
         reports count the passes, rounds and seconds of all together. An awaitable where the client
         is asynchronous.
 
@@ -162,10 +195,22 @@ def fit(
     >>> daskglm.fit(X, y, C=0.1).report_.converged
     True
     """
-    check_choice(loss, "loss", tuple(LOSSES))
-    path = is_sequence(C)
+    other_loss = loss != "logistic"
+    if family == "ordinal" and not other_loss:  # whose scale is that of classifiers
+        family, loss = None, "ordinal"
+    if family is not None and (other_loss or is_sequence(C) or C != 1.0):
+        raise ValueError(
+            f"family={family!r} with {'loss' if other_loss else 'C'}: a family has its own "
+            "loss, and alpha for the strength of its penalty"
+        )
+    if family is None and (alpha is not None or link != "auto"):
+        raise ValueError(
+            f"{'alpha' if alpha is not None else 'link'} is given without a family; losses take C"
+        )
+    find(loss)
+    path = {name: given for name, given in (("C", C), ("alpha", alpha)) if is_sequence(given)}
     params: dict[str, Any] = {
-        "C": 1.0 if path else C,
+        "C": 1.0 if "C" in path else C,
         "solver": solver,
         "fit_intercept": fit_intercept,
         "tol": tol,
@@ -179,7 +224,14 @@ def fit(
         "device": device,
         "device_memory_limit": device_memory_limit,
     }
-    model = _estimator(loss, class_weight, params)
+    if family is None:
+        model = _estimator(loss, class_weight, params)
+    else:
+        if class_weight is not None:
+            raise ValueError(f"class_weight has no meaning for family={family!r}")
+        strength = 1.0 if alpha is None or "alpha" in path else alpha
+        params |= {"family": family, "link": link, "alpha": strength}
+        model = GeneralizedLinearRegressor(**{k: v for k, v in params.items() if k != "C"})
     more = {
         "client": client,
         "callback": callback,
@@ -188,17 +240,36 @@ def fit(
         "checkpoint_every": checkpoint_every,
         "resume": resume,
     }
+    beside = {"offset": offset, "exposure": exposure}
     if path:
+        if getattr(model, "_estimates", False):
+            raise ValueError(
+                f"family={family!r} with a sequence of alpha: the parameter is estimated for one "
+                "alpha at a time"
+            )
+        if loss == "ordinal":
+            raise ValueError(
+                "a sequence of C is not implemented for loss='ordinal'; fit each by itself"
+            )
         start = starting_points(warm_start)
-        return fit_path(model, X, y, C, sample_weight=sample_weight, start=start, **more)
-    return model._fit(X, y, sample_weight, start=starting_point(warm_start), **more)
+        more |= {"sample_weight": sample_weight, "start": start, **beside}
+        return fit_path(model, X, y, path, **more)
+    at = starting_point(warm_start)
+    return model._fit(X, y, sample_weight, start=at, **beside, **more)
 
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     """Make the estimator of a loss, with these parameters."""
-    classifies = LOSSES[loss].classifies
+    if loss == "ordinal" and not params.pop("fit_intercept"):
+        raise ValueError(
+            "fit_intercept=False has no meaning for loss='ordinal', whose thresholds are always "
+            "fitted"
+        )
+    classifies = find(loss).classifies
     of_others = LinearClassifier if classifies else LinearRegressor
     model = ESTIMATORS.get(loss, of_others)(**params)
+    if isinstance(model, LogisticRegression):
+        model.set_params(multi_class=MULTI_CLASS[loss])
     if classifies:
         model.set_params(class_weight=class_weight)
     elif class_weight is not None:

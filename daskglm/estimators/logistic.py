@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.core.decisions import probabilities
+from daskglm.core.decisions import probabilities, softmax_probabilities
 from daskglm.estimators.base import Classifier
 
 
 class LogisticRegression(Classifier):
-    """Logistic regression: loss log(1 + exp(-y z)).
+    """Logistic regression: loss log(1 + exp(-y z)), of more than two classes the softmax.
+
+    Of K classes the loss is log(sum_k exp(z_k)) - z_y, with coefficients for each class. They are
+    unique by the penalty, and sum to zero over the classes, as the intercepts are chosen to.
 
     Parameters
     ----------
@@ -50,9 +53,9 @@ class LogisticRegression(Classifier):
     n_jobs : int, optional
         Threads of a fit in this process; None and -1: all processors. A cluster's workers have
         threads of their own.
-    multi_class : "ovr"
-        More than two classes are fitted one against the rest ("auto" and "deprecated" mean the
-        same).
+    multi_class : {"auto", "multinomial", "ovr"}, default "auto"
+        "ovr" fits more than two classes one against the rest; all others mean the softmax
+        ("deprecated", scikit-learn's default, too). For two classes it is without effect.
     stop : {"gap", "coefficients"}, default "gap"
         What `tol` bounds: relative suboptimality, or |w - w*| / |w|, the relative error of the
         coefficients.
@@ -70,7 +73,7 @@ class LogisticRegression(Classifier):
         float32 rows too; a SciPy CSR matrix after `sparsify`.
     intercept_ : (1,) or (classes,) array
     classes_ : (classes,) array
-    n_iter_ : (1,) or (classes,) array
+    n_iter_ : (1,) array; (classes,) for one against the rest
     n_features_in_ : int
     feature_names_in_ : (d,) array, where X has string column names
     report_ : Report
@@ -86,7 +89,14 @@ class LogisticRegression(Classifier):
     True
     """
 
-    _loss = "logistic"
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        return "multinomial" if self._is_multinomial else "logistic"
+
+    @property
+    def _is_multinomial(self) -> bool:
+        """Whether more than two classes are fitted together."""
+        return bool(self.multi_class != "ovr")
 
     def __init__(
         self,
@@ -105,7 +115,7 @@ class LogisticRegression(Classifier):
         verbose: int = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         progress: bool | None = None,
         stop: str = "gap",
         solver_options: Any = None,
@@ -133,18 +143,19 @@ class LogisticRegression(Classifier):
         self.device = device
         self.device_memory_limit = device_memory_limit
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return probabilities of the classes, (n, classes), in the container of X.
 
         One-vs-rest probabilities are normalised to sum to one.
         """
         check_is_fitted(self)
         k = len(self.classes_)
-        return self._values(X, probabilities, np.empty((0, k)), self.classes_)
+        finish = softmax_probabilities if self._is_multinomial else probabilities
+        return self._values(X, finish, np.empty((0, k)), self.classes_, offset=offset)
 
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
         """Logarithms of `predict_proba`."""
-        proba = self.predict_proba(X)
+        proba = self.predict_proba(X, offset)
         if hasattr(proba, "map_partitions"):
             return proba.map_partitions(np.log)
         if isinstance(proba, list):

@@ -26,6 +26,9 @@ SOLVER_NAMES = {
     "cholesky": (SKLEARN, "newton"),
     "lsqr": (SKLEARN, "tron"),
     "sparse_cg": (SKLEARN, "tron"),
+    "highs": (SKLEARN, "proximal"),
+    "highs-ds": (SKLEARN, "proximal"),
+    "highs-ipm": (SKLEARN, "proximal"),
     "admm": (DASK_ML, "lbfgs"),
     "proximal_grad": (DASK_ML, "lbfgs"),
     "gradient_descent": (DASK_ML, "gd"),
@@ -37,7 +40,7 @@ for.
 DUAL_SOLVERS = ("auto", "liblinear", "sag", "saga", "sdca")
 # "deprecated" is scikit-learn's default, where l1_ratio and C say it all
 PENALTIES = ("l2", "deprecated", None)
-MULTI_CLASS = ("ovr", "auto", "deprecated")
+MULTI_CLASS = ("ovr", "auto", "deprecated", "multinomial")
 
 
 def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
@@ -57,6 +60,11 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
         For values without a counterpart here: L1 penalties, a penalised intercept, and so on.
     """
     check_names(params)
+    if params.get("multi_class") == "multinomial" and loss != "multinomial":
+        raise ValueError(
+            "multi_class='multinomial' is not implemented here; more than two classes are fitted "
+            "'ovr' (LogisticRegression has the multinomial loss)"
+        )
     fields = {
         name: params[name]
         for name in FitConfig.__dataclass_fields__
@@ -104,7 +112,7 @@ def check_names(params: Mapping[str, Any]) -> None:
     if multi_class not in MULTI_CLASS:
         raise ValueError(
             f"multi_class={multi_class!r} is not implemented; more than two classes are fitted "
-            "'ovr'"
+            "'ovr', by LogisticRegression also 'multinomial'"
         )
     if params.get("positive", False) is not False:
         raise ValueError(
@@ -156,7 +164,8 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
                 f"solver={asked!r}"
             )
         return "sdca", "dual=True"
-    smooth = loss not in LOSSES or LOSSES[loss].differentiable
+    name = loss.partition("(")[0].strip() if isinstance(loss, str) else loss
+    smooth = name not in LOSSES or LOSSES[name].differentiable
     if "loss" in params and not smooth and dual != "auto":
         raise ValueError(
             f"dual=False: loss={loss!r} has a dual solver only; give dual='auto' or True"
@@ -166,7 +175,7 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
     whose, solver = SOLVER_NAMES[asked]
     if solver == "sdca" and is_number(C) and math.isinf(C):
         solver = "lbfgs"  # no penalty, no dual problem
-    if not smooth:
+    if not smooth and solver != "proximal":
         solver = "sdca"
     return solver, f"solver={asked!r} of {whose}: {solver}"
 

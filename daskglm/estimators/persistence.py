@@ -23,19 +23,36 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.arguments import file_path
 from daskglm.data import npz
+from daskglm.estimators.families import (
+    GammaRegressor,
+    GeneralizedLinearRegressor,
+    PoissonRegressor,
+    TweedieRegressor,
+)
+from daskglm.estimators.huber import HuberRegressor
 from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.ordinal import OrdinalRegression
+from daskglm.estimators.quantile import QuantileRegressor
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
+from daskglm.estimators.svr import LinearSVR
 from daskglm.fitting import schema
 from daskglm.fitting.report import as_dict
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import JOINT_LOSSES, find
 from daskglm.system.files import replace_file
 
 FORMAT, VERSION = "daskglm-model", 1
 # Most coefficients that are written as JSON; more go to a file beside.
 LARGEST_INLINE = 10_000
 
-_ESTIMATORS = {cls.__name__: cls for cls in (LogisticRegression, LinearSVC, Ridge)}
+_ESTIMATORS = {
+    cls.__name__: cls
+    for cls in (
+        *(LogisticRegression, LinearSVC, Ridge, OrdinalRegression),
+        *(GeneralizedLinearRegressor, PoissonRegressor, GammaRegressor, TweedieRegressor),
+        *(QuantileRegressor, HuberRegressor, LinearSVR),
+    )
+}
 _KEYS = (
     "params",
     "classes",
@@ -46,6 +63,7 @@ _KEYS = (
     "n_iter",
     "report",
 )
+_OPTIONAL = ("arrays", "family_parameter", "scale")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -58,8 +76,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
 
     Parameters
     ----------
-    model : LogisticRegression, LinearSVC or Ridge
-        Fitted.
+    model : LogisticRegression, LinearSVC, Ridge, QuantileRegressor, HuberRegressor or LinearSVR
+        Fitted. Of `HuberRegressor` the marks of outliers are not kept.
     path : str or path
         Where to; a file that is there is replaced.
 
@@ -81,15 +99,17 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if _ESTIMATORS.get(name) is not type(model):
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
     check_is_fitted(model)
-    if name == "Ridge" and np.ndim(model.intercept_):
+    if not hasattr(model, "classes_") and np.ndim(model.intercept_):
         raise ValueError(
-            f"cannot save a Ridge of {len(model.intercept_)} targets: a file holds one model of "
+            f"cannot save a {name} of {len(model.intercept_)} targets: a file holds one model of "
             "one target"
         )
     path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     coef = np.asarray(given, np.float64)
-    intercept = np.asarray(model.intercept_, np.float64)
+    # of ordered classes the file has thresholds in the place of intercepts
+    ordered = isinstance(model, OrdinalRegression)
+    intercept = np.asarray(model.thresholds_ if ordered else model.intercept_, np.float64)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError(
             "the model has coefficients that are not finite, which cannot be saved: fit it again "
@@ -114,6 +134,10 @@ def save(model: Any, path: str | os.PathLike) -> None:
             key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()
         },
     }
+    if hasattr(model, "family_parameter_"):
+        content["family_parameter"] = float(model.family_parameter_)
+    if hasattr(model, "scale_"):
+        content["scale"] = float(model.scale_)
     beside = coef.size > LARGEST_INLINE
     if beside:
         content["coef"] = content["intercept"] = None
@@ -152,7 +176,7 @@ def load(path: str | os.PathLike) -> Any:
 
     Returns
     -------
-    LogisticRegression, LinearSVC or Ridge; fitted, `report_` without history.
+    The estimator that was saved; fitted, `report_` without history.
 
     Raises
     ------
@@ -208,7 +232,7 @@ def _content(text: bytes, path: Path) -> dict[str, Any]:
     missing = [key for key in _KEYS if key not in content]
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(map(repr, missing))}")
-    unknown = sorted(set(content) - {"format", "version", "estimator", "arrays", *_KEYS})
+    unknown = sorted(set(content) - {"format", "version", "estimator", *_OPTIONAL, *_KEYS})
     if unknown:
         raise ValueError(f"{path} is damaged: version {VERSION} has no {unknown[0]!r}")
     return content
@@ -225,18 +249,31 @@ def _restore(
         model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
-        if (classes is None) == LOSSES[model._loss].classifies:
+        if (classes is None) == find(model._loss).classifies:
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
             )
         problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
-        shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
-        n_iter = schema.iterations(content["n_iter"], shapes[1])
+        shapes: _Shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
+        ordered = isinstance(model, OrdinalRegression)
+        if ordered and classes is not None:
+            shapes = ((d,), (len(classes) - 1,))
+        together = find(model._loss).name in JOINT_LOSSES
+        n_iter = schema.iterations(content["n_iter"], (1,) if together else shapes[1])
         names = schema.feature_names(content["feature_names"], d)
         report = schema.report(content["report"])
+        _take_parameter(model, content)
         coef, intercept = _coefficients(content, path, shapes, arrays)
+        scale = schema.number(content.get("scale", 1.0), "scale", 0.0)
+        if ("scale" in content) != (type(model) is HuberRegressor):
+            raise ValueError(
+                f"a {type(model).__name__} with{'' if 'scale' in content else 'out'} a scale, "
+                "which belongs to a HuberRegressor"
+            )
         if report.n_features != d:
             raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
+        if ordered and (np.diff(intercept) < 0.0).any():
+            raise ValueError(f"thresholds {intercept} fall")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is damaged: {what}") from error
@@ -249,9 +286,11 @@ def _restore(
         model.intercept_ = np.float64(intercept)
         model.n_iter_ = int(n_iter)
         model.solver_ = report.solver
+        if "scale" in content:
+            model.scale_ = scale
     else:
         model.classes_ = classes
-        model.intercept_ = intercept
+        setattr(model, "thresholds_" if ordered else "intercept_", intercept)
         model.n_iter_ = n_iter
     return model
 
@@ -268,6 +307,17 @@ def _with_params(cls: Any, saved: Any) -> Any:
         warnings.simplefilter("ignore", UserWarning)
         model._settings().check()
     return model
+
+
+def _take_parameter(model: Any, content: dict[str, Any]) -> None:
+    """Set the parameter of the family, if the model estimates it and only then."""
+    estimates = getattr(model, "_estimates", False)
+    if estimates != ("family_parameter" in content):
+        raise ValueError(f"a {type(model).__name__} with{'out' * estimates} an estimated parameter")
+    if estimates:
+        value = schema.number(content["family_parameter"], "family_parameter", 0.0)
+        model._set_parameter(value)
+        model._record  # noqa: B018  # raises ValueError for a value that the family does not have
 
 
 # ---- arrays

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from daskglm.estimators import deviance_score
+from daskglm.estimators.families import FamilyRegressor
 
-def write_predictions(path: Path, model: Any, parts: Iterable[Any], method: str) -> str:
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def write_predictions(
+    path: Path,
+    model: Any,
+    parts: Iterable[Any],
+    method: str,
+    beside: Mapping[str, str] = NOTHING,
+) -> str:
     """Write one line for each row to a CSV file, and return the score, empty without targets.
 
     The file appears under its name only when it is complete.
@@ -25,9 +38,11 @@ def write_predictions(path: Path, model: Any, parts: Iterable[Any], method: str)
         Rows and targets of each partition; y is None if the data have no targets.
     method : {"predict", "predict_proba", "decision_function"}
         Method of the model whose values are written.
+    beside : mapping, optional
+        Names of the columns with offsets and exposures, by "offset" and "exposure".
     """
-    score = _Score(model)
-    values = getattr(model, method)
+    score = _Deviances(model, beside) if isinstance(model, FamilyRegressor) else _Score(model)
+    values = partial(getattr(model, method), **beside)
     with _replaced_when_complete(path) as file:
         _write_csv(file, [_header(model, method)])
         for X, y in parts:
@@ -36,7 +51,7 @@ def write_predictions(path: Path, model: Any, parts: Iterable[Any], method: str)
             found = values(X)
             _write_csv(file, found)
             if y is not None:
-                score.add(y, found if method == "predict" else model.predict(X))
+                score.add(X, y, found if method == "predict" else model.predict(X, **beside))
     return score.text()
 
 
@@ -74,7 +89,7 @@ class _Score:
         self.mean = 0.0
         self.deviation = 0.0
 
-    def add(self, y: np.ndarray, predicted: np.ndarray) -> None:
+    def add(self, X: Any, y: np.ndarray, predicted: np.ndarray) -> None:
         n = self.rows + len(y)
         if self.classifies:
             self.correct += int(np.sum(np.asarray(y == predicted)))
@@ -97,3 +112,22 @@ class _Score:
         if not self.deviation:
             return f"R2 is not defined: all {self.rows:,} targets are equal"
         return f"R2 {1 - self.residual / self.deviation:.6g} ({self.rows:,} rows)"
+
+
+class _Deviances:
+    """D2 of a regression of a family, summed partition by partition."""
+
+    def __init__(self, model: FamilyRegressor, beside: Mapping[str, str]) -> None:
+        self.model, self.beside = model, beside
+        self.total = deviance_score.NONE
+
+    def add(self, X: Any, y: np.ndarray, predicted: np.ndarray) -> None:
+        part = deviance_score.total_of(self.model, X, y, None, **self.beside)
+        self.total = deviance_score.both(self.model._record, self.total, part)
+
+    def text(self) -> str:
+        if not self.total.rows:
+            return ""
+        if not self.total.of_mean > 0.0:
+            return f"D2 is not defined: all {self.total.rows:,} targets are equal"
+        return f"D2 {deviance_score.share(self.total):.6g} ({self.total.rows:,} rows)"

@@ -1,5 +1,5 @@
-"""A path of models, one for each value of C, solved on the same rows: what `daskglm.fit` does with
-a sequence.
+"""A path of models, one for each value of C or alpha, solved on the same rows: what `daskglm.fit`
+does with a sequence.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.multinomial_path import train_path
 from daskglm.fitting.problem_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
+from daskglm.losses.table import find
 
 # Most values of C: each is a problem per class and fold, with coefficients of its own.
 MOST_VALUES = 10_000
@@ -39,11 +41,15 @@ def grid_of_C(given: Any, name: str) -> np.ndarray:
         raise ValueError(
             f"{name}={given!r:.200} must be a positive integer or a sequence of positive numbers"
         )
-    return values_of_C(given, name)
+    return values_of(given, name)
 
 
-def values_of_C(given: Any, name: str) -> np.ndarray:
-    """Return a sequence of positive numbers as an array; raise ValueError for anything else."""
+def values_of(given: Any, name: str, *, zero: bool = False) -> np.ndarray:
+    """Return a sequence of positive numbers, or zeros, as an array.
+
+    Raises ValueError for anything else.
+    """
+    kind = "numbers not below 0" if zero else "positive numbers"
     try:
         items = [] if isinstance(given, (str, bytes, Mapping)) else list(given)
     except TypeError as error:
@@ -55,16 +61,15 @@ def values_of_C(given: Any, name: str) -> np.ndarray:
     ]
     if wrong or not items:
         among = f"; {wrong[0]!r:.80} is none" if wrong else ""
-        raise ValueError(f"{name}={given!r:.200} must be a sequence of positive numbers{among}")
+        raise ValueError(f"{name}={given!r:.200} must be a sequence of {kind}{among}")
     try:
         values = np.array([float(item) for item in items])
     except OverflowError as error:
         raise ValueError(f"{name}={given!r:.200} has a number too large for a float") from error
-    if not (values > 0).all():
-        first = values[~(values > 0)][0]
-        raise ValueError(
-            f"{name}={given!r:.200} must be a sequence of positive numbers; {first:g} is none"
-        )
+    inside = (values >= 0) & (values < np.inf) if zero else values > 0
+    if not inside.all():
+        first = values[~inside][0]
+        raise ValueError(f"{name}={given!r:.200} must be a sequence of {kind}; {first:g} is none")
     if len(values) > MOST_VALUES:
         raise ValueError(
             f"{name} has {len(values):,} values, more than the {MOST_VALUES:,} that "
@@ -77,61 +82,72 @@ def fit_path(
     model: LinearModel,
     X: Any,
     y: Any,
-    Cs: Any,
+    strengths: Mapping[str, Any],
     *,
     sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
     start: Sequence[Any] | None = None,
     client: Any = None,
     **more: Any,
 ) -> Any:
-    """Fit copies of an estimator, one for each C, together where they can be.
+    """Fit copies of an estimator, one for each C or alpha, together where they can be.
 
     Parameters
     ----------
     model : LinearModel
-        With any C.
-    X, y, sample_weight, client
+        With any strength of the penalty.
+    X, y, sample_weight, offset, exposure, client
         As of `daskglm.fit`.
-    Cs : sequence of float
+    strengths : dict of str to sequence of float
+        The parameter, "C" or "alpha", and its values.
     start : sequence of (coef, intercept), optional
-        Where the problems start: one pair for all values of C, or one for each.
+        Where the problems start: one pair for all values, or one for each.
     more
         Further settings.
 
     Returns
     -------
-    list of fitted estimators, in the order of `Cs`; an awaitable of it where the client is
+    list of fitted estimators, in the order of the values; an awaitable of it where the client is
     asynchronous.
     """
-    values = values_of_C(Cs, "C")
-    models = [clone(model).set_params(C=float(C)) for C in values]
+    ((name, given),) = strengths.items()
+    values = values_of(given, name, zero=name == "alpha")
+    models = [clone(model).set_params(**{name: float(value)}) for value in values]
+    with np.errstate(divide="ignore"):
+        Cs = 1.0 / values if name == "alpha" else values
     settings = models[0]._settings(**more)
     settings.check()
     if start is not None:
         if len(start) not in (1, len(values)):
             raise ValueError(
-                f"warm_start has {len(start)} models for {len(values)} values of C: give one for "
-                "all of them, or one for each"
+                f"warm_start has {len(start)} models for {len(values)} values of {name}: give one "
+                "for all of them, or one for each"
             )
         start = list(start) * (len(values) // len(start))
-    data = model._taken(X, y, sample_weight)
+    beside = {"offset": offset, "exposure": exposure}
+    data = (*model._taken(X, y, sample_weight, **beside), beside)
     return awaitable_on(
         client,
         is_lazy(data[0]),
-        partial(_fit_now, models, data, settings, values, start, client),
+        partial(_fit_now, models, data, settings, Cs, start, client),
     )
 
 
 def _fit_now(
     models: list[LinearModel],
-    data: tuple[Any, Any, Any, Any],
+    data: tuple[Any, Any, Any, Any, dict[str, Any]],
     settings: FitConfig,
     Cs: np.ndarray,
     start: Any,
     client: Any,
 ) -> list[LinearModel]:
-    began, (X, y, weight, names) = time.perf_counter(), data
-    with open_grid(X, y, settings, sample_weight=weight, client=client, start=start) as grid:
+    began, (X, y, weight, names, beside) = time.perf_counter(), data
+    how = {"sample_weight": weight, "client": client, **beside}
+    if find(settings.loss).two_classes:
+        trained = train_path(X, y, settings, Cs, **how, starts=start)
+        return [model._adopt(each, names) for model, each in zip(models, trained, strict=True)]
+    with open_grid(X, y, settings, **how, start=start) as grid:
         begin = None if start is None else grid.starts(start)
         solutions = grid.solve(grid.batch(Cs), begin, resumable=True)
         d, fitted = grid.objective.n_features, []

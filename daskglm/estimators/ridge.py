@@ -93,12 +93,13 @@ class Ridge(RegressorMixin, LinearModel):
         self.device = device
         self.device_memory_limit = device_memory_limit
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to numbers; arguments, result and errors as for classifiers.
 
-        y may have several columns where it is in memory or X and y are dask arrays: (n, t).
+        y may have several columns where it is in memory or X and y are dask arrays: (n, t). An
+        offset is for one target only.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, offset=offset)
 
     def _fit(
         self,
@@ -117,12 +118,14 @@ class Ridge(RegressorMixin, LinearModel):
         alphas = each_strength(self.alpha, targets)
         if targets == 1 and np.ndim(self.alpha) == 0:
             return super()._fit(X, y, sample_weight, start=start, client=client, **more)
-        if refused := [name for name in ("checkpoint", "resume") if more.get(name) is not None]:
+        only_one = ("checkpoint", "resume", "offset", "exposure")
+        if refused := [name for name in only_one if more.get(name) is not None]:
             raise ValueError(
                 f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a "
                 "time"
             )
         params = self.get_params(deep=False)
+        more = {name: value for name, value in more.items() if name not in only_one[2:]}
         settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]
         for each in settings:
             each.check()
@@ -146,18 +149,20 @@ class Ridge(RegressorMixin, LinearModel):
         self.n_iter_: Any = trained.report.n_iter if one else n_iter
         self.solver_ = trained.report.solver
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Predicted numbers, (n,) or (n, t), with the container type of X."""
         check_is_fitted(self)
         targets = len(np.atleast_1d(self.intercept_))
-        return self._values(X, same, np.empty(0 if targets == 1 else (0, targets)), range(targets))
+        like = np.empty(0 if targets == 1 else (0, targets))
+        return self._values(X, same, like, range(targets), offset=offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Coefficient of determination R^2; the mean of those of several targets.
 
         X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
         """
-        return awaitable_on(None, is_lazy(X), partial(r_squared, self, X, y, sample_weight))  # type: ignore[return-value]
+        work = partial(r_squared, self, X, y, sample_weight, offset)
+        return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,7 @@ fetched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -16,13 +16,17 @@ import pandas as pd
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
+from daskglm.core.decisions import predicted
 from daskglm.core.device import to_host
 from daskglm.core.warn import warn
 from daskglm.data.blocks import Block, with_values
 from daskglm.data.containers import plain
-from daskglm.data.partitions import Partitions, feature_names, is_lazy, partitions
+from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
+from daskglm.fitting.runner import rows_of
+from daskglm.losses.base import Loss
+from daskglm.losses.table import find
 from daskglm.worker.prediction import decision_values, dense
 
 
@@ -40,13 +44,13 @@ class Sums(NamedTuple):
     missed: float
 
 
-def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None) -> float:
     """Share (by weight) of rows whose label a classifier predicts.
 
     Parameters
     ----------
     model : fitted classifier
-    X, y, sample_weight
+    X, y, sample_weight, offset
         As of `fit`.
 
     Raises
@@ -56,24 +60,28 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
         round.
     """
     check_is_fitted(model)
-    data = _taken(model, X, y, sample_weight, classify=True)
-    total = _total(data, dense(model.coef_), np.atleast_1d(model.intercept_), model.classes_)
+    beside = {} if offset is None else {"offset": offset}
+    data = taken(model, X, y, sample_weight, find(model._loss), **beside)
+    constants, decide = np.atleast_1d(model._constants), getattr(model, "_decide", predicted)
+    total = _total(data, dense(model.coef_), constants, model.classes_, decide)
     return (total.weight - total.missed) / total.weight
 
 
-def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+def r_squared(
+    model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+) -> float:
     """Return R^2, the share of the variance of y that a regression explains.
 
-    For several targets it is the mean of theirs; NaN, with a warning, for a single row. Arguments
-    and errors as of `accuracy`.
+    For several targets, without offsets, it is the mean of theirs; NaN, with a warning, for a
+    single row. Arguments and errors as of `accuracy`.
     """
     check_is_fitted(model)
     coef = dense(model.coef_)
     intercept = np.atleast_1d(model.intercept_)
     if len(coef) == 1:
-        return _explained(
-            _total(_taken(model, X, y, sample_weight, classify=False), coef, intercept)
-        )
+        beside = {"offset": offset, "exposure": exposure}
+        data = taken(model, X, y, sample_weight, find(model._loss), **beside)
+        return _explained(_total(data, coef, intercept))
     y = plain(y)
     y = y if is_lazy(y) else np.asarray(to_host(y))
     if y.ndim != 2 or y.shape[1] != len(coef):
@@ -82,7 +90,7 @@ def r_squared(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
         )
     each = []
     for k in range(len(coef)):
-        data = _taken(model, X, y[:, k], sample_weight, classify=False)
+        data = taken(model, X, y[:, k], sample_weight, find(model._loss))
         each.append(_explained(_total(data, coef[k : k + 1], intercept[k : k + 1])))
     return float(np.mean(each))
 
@@ -95,8 +103,11 @@ def _explained(total: Sums) -> float:
     return 1.0 - total.missed / total.spread if total.spread else float(total.missed == 0.0)
 
 
-def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) -> Partitions:
-    """Data as `fit` takes them, with the features that the model was fitted to."""
+def taken(model: Any, X: Any, y: Any, sample_weight: Any, loss: Loss, **beside: Any) -> Partitions:
+    """Data as `fit` takes them, with the features that the model was fitted to.
+
+    `beside` may have an offset and an exposure.
+    """
     if y is None:
         raise ValueError(
             f"{type(model).__name__}.score requires y to be passed, but the target y is None"
@@ -105,8 +116,8 @@ def _taken(model: Any, X: Any, y: Any, sample_weight: Any, *, classify: bool) ->
     y = plain(y)
     sample_weight = plain(sample_weight)
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)
-    data = partitions(*given, classify=classify)
-    names = feature_names(X, y, sample_weight)
+    data = rows_of(*given, loss, **beside)
+    names = feature_names(X, y, sample_weight, *beside.values())
     _check_feature_names(
         model, np.empty((0, 0)) if names is None else pd.DataFrame(columns=names), reset=False
     )
@@ -128,19 +139,26 @@ def _same_width(width: int, model: Any) -> None:
 
 
 # ---- sums
+Decide = Callable[[np.ndarray], np.ndarray]
+
+
 def _total(
-    data: Partitions, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None = None
+    data: Partitions,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    classes: np.ndarray | None = None,
+    decide: Decide = predicted,
 ) -> Sums:
     """Add up all rows, in this process or, for lazy rows, where dask computes them."""
     if data.arrays is not None:
-        total = _merged([_sums(block, coef, intercept, classes) for block in data.load()])
+        total = _merged([_sums(block, coef, intercept, classes, decide) for block in data.load()])
     else:
         import dask
 
         one = dask.delayed(_sums)
         together = dask.delayed(_merged)
         (total,) = dask.compute(
-            together([one(block, coef, intercept, classes) for block in data.lazy])
+            together([one(block, coef, intercept, classes, decide) for block in data.lazy])
         )
     if total.rows == 0:
         raise ValueError(
@@ -155,9 +173,13 @@ def _total(
 
 
 def _sums(
-    block: Block, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray | None
+    block: Block,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    classes: np.ndarray | None,
+    decide: Decide = predicted,
 ) -> Sums:
-    """Add up one partition."""
+    """Add up one partition; `decide` turns decision values into numbers of classes."""
     place = Place(None if block.spans[0][0] < 0 else block.spans[0][0])
     rows, width = block.X.shape
     if not rows:
@@ -167,6 +189,7 @@ def _sums(
             f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}"
         )
     scores = decision_values(with_values(block.X), coef, intercept, place)
+    scores = scores if block.offset is None else scores + block.offset
     weight = np.ones(rows) if block.weight is None else block.weight
     if classes is None:
         total = float(weight.sum())
@@ -174,8 +197,8 @@ def _sums(
         spread = weight @ (block.y - mean) ** 2
         missed = weight @ (block.y - scores) ** 2
         return Sums(rows, total, mean, float(spread), float(missed))
-    predicted = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
-    wrong = _positions(block.labels or (), classes, place)[block.y] != predicted
+    chosen = decide(scores)
+    wrong = _positions(block.labels or (), classes, place)[block.y] != chosen
     return Sums(rows, float(weight.sum()), 0.0, 0.0, float(weight @ wrong))
 
 

@@ -138,7 +138,9 @@ def _by_rows(
         y_test = y[test]
         more = _check_method_params(X, given, test)
         for c, C in enumerate(Cs):
-            model = LogisticRegression(C=float(C), fit_intercept=grid.objective.fit_intercept)
+            model = LogisticRegression(
+                C=float(C), fit_intercept=grid.objective.fit_intercept, multi_class="ovr"
+            )
             W = paths[:, fold, c]
             model.classes_ = classes
             model.n_features_in_ = d

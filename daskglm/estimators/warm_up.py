@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,15 +18,22 @@ from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.cross_validation import LogisticRegressionCV
 from daskglm.estimators.functional import fit
 from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
+from daskglm.fitting.inference import has_likelihood
+from daskglm.losses.base import Loss
 from daskglm.losses.builtin import BUILTIN
+from daskglm.losses.family import Domain
+from daskglm.losses.table import law_of
 
 # Of the small problem. Kernels are compiled for types, not for sizes; but there must be enough for
 # line searches, samples and merges of threads to happen.
 ROWS, FEATURES = 600, 30
 # Features of sparse rows with which batches of problems do not make tiles of them dense.
 WIDE = 5000
+# Curvatures that inference takes by default.
+USUAL_CURVATURES = ("fisher", "squared_slope")
 
 
 class Task(NamedTuple):
@@ -45,13 +53,20 @@ class Rows(NamedTuple):
     numbers: np.ndarray
     weight: np.ndarray
 
+    def targets(self, loss: Loss) -> np.ndarray:
+        """Return targets within the loss's domain."""
+        domain = loss.family.domain if loss.family is not None else Domain()
+        if math.isfinite(domain.high):
+            return np.asarray(self.two, float)
+        return self.numbers if math.isinf(domain.low) else 0.1 + np.abs(self.numbers)
+
 
 def _losses(rows: Rows) -> None:
     for loss in BUILTIN:
         if loss.classifies:
             LinearClassifier(loss=loss.name).fit(rows.X, rows.two)
         else:
-            LinearRegressor(loss=loss.name).fit(rows.X, rows.numbers)
+            LinearRegressor(loss=loss.name, max_iter=20).fit(rows.X, rows.targets(loss))
 
 
 def _solvers(rows: Rows) -> None:
@@ -73,8 +88,8 @@ def _sdca(rows: Rows) -> None:
 
 
 def _batches(rows: Rows) -> None:
-    LogisticRegression().fit(rows.X, rows.three)
-    LogisticRegression(C=1e9).fit(rows.X, rows.three)
+    LogisticRegression(multi_class="ovr").fit(rows.X, rows.three)
+    LogisticRegression(multi_class="ovr", C=1e9).fit(rows.X, rows.three)
     Ridge().fit(rows.X, np.stack([rows.numbers, -rows.numbers], axis=1))
     fit(rows.X, rows.two, C=[0.1, 1.0], sample_weight=rows.weight)
     fit(rows.X, rows.numbers, loss="squared", C=[0.1, 1.0])
@@ -89,11 +104,45 @@ def _batches(rows: Rows) -> None:
         LogisticRegressionCV(Cs=2, cv=2).fit(wide, wide.sum(axis=1) > 0.0)
 
 
+def _inference(rows: Rows) -> None:
+    X = rows.X[:, :3]
+    given = X, rows.two, rows.weight
+    model = LogisticRegression(C=np.inf).fit(*given)
+    model.inference(*given, covariance="HC1")
+    model.inference(*given, covariance="cluster", clusters=rows.three)
+    for loss in BUILTIN:
+        for curvature in USUAL_CURVATURES if has_likelihood(loss) else ():
+            law_of(loss.ref, curvature=curvature)
+
+
+def _multinomial(rows: Rows) -> None:
+    for solver in ("newton", "tron", "lbfgs"):
+        LogisticRegression(solver=solver, max_iter=20).fit(rows.X, rows.three)
+    LogisticRegression(max_iter=20).fit(rows.X, rows.three, sample_weight=rows.weight)
+    if sp.issparse(rows.X):
+        parts = rows.X.data, rows.X.indices, rows.X.indptr
+        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
+        for solver in ("tron", "lbfgs"):
+            LogisticRegression(solver=solver, max_iter=20).fit(wide, rows.three)
+
+
+def _ordinal(rows: Rows) -> None:
+    for solver in ("newton", "tron", "lbfgs"):
+        OrdinalRegression(solver=solver, max_iter=20).fit(rows.X, rows.three)
+    # a weak penalty: line searches; an offset: thresholds of no features
+    model = OrdinalRegression(C=1e6, solver="lbfgs", max_iter=20)
+    model.fit(rows.X, rows.three, sample_weight=rows.weight, offset=rows.numbers)
+    OrdinalRegression(tol=1e-13, solver="newton").fit(rows.X, rows.three)
+
+
 FITS: dict[str, Callable[[Rows], None]] = {
     "solvers": _solvers,
     "losses": _losses,
     "sdca": _sdca,
     "batches": _batches,
+    "inference": _inference,
+    "multinomial": _multinomial,
+    "ordinal": _ordinal,
 }
 
 

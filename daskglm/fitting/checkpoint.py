@@ -83,7 +83,7 @@ def identity(objective: Objective, settings: Mapping[str, Any]) -> Identity:
         "stored values": facts.nonzeros,
         "classes": sorted([repr(label), rows] for label, rows, _ in facts.classes),
     }
-    zero = objective.at(objective.xp.zeros(objective.size))
+    zero = objective.at(objective.origin)
     gradient = to_host(zero.gradient)
     # positive: no sum is small by cancellation alone
     probe = np.random.default_rng(0).uniform(0.5, 1.5, len(gradient))

@@ -40,7 +40,9 @@ def read(
         if name not in arrays:
             raise ValueError(f"it has no {name!r}")
     about = _about(arrays.pop("about"), format_, version)
-    size = about["counts"]["features"] + about["settings"]["fit_intercept"]
+    settings = about["settings"]
+    size = about["counts"]["features"] + settings.get("constants", settings["fit_intercept"])
+    size *= settings.get("sets", 1)
     (rows_of(size) if about["solver"] == BATCH else vector(size))(arrays["w"], "w")
     finished = arrays["finished"]
     if finished.shape != (about["problem"], size) or not np.isfinite(finished).all():
@@ -83,6 +85,8 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
             raise ValueError(f"{name} {about[name]!r} is no dictionary")
     schema.integer(about["counts"].get("features"), "the number of features", 1)
     schema.flag(about["settings"].get("fit_intercept"), "fit_intercept")
+    schema.integer(about["settings"].get("constants", 1), "the number of thresholds", 1)
+    schema.integer(about["settings"].get("sets", 1), "the number of sets of coefficients", 1)
     if not isinstance(about["sums"], list) or len(about["sums"]) != SUMS:
         raise ValueError(f"sums {about['sums']!r} are not {SUMS} numbers")
     for each in about["sums"]:

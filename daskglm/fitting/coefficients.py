@@ -22,7 +22,7 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     a dual solver's point, which has no gradient, with the duality gap. For a batch of problems this
     bounds the error of all their coefficients together. Cost: nothing.
     """
-    if not objective.is_penalised:
+    if not (objective.is_penalised and objective.loss.is_bounded):
         return math.nan
     norm = objective.rounding.norm(point.vectors[0])
     strong = objective.penalty.strong_convexity

@@ -26,7 +26,7 @@ from daskglm.core.arguments import (
 from daskglm.fitting.checkpoint import every
 from daskglm.fitting.driver import Callback
 from daskglm.losses.base import Loss
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import find
 from daskglm.solvers import check_options, get_solver
 from daskglm.worker.device_placement import DeviceConfig
 
@@ -41,7 +41,7 @@ class FitConfig:
     """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
 
     `threads` are those of this process (None: all), `why` says where the name of the solver comes
-    from.
+    from. With `average` C is the weight of the losses' mean, not of their sum.
     """
 
     loss: str
@@ -64,10 +64,15 @@ class FitConfig:
     checkpoint_every: int | str = "60s"
     resume: Any = None
     out_of_core: bool = False
+    average: bool = False
+
+    def weight_of_losses(self, total: float) -> float:
+        """Return the C of the sum of the losses, of rows whose weights add up to `total`."""
+        return float(self.C) / total if self.average else float(self.C)
 
     def check(self) -> Loss:
         """Raise ValueError or TypeError for values that no fit can use; return the loss."""
-        check_choice(self.loss, "loss", tuple(LOSSES))
+        loss = find(self.loss)
         check_C(self.C)
         check_tol(self.tol)
         check_choice(self.stop, "stop", STOPS)
@@ -75,6 +80,11 @@ class FitConfig:
             raise ValueError(
                 f"stop='coefficients' wants a penalty, by which they are known; C={self.C!r} has "
                 "none"
+            )
+        if self.stop == "coefficients" and not loss.is_bounded:
+            raise ValueError(
+                f"stop='coefficients' wants a bound on their error, which is not known for "
+                f"loss={self.loss!r}; give stop='gap', which then stops by the gradient"
             )
         check_whole(self.max_iter, "max_iter", 0, optional=True)
         check_flag(self.fit_intercept, "fit_intercept")
@@ -89,24 +99,36 @@ class FitConfig:
         check_options(self.solver, dict(self.solver_options or {}))
         self.where()
         every(self.checkpoint_every)
-        loss = LOSSES[self.loss]
         named = None if self.solver == "auto" else get_solver(self.solver)
-        if not loss.differentiable and named is not None and not named.solves_dual:
+        corners = named is not None and named.rounds_corners
+        if corners and loss.smoothed is None:
+            raise ValueError(
+                f"solver={self.solver!r} rounds the corners of a loss, and {self.loss!r} has none; "
+                "use 'newton', or 'auto'"
+            )
+        if not (loss.differentiable or named is None or named.solves_dual or corners):
             raise ValueError(
                 f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use "
                 "'sdca'"
             )
-        if named is not None and named.solves_dual and not loss.has_dual:
+        # that of two classes may have a dual, and `joint.JointFit.settings` refuses others
+        has_dual = loss.has_dual or bool(loss.two_classes)
+        if named is not None and named.solves_dual and not has_dual:
             raise ValueError(
                 f"solver={self.solver!r} solves the dual, and loss={self.loss!r} has no dual"
             )
-        if math.isinf(self.C) and (
-            (named is not None and named.solves_dual) or not loss.differentiable
-        ):
+        # separable classes would have to be told where a loss of classes has corners
+        unpenalised = loss.differentiable or (loss.smoothed is not None and not loss.classifies)
+        if math.isinf(self.C) and ((named is not None and named.solves_dual) or not unpenalised):
             dual = "sdca" if named is None else named.name
             raise ValueError(
                 f"C={self.C!r}: without a penalty there is no dual problem for solver={dual!r} to "
                 "solve"
+            )
+        if loss.link is not None and loss.link.positive and not self.fit_intercept:
+            raise ValueError(
+                f"loss={self.loss!r} wants margins above zero, and fit_intercept=False leaves no "
+                "margin to start from; fit an intercept, or take the log link"
             )
         if self.class_weight is not None and not loss.classifies:
             raise ValueError(

@@ -66,7 +66,7 @@ def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[s
     check_splits(cv)
     if data.arrays is None:
         return _drawn(cv, random_state, split_params)
-    X, y, _ = data.arrays
+    X, y = data.arrays[:2]
     groups = split_params.get("groups")
     if groups is not None and np.shape(groups)[:1] != (X.shape[0],):
         raise ValueError(f"groups has shape {np.shape(groups)}, but X has {X.shape[0]} rows")

@@ -201,10 +201,10 @@ def solve(
 ) -> Solution:
     """Take iterates from a solver until one is good enough.
 
-    Stops when the bound on relative suboptimality is at most `tol` of the rule. Without a penalty
-    there is no bound: then when the gradient's norm is at most `tol` times that at w = 0. Where
-    only a rough intercept stands between a point and its certificate, the intercept is set to its
-    best value and the point evaluated once more.
+    Stops when the bound on relative suboptimality is at most `tol` of the rule. Where nothing is
+    proved (mostly without a penalty) there is no bound: then when the gradient's norm is at most
+    `tol` times that at w = 0. Where only a rough intercept stands between a point and its
+    certificate, the intercept is set to its best value and the point evaluated once more.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def solve(
             reason = Reason.NOT_FINITE
         elif (met_rule := rule.met(objective, point, gap, norm)) is not None:
             reason = met_rule
-        elif not objective.is_penalised and norm <= rule.tol * start_gradient_norm:
+        elif math.isnan(gap) and norm <= rule.tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT
         elif point.gap is None and stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS

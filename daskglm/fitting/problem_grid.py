@@ -23,7 +23,7 @@ from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Folds, Problem
 from daskglm.core.warn import warn
-from daskglm.data.partitions import Partitions, partitions
+from daskglm.data.partitions import Partitions
 from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
@@ -38,6 +38,7 @@ from daskglm.fitting.runner import (
     checkpoints_of,
     objective_of,
     report_of,
+    rows_of,
     solve_one,
     start_of,
 )
@@ -221,11 +222,13 @@ class ProblemGrid:
         before = len(batch) - len(state.left)
         for k, p in enumerate(state.left):
             kind = (int(batch.of[p]), float(batch.C[p]))
+            objective = self._single_objective(batch, p)
             begin = state.starts.get(p)
             if begin is None:
                 solver, why = chosen.get(kind, (None, ""))
-                begin = WarmStart(self._start(batch, p, state.W, reports), solver=solver, why=why)
-            objective = self._single_objective(batch, p)
+                at = self._start(batch, p, state.W, reports)
+                at = to_host(objective.origin) if at is None else at
+                begin = WarmStart(at, solver=solver, why=why)
             settings = replace(self.settings, C=float(batch.C[p]))
             solution, report = solve_one(
                 objective, begin, settings, self.loading, before + k, writer
@@ -269,6 +272,7 @@ class ProblemGrid:
             and self.settings.stop == "gap"
             and self.engine.capabilities.device == "cpu"
             and self.loss.differentiable
+            and not (self.loss.bends or self.settings.average or facts.largest_offset)
             and bool(np.isfinite(batch.C).all())
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)
         )
@@ -276,13 +280,16 @@ class ProblemGrid:
 
     def _start(
         self, batch: ProblemBatch, p: int, W: np.ndarray, reports: Mapping[int, Report]
-    ) -> np.ndarray:
-        """Return where a problem starts: at its point, or the solution for the next smaller C."""
+    ) -> np.ndarray | None:
+        """Return where a problem starts: at its point, or the solution for the next smaller C.
+
+        None: at its origin.
+        """
         if W[p].any():
             return np.asarray(W[p])
         same = (batch.of == batch.of[p]) & (batch.fold == batch.fold[p]) & (batch.C[p] > batch.C)
         before = [q for q in np.flatnonzero(same).tolist() if q in reports]
-        return W[max(before, key=lambda q: float(batch.C[q]))] if before else W[p]
+        return W[max(before, key=lambda q: float(batch.C[q]))] if before else None
 
     def _single_objective(self, batch: ProblemBatch, p: int) -> Objective:
         """Return the objective of one problem by itself, for solvers of one."""
@@ -292,7 +299,10 @@ class ProblemGrid:
             problem = replace(problem, folds=self.folds, fold=fold)
         sides = self.objective.sides(of, fold)
         settings = replace(self.settings, C=float(batch.C[p]))
-        return objective_of(self.engine, problem, sides, self.loss, settings)
+        objective = objective_of(self.engine, problem, sides, self.loss, settings)
+        if fold >= 0 and self.loss.bends:
+            objective.span = math.inf  # the mean target of these rows alone is not known
+        return objective
 
     def _report(self, solution: Solution, k: int, before: int) -> Report:
         """Make the report of problem k of a batch, with the cost and history of all of them."""
@@ -314,15 +324,20 @@ class ProblemGrid:
             resumed=before,
         )
 
-    def report(self, parts: Sequence[Report], began: float) -> Report:
-        """Combine the reports of several problems; the cost is that of all problems of the grid."""
+    def report(
+        self, parts: Sequence[Report], began: float, beside: Sequence[Report] | None = None
+    ) -> Report:
+        """Combine the reports of several problems; the cost is that of all problems of the grid.
+
+        `beside` are all that the report is to keep as `parts`; default: those that it combines.
+        """
         return replace(
             combine(list(parts)),
             passes=self.objective.passes + self.single_passes,
             rounds=self.engine.rounds,
             bytes_reduced=self.engine.bytes_reduced,
             seconds=time.perf_counter() - began,
-            parts=tuple(parts),
+            parts=tuple(parts if beside is None else beside),
         )
 
 
@@ -333,6 +348,8 @@ def open_grid(
     settings: FitConfig,
     *,
     sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
     client: Any = None,
     cv: Any = False,
     split_params: Mapping[str, Any] = MappingProxyType({}),
@@ -342,7 +359,7 @@ def open_grid(
 
     Parameters
     ----------
-    X, y, sample_weight, client
+    X, y, sample_weight, offset, exposure, client
         As of `runner.train`.
     cv : int, splitter, iterable of (train, test), None or False
         Folds: None is 5, False none at all. Dask collections take numbers only.
@@ -359,7 +376,7 @@ def open_grid(
     """
     loss = settings.check()
     checkpoints = checkpoints_of(settings, start)
-    data = partitions(X, y, sample_weight, classify=loss.classifies)
+    data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     for each in start or ():
         check_width(each, data)
     folds = None if cv is False else divide(data, cv, settings.random_state, split_params)

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     import pandas
 
 
+# Fields that losses of families have.
+FAMILY_STATISTICS = (
+    "deviance",
+    "null_deviance",
+    "dispersion",
+    "log_likelihood",
+    "aic",
+    "bic",
+)
+
+
 @dataclass(frozen=True)
 class Report:
     """How a fit went.
@@ -52,6 +63,14 @@ class Report:
         Wall time of the solve, with the choice of its solver.
     seconds_loading : float
         Wall time of the pass that loads and checks the data.
+    deviance, null_deviance : float
+        Of losses of families: twice the weighted sum of the losses, and that of the best constant
+        (with the offsets); nan for others.
+    dispersion : float
+        Pearson's statistic over rows less coefficients.
+    log_likelihood, aic, bic : float
+        With the dispersion that the family fixes, or else deviance / n; nan where there is no
+        likelihood, and for aic and bic with a penalty.
     n_rows, n_features, workers : int
         Rows, features, and processes that answered requests.
     device : str
@@ -91,6 +110,12 @@ class Report:
     repairs: int = 0
     resumed: int = 0
     waiting: float = 0.0
+    deviance: float = math.nan
+    null_deviance: float = math.nan
+    dispersion: float = math.nan
+    log_likelihood: float = math.nan
+    aic: float = math.nan
+    bic: float = math.nan
     history: list[Iteration] = field(default_factory=list, repr=False)
     parts: tuple[Report, ...] = ()
 
@@ -147,7 +172,7 @@ class Report:
             ("objective", f"{self.objective:.12g}"),
             (
                 "relative gap",
-                "no bound (C = inf)"
+                "no bound (without a penalty, or for this loss)"
                 if math.isnan(self.relative_gap)
                 else f"<= {self.relative_gap:.2e}",
             ),
@@ -161,6 +186,11 @@ class Report:
             ),
             ("seconds", f"{self.seconds:.3g} (and {self.seconds_loading:.3g} to load and check)"),
             ("data", f"{self.n_rows:,} rows x {self.n_features:,} features"),
+        ]
+        rows += [
+            (name.replace("_", " "), f"{value:.8g}")
+            for name in FAMILY_STATISTICS
+            if not math.isnan(value := getattr(self, name))
         ]
         if self.coefficient_error < 1.0:  # else it tells nothing; nan: there is no bound
             rows.insert(
@@ -192,6 +222,7 @@ def combine(parts: list[Report]) -> Report:
     worst = next((part for part in parts if not part.converged), first)
     gaps = [part.relative_gap for part in parts]
     cost = sum((part.cost for part in parts), Cost())
+    alone = FAMILY_STATISTICS if len(parts) == 1 else ()
     return Report(
         solver=first.solver,
         why=first.why,
@@ -210,6 +241,7 @@ def combine(parts: list[Report]) -> Report:
         device=first.device,
         repairs=max(part.repairs for part in parts),
         resumed=max(part.resumed for part in parts),
+        **{name: getattr(first, name) for name in alone},
         waiting=sum(part.waiting * part.seconds for part in parts) / max(cost.seconds, 1e-9),
         history=[record for history in histories.values() for record in history],
         parts=tuple(parts),

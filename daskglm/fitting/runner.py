@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -33,17 +33,21 @@ from daskglm.fitting.checkpoint import (
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
+from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
+from daskglm.fitting.statistics import statistics_of
 from daskglm.fitting.unpenalised import settled
 from daskglm.losses.base import Loss
+from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
 from daskglm.solvers.constant import constant
 from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
+from daskglm.system.blas import one_thread
 
 # Largest Hessian that a solver may be asked to form, in bytes.
 HESSIAN_BYTES = 8 << 30
@@ -57,7 +61,7 @@ ONE_THREAD_FEATURES = 500
 class Trained:
     """Coefficients (problems, d), intercepts (problems,), sorted classes and the report.
 
-    `classes` is None for a regression.
+    `classes` is None for a regression. Of an ordinal fit intercepts are the thresholds.
     """
 
     coef: np.ndarray
@@ -72,6 +76,8 @@ def train(
     settings: FitConfig,
     *,
     sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
     start: Any = None,
     client: Any = None,
 ) -> Trained:
@@ -79,8 +85,8 @@ def train(
 
     Parameters
     ----------
-    X, y, sample_weight
-        See `inputs.partitions`.
+    X, y, sample_weight, offset, exposure
+        See `data.partitions`.
     start : tuple of (coef, intercept), optional
         Where to start: arrays that broadcast to (problems, d) and (problems,).
     client : distributed.Client, optional
@@ -94,40 +100,93 @@ def train(
     """
     loss = settings.check()
     saved, folder = checkpoints_of(settings, start)
-    data = partitions(X, y, sample_weight, classify=loss.classifies)
+    data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
         for k, (problem, total) in enumerate(on.problems):
             objective = objective_of(on.engine, problem, total, loss, settings)
+            if (joint := joint_fit(objective.loss)) is not None:
+                settings = joint.settings(settings)
             if k == 0 and (saved is not None or folder is not None):
                 writer = _writer(objective, settings, saved, folder, len(on.problems))
-            fresh = WarmStart(start_of(start, k, len(on.problems), objective))
+            fresh = WarmStart(start_of(start, k, len(on.problems), objective, on.classes))
             begin = fresh if saved is None else _resumed(saved, k, fresh)
-            solved.append(solve_one(objective, begin, settings, on.seconds, k, writer))
+            solved.append(
+                solve_one(objective, begin, settings, on.seconds, k, writer, columns=data.columns)
+            )
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
-        _warn(report, settings)
+        warn_unconverged(report, settings)
+    if joint is not None:
+        assert on.classes is not None
+        found = joint.coefficients(objective, to_host(solved[0][0].point.w), on.classes)
+        return Trained(*found, on.classes, report)
     d = on.engine.facts.n_features or 0
     W = np.array([to_host(solution.point.w) for solution, _ in solved])
     intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
     return Trained(W[:, :d], intercept, on.classes, report)
 
 
+def rows_of(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    loss: Loss,
+    *,
+    offset: Any = None,
+    exposure: Any = None,
+    clusters: Any = None,
+) -> Partitions:
+    """Return the rows as partitions whose targets are checked against the loss's domain.
+
+    Raises ValueError for an exposure where the link is not the logarithm.
+    """
+    if exposure is not None and (loss.link is None or loss.link.name != "log"):
+        raise ValueError(
+            f"exposure is given, but loss={loss.full_name!r} has no log link, by which an exposure "
+            "multiplies the mean; give an offset of the margins, or weights"
+        )
+    domain = None
+    if loss.family is not None:
+        domain = replace(loss.family.domain, name=loss.full_name)
+    return partitions(
+        X,
+        y,
+        sample_weight,
+        classify=loss.classifies,
+        offset=offset,
+        exposure=exposure,
+        clusters=clusters,
+        domain=domain,
+    )
+
+
 def objective_of(
-    engine: Engine, problem: Problem, sides: tuple[float, float], loss: Loss, settings: FitConfig
+    engine: Engine, problem: Problem, sides: tuple[float, ...], loss: Loss, settings: FitConfig
 ) -> Objective:
-    """Make the objective of one problem, whose positive and negative rows have these weights."""
+    """Make the objective of one problem, whose positive and negative rows have these weights.
+
+    Of a loss of all classes together these are the weights of all classes.
+    """
+    loss = find(problem.loss.name) if loss.two_classes else loss
+    if (joint := joint_fit(loss)) is not None:
+        made: Objective = joint.objective(engine, problem, sides, loss, settings)
+        return made
+    positive, negative = sides
+    # the mean target of a fold, by which links bound the intercept, is not known
+    is_part = problem.fold is not None and loss.bends
     return Objective(
         engine,
         problem,
         loss,
-        C=float(settings.C),
+        C=settings.weight_of_losses(sum(sides)),
         fit_intercept=bool(settings.fit_intercept),
-        span=loss.intercept_span(*sides, engine.facts.largest_target),
-        sides=sides,
+        span=math.inf if is_part else loss.span(engine.facts, positive, negative),
+        sides=(positive, negative),
+        start=loss.start(engine.facts),
     )
 
 
@@ -172,11 +231,14 @@ def _writer(
     count: int,
 ) -> CheckpointWriter | None:
     """Check that a checkpoint is of these data, and prepare to write others."""
-    named = {
-        "loss": settings.loss,
+    loss = find(settings.loss)
+    named: dict[str, Any] = {
+        "loss": objective.problem.loss.name if loss.two_classes else settings.loss,
         "C": float(settings.C),
         "fit_intercept": bool(settings.fit_intercept),
     }
+    if (joint := joint_fit(objective.loss)) is not None:
+        named |= joint.saved(objective)
     found = identity(objective, named)
     if saved is not None:
         found.check(saved.identity, saved.path)
@@ -198,10 +260,20 @@ def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:
 
 # ---- one solve
 def start_of(
-    start: Any, k: int, problems: int, objective: Objective | BatchObjective
+    start: Any,
+    k: int,
+    problems: int,
+    objective: Objective | BatchObjective,
+    labels: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return where problem k of several starts, from coefficients and intercepts of all."""
-    w = np.zeros(objective.size)
+    """Return where problem k of several starts, from coefficients and intercepts of all.
+
+    `labels` are those of all classes, where one problem has them together.
+    """
+    if (joint := joint_fit(objective.loss)) is not None:
+        assert labels is not None
+        return joint.start(start, objective, labels)
+    w: np.ndarray = np.array(to_host(objective.origin))  # a copy
     if start is None:
         return w
     coef = np.atleast_2d(start[0])
@@ -241,25 +313,31 @@ def solve_one(
     loading: float,
     number: int,
     writer: CheckpointWriter | None,
+    columns: Sequence[str] | None = None,
 ) -> tuple[Solution, Report]:
     """Solve one problem with the solver that is asked for, or chosen.
 
-    `number` and `writer` are for checkpoints.
+    `number` and `writer` are for checkpoints, `columns` are names of features, for warnings.
     """
-    record = Record(objective)
+    record, joint = Record(objective), joint_fit(objective.loss)
+    _check_offset(objective, settings)
     name, why = _solver_of(objective, begin, settings)
     w = objective.xp.asarray(begin.w)
     spec = get_solver(name)
     max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
-    zero = objective.at(np.zeros_like(w)) if bool(w.any()) else None
+    zero = None if objective.is_origin(w) else objective.at(objective.origin)
     _check_size(spec, objective.n_features)
+    if spec.solves_dual and not objective.has_dual:
+        raise ValueError(f"solver={name!r} takes no offset of margins; use 'newton' or 'lbfgs'")
     waited = objective.waited
     if objective.only_side:
         iterates, max_iter = constant(objective), 1
     else:
         options = {**(settings.solver_options or {}), **_settings(spec, settings)}
         iterates = spec.run(objective, w, **options, **begin.state)
-        if settings.stop == "gap" and not spec.solves_dual:
+        if joint is not None:
+            iterates = joint.iterates(objective, iterates)
+        elif settings.stop == "gap" and not (spec.solves_dual or spec.rounds_corners):
             iterates = with_dual_bound(objective, iterates)
     if writer is not None:
         writer.begin(name, number, begin.before)
@@ -276,7 +354,16 @@ def solve_one(
             callback=callback,
             writer=writer,
         )
-    solution = settled(objective, solution)
+    statistics: dict[str, float] = {}
+    if joint is not None:
+        solution = joint.settled(objective, solution)
+        statistics = joint.statistics(objective, solution.point)
+    else:
+        solution = settled(objective, solution, columns)
+        if settings.average or objective.loss.bends:
+            statistics = statistics_of(objective, solution.point)
+    if statistics:
+        solution = replace(solution, cost=record.spent())
     if writer is not None:
         writer.finished.append(to_host(solution.point.w))
     waited = objective.waited - waited
@@ -286,6 +373,7 @@ def solve_one(
         (name, why),
         seconds_loading=loading,
         resumed=begin.before,
+        **statistics,
         waiting=waited / max(objective.engine.capabilities.workers * solution.cost.seconds, 1e-9),
     )
 
@@ -315,7 +403,7 @@ def report_of(
         "n_iter": len(solution.history) - 1,
         **asdict(solution.cost),
         "n_rows": engine.facts.n_rows,
-        "n_features": objective.n_features,
+        "n_features": engine.facts.n_features or 0,
         "workers": engine.capabilities.workers,
         "device": engine.capabilities.device,
         "repairs": engine.repairs,
@@ -373,14 +461,20 @@ def _quiet_blas(
     large = (engine.facts.n_features or 0) > ONE_THREAD_FEATURES
     if (spec is not None and spec.forms_hessian and large) or not isinstance(engine, Local):
         return contextlib.nullcontext()
-    return _blas().limit(limits=1, user_api="blas")
+    return one_thread()
 
 
-@functools.cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+def _check_offset(objective: Objective, settings: FitConfig) -> None:
+    """Raise ValueError for offsets where they cannot be taken."""
+    loss, facts = objective.loss, objective.engine.facts
+    if not facts.largest_offset or loss.shifts:
+        return
+    dual = settings.solver != "auto" and get_solver(settings.solver).solves_dual
+    if dual or not loss.differentiable:
+        raise ValueError(
+            f"solver='sdca' takes no offset with loss={loss.name!r}; give another solver"
+            + ("" if loss.differentiable else ", and a loss with a gradient")
+        )
 
 
 def _check_size(spec: SolverSpec, d: int) -> None:
@@ -392,9 +486,15 @@ def _check_size(spec: SolverSpec, d: int) -> None:
         )
 
 
-def _warn(report: Report, settings: FitConfig) -> None:
+def warn_unconverged(report: Report, settings: FitConfig) -> None:
+    """Raise the ConvergenceWarning of a fit that ended before `tol`."""
+    if report.reason == Reason.NO_OPTIMUM.value:
+        return  # `settled` has warned
     if report.reason == Reason.SEPARABLE.value:
-        warn(f"C={settings.C}: {report.reason}. Give a finite C.", ConvergenceWarning)
+        given = (
+            ("alpha=0", "alpha above 0") if settings.average else (f"C={settings.C}", "a finite C")
+        )
+        warn(f"{given[0]}: {report.reason}. Give {given[1]}.", ConvergenceWarning)
         return
     gap = report.relative_gap
     if settings.stop == "coefficients":

@@ -149,7 +149,7 @@ def params(saved: Any) -> dict[str, Any]:
         elif not (value is None or isinstance(value, (bool, int, float, dict))):
             raise ValueError(f"parameter {name!r} is {shown(value)}")
     number(found.get("tol", 0.0), "parameter 'tol'", 0.0)
-    for name in ("C", "alpha", "l1_ratio", "intercept_scaling"):
+    for name in ("C", "alpha", "l1_ratio", "intercept_scaling", "quantile", "epsilon", "scale"):
         if found.get(name) is not None:
             number(found[name], f"parameter {name!r}", finite=False)
     for name in ("max_iter", "random_state", "n_jobs"):

@@ -19,7 +19,7 @@ from daskglm.data.partitions import Partitions
 from daskglm.engines.factory import client_for, make_engine
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
-from daskglm.losses.table import LOSSES
+from daskglm.losses.table import JOINT_LOSSES, find, for_classes
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Loaded:
 
     engine: Engine
     classes: np.ndarray | None
-    problems: list[tuple[Problem, tuple[float, float]]]
+    problems: list[tuple[Problem, tuple[float, ...]]]
     seconds: float
 
 
@@ -38,7 +38,7 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
 
     Raises ValueError for data that no model can be fitted to.
     """
-    loss, began = LOSSES[settings.loss], time.perf_counter()
+    loss, began = find(settings.loss), time.perf_counter()
     with (
         client_for(data, client) as running,
         contextlib.closing(
@@ -48,7 +48,14 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         ) as engine,
     ):
         check_facts(engine.facts, loss)
+        loss = for_classes(loss, len(engine.facts.classes))
         if engine.capabilities.device != "cpu" and not loss.runs_on_gpu:
+            if loss.name in JOINT_LOSSES:
+                hint = ", or multi_class='ovr' to fit one class against the rest"
+                raise ValueError(
+                    f"loss={loss.name!r} has no CUDA kernels yet, but the rows are on a GPU; use "
+                    f"device='cpu'{hint if loss.two_classes else ''}"
+                )
             raise ValueError(
                 f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "
                 "on a GPU; use device='cpu'"
@@ -80,8 +87,11 @@ def check_facts(facts: DataSummary, loss: Loss) -> None:
 
 def problems_of(
     facts: DataSummary, loss: Loss, settings: FitConfig
-) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, float]]]]:
-    """Return the classes, and each problem with the weights of its positive and negative rows."""
+) -> tuple[np.ndarray | None, list[tuple[Problem, tuple[float, ...]]]]:
+    """Return the classes, and each problem with the weights of its positive and negative rows.
+
+    A loss of all classes together has one problem, with the weights of all.
+    """
     if not loss.classifies:
         return None, [(Problem(loss.ref), (facts.weight, 0.0))]
     try:
@@ -92,13 +102,15 @@ def problems_of(
     weights = {label: weight * factors.get(label, 1.0) for label, _, weight in ordered}
     total = sum(weights.values())
     positives = [ordered[1][0]] if len(ordered) == 2 else [label for label, _, _ in ordered]
-    problems = [
+    problems: list[tuple[Problem, tuple[float, ...]]] = [
         (
             Problem(loss.ref, label, tuple(factors.items())),
             (weights[label], total - weights[label]),
         )
         for label in positives
     ]
+    if loss.name in JOINT_LOSSES:
+        problems = [(Problem(loss.ref, None, tuple(factors.items())), tuple(weights.values()))]
     if not total > 0:
         raise ValueError(
             f"class_weight={settings.class_weight!r} leaves no row of y with weight: nothing to fit"

@@ -1,7 +1,8 @@
 """What a fit without a penalty (C = inf) has to look at when it ends: whether there is an optimum,
 and only one.
 
-Separable classes have no optimum of the logistic loss. Where the columns of X are linearly
+Separable classes have no optimum of the logistic loss, nor have levels whose counts are all zero
+one of a log link: their coefficients run away. Where the columns of X are linearly
 dependent there are many, of which least squares takes the shortest coefficients, as scikit-learn
 and LAPACK do.
 """
@@ -9,6 +10,7 @@ and LAPACK do.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +22,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
+from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.primal import Objective, Point
 
 # Most features of a Gram that is formed to find dependent columns: 32 MB, and a second for its
@@ -36,20 +39,48 @@ DEPENDENT = 64
 FLAT = 1e-12
 # Share of the value at zero by which the value of a shorter solution may differ.
 SAME = 1e-10
+# Newton's step, as the largest change of a margin times the loss's rate of curvature, from which no
+# optimum is near: it is 1 where all that is left of a level has one sign, and falls to 0 near an
+# optimum. And how large a margin the coefficients must have made. Both are chosen.
+RUNAWAY_STEP, RUNAWAY_MARGIN = 0.5, 4.0
+# Newton's steps after which an objective that falls has no optimum near. Chosen.
+FAR_STEPS = 4.0
+# Steps taken to find one along which the objective falls: points of other solvers than Newton's
+# method may lie to the side of that. Chosen.
+LOOKS = 4
+# Share of the largest part of that step from which a coefficient counts as growing.
+GROWING = 0.1
+# Columns named in a warning.
+MOST_NAMED = 5
 
 
-def settled(objective: Objective, solution: Solution) -> Solution:
+def settled(
+    objective: Objective, solution: Solution, columns: Sequence[str] | None = None
+) -> Solution:
     """Return the solution as it should be reported, and the shortest one for least squares.
 
-    Cost: 1 pass for classes, and 1 with the Gram of the columns where that is cheap.
+    Cost: 1 pass for classes, and 1 with the Gram of the columns where that is cheap. For families
+    whose optimum is not proved some passes.
+
+    Parameters
+    ----------
+    objective : Objective
+    solution : Solution
+    columns : sequence of str, optional
+        Names of the features, for warnings.
 
     Warns
     -----
     ConvergenceWarning
         If the coefficients of a classifier are not unique, or those of least squares not the
-        shortest.
+        shortest; if coefficients of a family run away, which are named.
     """
-    if objective.is_penalised or objective.only_side or not math.isfinite(solution.point.value):
+    if objective.only_side or not math.isfinite(solution.point.value):
+        return solution
+    if found := _runaways(objective, solution):
+        _warn_of_runaways([_name(j, objective, columns) for j in found])
+        return replace(solution, reason=Reason.NO_OPTIMUM)
+    if objective.is_penalised:
         return solution
     if objective.loss.is_quadratic:
         return _shortest(objective, solution)
@@ -57,17 +88,104 @@ def settled(objective: Objective, solution: Solution) -> Solution:
         if not objective.loss.attains_infimum:
             return replace(solution, reason=Reason.SEPARABLE)
         _warn_of_many("the classes are linearly separable")
-    elif _too_few_rows(objective) or _is_dependent(objective, solution.point):
-        _warn_of_many("the columns of X are linearly dependent")
+        return solution
+    warn_if_dependent(objective, solution)
     return solution
+
+
+def warn_if_dependent(objective: Objective, solution: Solution) -> None:
+    """Warn if other coefficients fit as well. Cost: a Gram where that is cheap, or nothing."""
+    if _too_few_rows(objective) or _is_dependent(objective, solution.point):
+        _warn_of_many("the columns of X are linearly dependent")
 
 
 def _warn_of_many(why: str) -> None:
     warn(
-        f"C=inf and {why}: the coefficients that were found are some of many that fit as well. "
-        "Give a finite C for unique ones.",
+        f"there is no penalty, and {why}: the coefficients that were found are some of many that "
+        "fit as well. Give a finite C, or alpha above 0, for unique ones.",
         ConvergenceWarning,
     )
+
+
+def _warn_of_runaways(names: list[str]) -> None:
+    named = ", ".join(names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    warn(
+        f"{Reason.NO_OPTIMUM.value}. It falls along {named}{more}: all targets where such a column "
+        "is not zero, or on one side of it, are at the end of their range. Drop the column, join "
+        "its level with another, or give a penalty.",
+        ConvergenceWarning,
+    )
+
+
+def _name(j: int, objective: Objective, columns: Sequence[str] | None) -> str:
+    if j == objective.n_features:
+        return "the intercept"
+    return f"column {columns[j]!r}" if columns is not None else f"column {j}"
+
+
+def _runaways(objective: Objective, solution: Solution) -> list[int]:
+    """Return the coefficients that grow for ever, the largest first; the intercept is the last.
+
+    Along one, Newton's step stays as long as it was while the gradient vanishes. Where the gap is
+    proved there is an optimum, and with a penalty only an intercept can run away.
+    """
+    loss, point, d = objective.loss, solution.point, objective.n_features
+    may = loss.bends and loss.link is not None and not loss.link.positive
+    # a gap of zero is that of an objective that rounding hides
+    if not may or 0.0 < solution.relative_gap < math.inf or not point.gradient_norm < math.inf:
+        return []
+    if objective.is_penalised and not objective.fit_intercept:
+        return []
+    if not objective.rounding.is_surveyed:
+        objective.survey()
+    largest = np.ones(objective.size)
+    largest[:d] = objective.rounding.columns
+    rate = loss.self_concordance if math.isfinite(loss.self_concordance) else 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(LOOKS):
+            step = _newton_step(objective, point)
+            step[:d] *= not objective.is_penalised
+            steps = rate * largest * np.abs(step)
+            margins = largest * np.abs(to_host(point.w) - to_host(objective.origin))
+            margins[:d] *= not objective.is_penalised
+            if not (steps.sum() >= RUNAWAY_STEP and margins.sum() >= RUNAWAY_MARGIN):
+                return []
+            beyond, falls = _beyond(objective, point, step)
+            if falls:
+                growing = np.flatnonzero((steps >= GROWING * steps.max()) & (margins > 0.0))
+                return sorted(growing.tolist(), key=lambda j: -margins[j])
+            if not beyond.value < point.value:
+                return []
+            point = beyond
+    return []
+
+
+def _beyond(objective: Objective, point: Point, step: np.ndarray) -> tuple[Point, bool]:
+    """Return the point after a step, and whether the objective falls even after `FAR_STEPS`.
+
+    It does not where there is an optimum, to which the first of them leads. Cost: 1 pass.
+    """
+    w = objective.xp.asarray(to_host(point.w) + step)
+    beyond = objective.at(w, gram=point.gram is not None, beside=point)
+    if step[: objective.n_features].any():
+        way = np.array([[1.0 - FAR_STEPS, FAR_STEPS, 0.0]])
+        slopes = to_host(objective.along((point, beyond), way)[1])[0]
+        return beyond, bool(slopes[1] - slopes[0] < 0.0)
+    # the intercept alone: beside it rounding of the penalty would count
+    slopes = to_host(objective.along((point,), np.array([[1.0, FAR_STEPS * step[-1]]]))[1])[0]
+    return beyond, bool(slopes[-1] * step[-1] < 0.0)
+
+
+def _newton_step(objective: Objective, point: Point) -> np.ndarray:
+    """Return Newton's step at a point, by the diagonal of the Hessian where that is large."""
+    gradient = to_host(point.gradient)
+    gram = _gram(objective, point)
+    if gram is not None:
+        return HessianFactor.for_steps(gram, 0.0, point.w).step(gradient)[0]
+    curved = point if point.diagonal is not None else objective.at(point.w, diagonal=True)
+    curvature = to_host(curved.diagonal)
+    return -np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
 
 
 def _separates(objective: Objective, point: Point) -> bool:
@@ -112,6 +230,9 @@ def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.nda
     d = objective.n_features
     if not objective.fit_intercept:
         return gram, np.zeros(d)
+    if len(gram) > d + 1:  # several constants
+        mean = np.linalg.lstsq(gram[d:, d:], gram[d:, :d], rcond=1e-14)[0]
+        return gram[:d, :d] - gram[:d, d:] @ mean, mean
     mean = gram[:d, d] / gram[d, d] if gram[d, d] > 0.0 else np.zeros(d)
     return gram[:d, :d] - np.outer(mean, gram[:d, d]), mean
 
@@ -154,7 +275,7 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
         return False
     v = np.zeros(objective.size)
     v[:d] = vectors[:, empty] / root
-    v[d:] = -float(mean @ v[:d])
+    v[d:] = -(mean @ v[:d])
     curvature = float(v @ to_host(objective.hessian_vector(point, objective.xp.asarray(v))))
     return curvature <= FLAT * d * max(float(values[-1]), 0.0)
 

@@ -74,7 +74,7 @@ def order_by_group(group, rows, run, order, bounds):  # type: ignore[no-untyped-
 
 
 @compiled(nogil=True)
-def _up(n, to):  # type: ignore[no-untyped-def]
+def round_up(n, to):  # type: ignore[no-untyped-def]
     """N rounded up to a multiple."""
     return (n + to - 1) // to * to
 
@@ -208,11 +208,12 @@ def losses_of_tile(law, y, weights, bounds, roles, z, out):  # type: ignore[no-u
             curvature[a:b] = 0.0
 
 
-def _fill(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+def fill_columns(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
+    """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
     raise NotImplementedError("compiled code only")
 
 
-@overload(_fill)
+@overload(fill_columns)
 def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
     """Columns = features of some rows of X, all before `stop`, and ones after the last feature."""
     if isinstance(X, types.Array):
@@ -223,7 +224,7 @@ def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
             piece = numbers(X, PIECE_BYTES)
             flat = X.reshape(X.size)
             to = columns.reshape(columns.size)
-            if (stop - 1) * d + _up(d, piece) <= X.size:
+            if (stop - 1) * d + round_up(d, piece) <= X.size:
                 for p in range(0, d, piece):
                     gather_columns(flat, p, d, rows, n // LANES, to, p * gap, gap)
             else:  # pieces of the last rows would reach past the end
@@ -290,8 +291,8 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
     for at, number in enumerate(tiles):
         runs = bounds[number]
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
-        here = order[number, : _up(runs[-1, 1], TURN)]
-        _fill(X, d, here, (number + 1) * rows, columns)
+        here = order[number, : round_up(runs[-1, 1], TURN)]
+        fill_columns(X, d, here, (number + 1) * rows, columns)
         targets_of_tile(here, data, Y, S, R)
         for g in range(groups):
             a, b = runs[g]
@@ -347,7 +348,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     groups = roles.shape[1]
     most = order.shape[1]
     # features, then slopes
-    columns = room_for(width + _up(P, LEFT), most, W)
+    columns = room_for(width + round_up(P, LEFT), most, W)
     z = room_for(len(W), most, W)
     curvatures = np.zeros((len(of_gram) + 1, most))
     scaled = room_for(width if len(of_gram) else 0, most, like)
@@ -361,9 +362,9 @@ def evaluate(  # type: ignore[no-untyped-def]
     for at, number in enumerate(tiles):
         runs = bounds[number]
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
-        n = _up(runs[-1, 1], TURN)
+        n = round_up(runs[-1, 1], TURN)
         here = order[number, :n]
-        _fill(X, d, here, (number + 1) * rows, columns)
+        fill_columns(X, d, here, (number + 1) * rows, columns)
         targets_of_tile(here, data, Y, S, R)
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         _forward(columns, d + 1, W, len(W), (0, n), z, X, ahead)
@@ -374,12 +375,16 @@ def evaluate(  # type: ignore[no-untyped-def]
             losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)
             for g in range(groups):
                 a, b = runs[g]
-                slopes[b : _up(b, RUN)] = 0.0
-                c[b : _up(b, RUN)] = 0.0
+                slopes[b : round_up(b, RUN)] = 0.0
+                c[b : round_up(b, RUN)] = 0.0
                 if anchor[p] >= 0:
                     moments[p] += _moment(z[p, a:b], z[anchor[p], a:b])
         for g in range(groups if by_group else 1):
-            a, b = (runs[g, 0], _up(runs[g, 1], RUN)) if by_group else (0, _up(runs[-1, 1], RUN))
+            a, b = (
+                (runs[g, 0], round_up(runs[g, 1], RUN))
+                if by_group
+                else (0, round_up(runs[-1, 1], RUN))
+            )
             if a < b:
                 _backward(columns, d + 1, P, a, b, sums[g])
                 for q in range(len(of_gram)):

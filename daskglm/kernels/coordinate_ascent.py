@@ -26,6 +26,8 @@ SHARED_AHEAD = 256
 SHARED_CACHED = 1 << 17
 # Float32 numbers of a cache line.
 LINE_VALUES = LINE_BYTES // 4
+# A dual variable farther from zero than any.
+HUGE = 1e300
 REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
@@ -217,14 +219,18 @@ def _bits(count):  # type: ignore[no-untyped-def]
 # ---- the sweep
 @njit(nogil=True)
 def _gradient(law, y, z, a):  # type: ignore[no-untyped-def]
-    """Return the dual's gradient in p = y a, and whether p is at the lower or upper end.
+    """Return the dual's gradient in a, and whether a is at the lower or upper end of its domain.
 
-    Those are the ends of its domain, which may have none.
+    Those ends may be infinitely far. Where a cannot be positive, as for a label of -1, all of that
+    is told of -a instead, so that the rows of both classes are compared.
     """
-    p = y * a
-    gradient = y * (z + conjugate_slope(law, y, a))
-    lower = p <= 0.0 and into_domain(law, y, -1.0 * y) != -y
-    upper = p >= 1.0 and into_domain(law, y, 2.0 * a) != 2.0 * a
+    low = into_domain(law, y, -HUGE)
+    high = into_domain(law, y, HUGE)
+    gradient = z + conjugate_slope(law, y, a)
+    lower = a <= low and low > -HUGE
+    upper = a >= high and high < HUGE
+    if high <= 0.0:
+        return -gradient, upper, lower
     return gradient, lower, upper
 
 
@@ -339,15 +345,15 @@ def squared_norms(X, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def totals(rows, C, alpha, v, start, stop, out, positives):  # type: ignore[no-untyped-def]
+def totals(rows, C, alpha, v, start, stop, out):  # type: ignore[no-untyped-def]
     """Add up the margins and the shared vector in one pass over `rows` (X, y, weight).
 
     `out` is (z, own, side): z gets the margins X v (without the intercept), and own (d + 1,) the
     sum of C s a x, whose last entry is that of C s a. An empty `own` is left alone. `side`, of the
-    same length or empty, gets the part of the rows with y > 0, or where `positives` is false C s x.
-    Both serve to move the dual variables back to where an unpenalised intercept allows them.
+    same length or empty, gets the part of the rows with a > 0. It serves to move the dual
+    variables back to where an unpenalised intercept allows them.
     """
-    X, y, weight = rows
+    X, _, weight = rows
     z, own, side = out
     d = len(v) - 1
     weighted = len(weight) > 0
@@ -363,12 +369,9 @@ def totals(rows, C, alpha, v, start, stop, out, positives):  # type: ignore[no-u
         if whole and change != 0.0:
             _axpy(X, i, change, own)
             own[d] += change
-        if both and positives and y[i] > 0.0 and change != 0.0:
+        if both and change > 0.0:
             _axpy(X, i, change, side)
             side[d] += change
-        elif both and not positives and cost != 0.0:
-            _axpy(X, i, cost, side)
-            side[d] += cost
 
 
 @compiled(nogil=True)

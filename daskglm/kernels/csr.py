@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.losses.dispatch import tile
+from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 128
@@ -127,7 +127,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
 
     See `dense.evaluate`.
     """
-    X, y, weight = rows
+    X, y, weight, offset = rows
     z, curvature, sums, diagonal, gram = out
     d = len(sums) - 2
     many = _tile_rows(d, stop - start)
@@ -142,7 +142,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, w, b, lo, hi, m)
-        total += tile(law, y[lo:hi], m, weight[lo:hi], slope[:n], c)
+        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], slope[:n], c)
         _backward(X, slope, lo, n, sums)
         sums[d] += slope[:n].sum()
         if len(diagonal) > 0:
@@ -173,6 +173,21 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
         _backward(X, u, lo, n, out)
         out[-1] += u[:n].sum()
     return total
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_by_code(X, values, codes, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add [X 1] times `values` of the rows [start, stop) to the rows of `out` that `codes` name.
+
+    `out` is (codes, d + 1).
+    """
+    data, indices, indptr = X
+    last = len(data) - 1
+    for i in range(start, stop):
+        to, s = out[codes[i]], values[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            to[np.uint64(indices[p])] += s * data[min(p, last)]
+        to[-1] += s
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

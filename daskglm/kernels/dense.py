@@ -16,7 +16,7 @@ from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
-from daskglm.losses.dispatch import tile
+from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 from daskglm.system.topology import LINE_BYTES
 
@@ -134,10 +134,10 @@ def margins(X, w, b, start, stop, z):  # type: ignore[no-untyped-def]
 def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     """Add up the loss over [start, stop), with its gradient and, if asked, Hessian or its diagonal.
 
-    X is read once. `rows` is (X, y, weight), `out` (z, curvature, sums, diagonal, gram); see
-    `records`.
+    X is read once. `rows` is (X, y, weight, offset), `out` (z, curvature, sums, diagonal, gram);
+    see `records`.
     """
-    X, y, weight = rows
+    X, y, weight, offset = rows
     z, curvature, sums, diagonal, gram = out
     d = X.shape[1]
     wanted = gram.shape[0] > 0
@@ -163,7 +163,7 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
         _forward(X, wide, b, lo, hi, m, hi)
-        total += tile(law, y[lo:hi], m, weight[lo:hi], s, c)
+        total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
         _backward(X, s, lo, n, gradient, hi)
         slopes += s.sum()
         if len(diagonal) > 0:
@@ -186,10 +186,11 @@ def evaluate_exactly(law, rows, w, b, start, stop, out):  # type: ignore[no-unty
     for lo in range(start, stop, many):
         run = slice(lo, min(lo + many, stop))
         part = X[run].astype(np.float64)
-        y, weight, z, curvature = (
+        y, weight, offset, z, curvature = (
             values[run] if len(values) else values for values in (*rows[1:], *out[:2])
         )
-        evaluate(law, (read_only(part), y, weight), w, b, 0, len(part), (z, curvature, *out[2:]))
+        beside = y, weight, offset
+        evaluate(law, (read_only(part), *beside), w, b, 0, len(part), (z, curvature, *out[2:]))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -213,6 +214,20 @@ def hessian_vector(X, curvature, v, vb, start, stop, out):  # type: ignore[no-un
     _add(product, d, out)
     out[d] += constant
     return total
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def add_by_code(X, values, codes, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add [X 1] times `values` of the rows [start, stop) to the rows of `out` that `codes` name.
+
+    `out` is (codes, d + 1).
+    """
+    d = X.shape[1]
+    for i in range(start, stop):
+        x, to, s = X[i], out[codes[i]], values[i]
+        for j in range(d):
+            to[j] += s * x[j]
+        to[d] += s
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

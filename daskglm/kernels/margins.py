@@ -6,28 +6,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskglm.losses.dispatch import tile
+from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
 TILE_ROWS = 512
 
 
 @compiled(nogil=True, error_model="numpy")
-def curvatures(law, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
+def curvatures(law, y, weight, offset, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted curvatures of the rows [start, stop) at the margins z."""
     slope = np.empty(TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
-        tile(law, y[lo:hi], z[lo:hi], weight[lo:hi], slope[: hi - lo], out[lo:hi])
+        of = weight[lo:hi], offset[lo:hi]
+        tile_at(law, y[lo:hi], z[lo:hi], *of, slope[: hi - lo], out[lo:hi])
 
 
 @compiled(nogil=True, error_model="numpy")
-def slopes(law, y, weight, z, start, stop, out):  # type: ignore[no-untyped-def]
+def slopes(law, y, weight, offset, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted slopes of the rows [start, stop) at the margins z."""
     curvature = np.empty(TILE_ROWS)
     for lo in range(start, stop, TILE_ROWS):
         hi = min(lo + TILE_ROWS, stop)
-        tile(law, y[lo:hi], z[lo:hi], weight[lo:hi], out[lo:hi], curvature[: hi - lo])
+        of = weight[lo:hi], offset[lo:hi]
+        tile_at(law, y[lo:hi], z[lo:hi], *of, out[lo:hi], curvature[: hi - lo])
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -39,12 +41,12 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, error_model="numpy")
-def along(law, y, weight, Z, coefficients, start, stop, out):  # type: ignore[no-untyped-def]
+def along(law, y, weight, offset, Z, coefficients, start, stop, out):  # type: ignore[no-untyped-def]
     """Add up the loss at combinations of cached margins, with derivatives, over [start, stop).
 
     Z is a tuple of k margin vectors; row m of `coefficients` (m, k + 1) asks for the margins sum_j
-    c_j Z_j + c_k, and derivatives are in the coefficients. Adds to `out`: values (m,), slopes (m, k
-    + 1) and Hessians (m, k + 1, k + 1), where index k is the constant direction.
+    c_j Z_j + c_k + offset, and derivatives are in the coefficients. Adds to `out`: values (m,),
+    slopes (m, k + 1) and Hessians (m, k + 1, k + 1), where index k is the constant direction.
     """
     values, slopes, hessians = out
     k = len(Z)
@@ -64,7 +66,8 @@ def along(law, y, weight, Z, coefficients, start, stop, out):  # type: ignore[no
             for j in range(k):
                 for t in range(n):
                     z[t] += coefficients[m, j] * basis[j, t]
-            values[m] += tile(law, y[lo:hi], z[:n], weight[lo:hi], slope[:n], curvature[:n])
+            of = weight[lo:hi], offset[lo:hi]
+            values[m] += tile_at(law, y[lo:hi], z[:n], *of, slope[:n], curvature[:n])
             for a in range(k + 1):
                 slopes[m, a] += _dot(slope[:n], basis[a, :n])
                 for t in range(n):

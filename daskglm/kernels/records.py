@@ -27,9 +27,9 @@ NOTHING = np.empty(0)
 # Weights that are all one, and targets that labels take the place of.
 NO_NUMBERS = read_only(NOTHING)
 
-# (X, y, weight): the rows as the kernels of their storage take them, targets (n,), and weights (n,)
-# or an empty array, which means ones
-RowData = tuple[Any, Any, Any]
+# (X, y, weight, offset): the rows as the kernels of their storage take them, targets (n,), and
+# weights and offsets of margins, (n,) or an empty array, which means ones and zeros
+RowData = tuple[Any, Any, Any, Any]
 
 # (z, curvature, sums, diagonal, gram), what `evaluate` makes at a point:
 # - z and curvature (n,) get margins and weighted curvatures; empty: not wanted;

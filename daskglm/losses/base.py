@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import LossRef
+from daskglm.losses.family import Family
+from daskglm.losses.links import Link
 
 # what kernels take for a loss: code, two parameters, address of a compiled `tile`, or 0
 Law = tuple[int, float, float, int]
 
 # Codes of the losses of this package, the same as in kernels/cuda/common.cu.
 LOGISTIC, SQUARED_HINGE, SQUARED, HINGE, SMOOTHED_HINGE = range(5)
+HUBER, QUANTILE, EPSILON_INSENSITIVE, SQUARED_EPSILON_INSENSITIVE = range(10, 14)
+# Those of exponential families, the same as in kernels/cuda/families.cu.
+POISSON, POISSON_IDENTITY, POISSON_SQRT = range(20, 23)
+GAMMA, GAMMA_INVERSE, GAMMA_IDENTITY = range(23, 26)
+INVERSE_GAUSSIAN, INVERSE_GAUSSIAN_SQUARED = range(26, 28)
+TWEEDIE, TWEEDIE_ABOVE_TWO = range(28, 30)
+NEGATIVE_BINOMIAL = 30
+BINOMIAL, BINOMIAL_PROBIT, BINOMIAL_CLOGLOG = range(31, 34)
+GAUSSIAN_LOG = 34
 # Code of all losses from outside of the package, whose functions kernels call by address.
 OUTSIDE = 1000
 
+# Mean of targets that are all zero, from which a solve starts. Chosen.
+LEAST_MEAN = 1e-8
 # Replaces zero in logarithms and divisions.
 TINY = 1e-300
 
@@ -57,9 +72,40 @@ class DualFormulas(NamedTuple):
     best_constant: Callable[..., float] | None = None
 
 
+class Parameter(NamedTuple):
+    """The number that a loss takes after its name, as in "huber(1.35)".
+
+    Parameters
+    ----------
+    name : str
+        Name that errors and estimators give it.
+    low, high : float
+        Where it lies; both ends are excluded unless `closed`.
+    default : float
+    closed : bool
+        Whether the ends are allowed.
+    """
+
+    name: str
+    low: float
+    high: float
+    default: float
+    closed: bool = False
+
+    def check(self, loss: str, value: float) -> None:
+        """Raise ValueError for a value out of range."""
+        inside = self.low <= value <= self.high if self.closed else self.low < value < self.high
+        if not (inside and math.isfinite(value)):
+            left, right = ("[", "]") if self.closed else ("(", ")")
+            raise ValueError(
+                f"loss {loss!r}: {self.name}={value:g} must be in {left}{self.low:g}, "
+                f"{self.high:g}{right}"
+            )
+
+
 @dataclass(frozen=True)
 class Loss:
-    """One loss of a target y and a margin z: convex in z and nowhere negative.
+    """One loss of a target y and a margin z: nowhere negative, and convex in z but for a few.
 
     Parameters
     ----------
@@ -83,6 +129,22 @@ class Loss:
         Of classes: y z from which on the value is its infimum, or within a rounding of it.
     attains_infimum : bool
         Whether that infimum is reached: else separable classes have no optimum without a penalty.
+    convex : bool
+        Whether it is convex in z. If not, nothing is proved of points, and `row` returns the
+        expected curvature (Fisher's), which is nowhere negative.
+    family : Family, optional
+        Distribution of which it is half the unit deviance.
+    link : Link, optional
+        How a margin gives the mean of the family.
+    fisher : callable, optional
+        (y, z, p1, p2) to the expected curvature; default: that of `row` is.
+    rest_curvature : callable, optional
+        (weight, sum of weighted targets, p1) to a bound on the weighted sum of the curvatures at
+        the margins where each row's loss is least: for self-concordant losses without smoothness.
+    two_classes : str
+        Of losses of all classes together: name of the loss that takes its place for two.
+    shifts : bool
+        Whether it depends on z - y only, so that an offset is taken from the target.
     intercept_radius : callable, optional
         (positive, negative, largest) to how far the best intercept can lie outside the range of
         -x.w, from the weights of both classes and the largest absolute target. Default: the rest
@@ -91,6 +153,17 @@ class Loss:
         What sdca needs.
     p1, p2 : float
         Parameters of the formulas.
+    parameter : Parameter, optional
+        What users may set p1 to, in parentheses after the name.
+    smoothed : callable, optional
+        Takes this loss and a width; returns it with the corners rounded over that width, whose
+        conjugate is larger by width / 2 a^2. `moved` of the smoothed loss makes that a proximal
+        term.
+    moved : callable, optional
+        (y, a, width) to targets with which a loss that is smoothed over this width has, but for a
+        constant, a proximal term around the dual variables a; y and a are vectors.
+    at : callable, optional
+        Takes a value of the parameter and returns the loss with it; default: with another p1.
     code : int
         Branch of the compiled kernels; losses from outside of the package have none.
     module : str
@@ -106,12 +179,38 @@ class Loss:
     is_quadratic: bool = False
     rest_margin: float = 1.0
     attains_infimum: bool = True
+    convex: bool = True
+    family: Family | None = None
+    link: Link | None = None
+    fisher: Callable[..., float] | None = None
+    rest_curvature: Callable[[float, float, float], float] | None = None
+    two_classes: str = ""
+    shifts: bool = False
     intercept_radius: Callable[[float, float, float], float] | None = None
     dual: DualFormulas | None = None
     p1: float = 0.0
     p2: float = 0.0
+    parameter: Parameter | None = None
+    smoothed: Callable[[Loss, float], Loss] | None = None
+    moved: Callable[..., Any] | None = None
+    at: Callable[[float], Loss] | None = None
     code: int = OUTSIDE
     module: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The name with the parameter, by which `losses.table.find` returns this loss."""
+        return self.name if self.parameter is None else f"{self.name}({self.p1!r})"
+
+    def with_parameter(self, value: float) -> Loss:
+        """Return the loss with another value of its parameter.
+
+        Raises ValueError for a value out of range, and for losses that take none.
+        """
+        if self.parameter is None:
+            raise ValueError(f"loss {self.name!r} takes no parameter; {value:g} was given")
+        self.parameter.check(self.name, value)
+        return replace(self, p1=float(value)) if self.at is None else self.at(float(value))
 
     @property
     def ref(self) -> LossRef:
@@ -122,6 +221,25 @@ class Loss:
     def has_dual(self) -> bool:
         """Whether sdca can minimise it."""
         return self.dual is not None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether something is known of its curvature, so that points can be bounded."""
+        return self.convex and math.isfinite(min(self.smoothness, self.self_concordance))
+
+    def expected_curvature(self, mean: float) -> float:
+        """Return the curvature to be expected of a row with this mean of its target.
+
+        The largest, if that is known; else Fisher's.
+        """
+        if math.isfinite(self.smoothness) or self.family is None or self.link is None:
+            return self.smoothness
+        mean = max(mean, LEAST_MEAN) if self.family.domain.low == 0.0 else mean
+        with np.errstate(all="ignore"):
+            slope = float(self.link.slope(self.link.of_mean(mean)))
+            variance = float(self.family.variance(mean, self.p1))
+        curvature = slope * slope / variance if variance > 0.0 else math.nan
+        return curvature if 0.0 < curvature < math.inf else 1.0
 
     @property
     def runs_on_gpu(self) -> bool:
@@ -145,6 +263,50 @@ class Loss:
         if self.intercept_radius is not None:
             return self.intercept_radius(positive, negative, largest)
         return self.rest_margin if self.classifies else largest
+
+    @property
+    def bends(self) -> bool:
+        """Whether it is of a family whose mean is not the margin itself, but a function of it."""
+        link = self.link
+        return link is not None and (link.name != "identity" or link.positive)
+
+    def span(self, facts: DataSummary, positive: float, negative: float) -> float:
+        """Bound how far the best intercept can be outside the range of -x.w, for all rows.
+
+        With a link the best constant margin is that of the mean target, and offsets move it by as
+        much as they are large. `positive` and `negative` are as in `intercept_span`.
+        """
+        if not self.bends:
+            largest = facts.largest_target + facts.largest_offset
+            return self.intercept_span(positive, negative, largest)
+        assert self.link is not None
+        with np.errstate(divide="ignore"):
+            margin = float(self.link.of_mean(facts.target_sum / facts.weight))
+        return abs(margin) + facts.largest_offset if math.isfinite(margin) else math.inf
+
+    def start(self, facts: DataSummary) -> float:
+        """Return an intercept for w = 0 that is near the best one, where the link is not linear.
+
+        It is the link of the mean target; with offsets less what they add to it.
+        """
+        link = self.link
+        if not self.bends or link is None:
+            return 0.0
+        mean, offset = facts.target_sum / facts.weight, facts.largest_offset
+        inside = self.family.domain if self.family else None
+        if inside is not None and math.isfinite(inside.high):
+            # all rows of one kind have no finite margin
+            share = 0.5 / max(facts.n_rows, 1)
+            mean = min(max(mean, inside.low + share), inside.high - share)
+        elif not mean > 0.0:
+            mean = LEAST_MEAN
+        if not offset:
+            return float(link.of_mean(mean))
+        if link.name == "log" and math.isfinite(facts.exposure_sum) and facts.exposure_sum > 0.0:
+            return float(link.of_mean(mean)) - math.log(facts.exposure_sum / facts.weight)
+        if link.positive:
+            return float(link.of_mean(mean)) + offset
+        return float(link.of_mean(mean)) - facts.offset_sum / facts.weight
 
     def best_constant(self, positive: float, negative: float) -> float:
         """Return the margin z at which positive * loss(z) + negative * loss(-z) is least.

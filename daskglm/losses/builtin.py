@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from daskglm.losses.binomial import LOSSES as BINOMIAL
+from daskglm.losses.epsilon_insensitive import LOSS as EPSILON_INSENSITIVE
+from daskglm.losses.gamma import LOSSES as GAMMA
+from daskglm.losses.gaussian import LOSS as GAUSSIAN_LOG
 from daskglm.losses.hinge import LOSS as HINGE
+from daskglm.losses.huber import LOSS as HUBER
+from daskglm.losses.inverse_gaussian import LOSSES as INVERSE_GAUSSIAN
 from daskglm.losses.logistic import LOSS as LOGISTIC
+from daskglm.losses.negative_binomial import LOSS as NEGATIVE_BINOMIAL
+from daskglm.losses.poisson import LOSSES as POISSON
+from daskglm.losses.quantile import LOSS as QUANTILE
 from daskglm.losses.smoothed_hinge import LOSS as SMOOTHED_HINGE
 from daskglm.losses.squared import LOSS as SQUARED
+from daskglm.losses.squared_epsilon_insensitive import LOSS as SQUARED_EPSILON_INSENSITIVE
 from daskglm.losses.squared_hinge import LOSS as SQUARED_HINGE
+from daskglm.losses.tweedie import LOSS as TWEEDIE
 
-BUILTIN = (LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE, SQUARED)
+BUILTIN = (
+    *(LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE),
+    *(SQUARED, GAUSSIAN_LOG, *BINOMIAL, *POISSON, *GAMMA, *INVERSE_GAUSSIAN),
+    *(TWEEDIE, NEGATIVE_BINOMIAL),
+    *(HUBER, QUANTILE, EPSILON_INSENSITIVE, SQUARED_EPSILON_INSENSITIVE),
+)

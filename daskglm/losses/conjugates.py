@@ -148,7 +148,9 @@ _conjugates = dispatch(
     "y, a, weight",
 )
 _losses = dispatch(
-    {loss.code: _losses_of(loss.row) for loss in BUILTIN}, _no_number, "y, z, weight"
+    {loss.code: _losses_of(loss.row) for loss in BUILTIN if loss.has_dual},
+    _no_number,
+    "y, z, weight",
 )
 _along = dispatch(
     {code: _along_of(dual.derivatives) for code, dual in _DUALS.items()},

@@ -52,12 +52,53 @@ _NUMBERS = types.CPointer(types.float64)
 _TILE = types.float64(types.float64, types.float64, types.intp, types.intp, *[_NUMBERS] * 5)
 
 
-def compile_tile(formula_of_row: Callable[..., Any]) -> Any:
+@formula
+def _observed(s, first, second, expected):  # type: ignore[no-untyped-def]
+    return s * second
+
+
+@formula
+def _fisher(s, first, second, expected):  # type: ignore[no-untyped-def]
+    return s * expected
+
+
+@formula
+def _squared_slope(s, first, second, expected):  # type: ignore[no-untyped-def]
+    return (s * first) * (s * first)
+
+
+@formula
+def _squared_slope_of_each(s, first, second, expected):  # type: ignore[no-untyped-def]
+    return s * (first * first)
+
+
+# What a tile returns as the curvature of a row of weight s: its second derivative, the expected
+# one, the square of its slope, and the sum of those of s rows of weight one.
+CURVATURES = {
+    "observed": _observed,
+    "fisher": _fisher,
+    "squared_slope": _squared_slope,
+    "squared_slope_of_each": _squared_slope_of_each,
+}
+
+
+def compile_tile(
+    formula_of_row: Callable[..., Any],
+    curvature: str = "observed",
+    fisher: Callable[..., Any] | None = None,
+    *,
+    bounded: bool = False,
+) -> Any:
     """Compile the formula of a loss over a run of rows.
 
-    What it returns has an `address`, for laws, and must be kept as long as that is in use.
+    `curvature` is one of `CURVATURES`, and `fisher` the formula of the expected one, by default the
+    curvature of the row. Of a `bounded` loss rows without weight count nothing even where it is
+    infinite: a test in the loop, which other losses are as fast without. What it returns has an
+    `address`, for laws, and must be kept as long as that is in use.
     """
-    row = formula(formula_of_row)
+    row, curve = formula(formula_of_row), CURVATURES[curvature]
+    expects = fisher is not None and curvature == "fisher"
+    expectation = formula(fisher) if expects and fisher is not None else curve
 
     def over_rows(p1, p2, n, weights, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
         y, z, weight = carray(y, n), carray(z, n), carray(weight, weights)
@@ -67,11 +108,17 @@ def compile_tile(formula_of_row: Callable[..., Any]) -> Any:
         for t in range(n):
             s = weight[t] if weighted else 1.0
             value, first, second = row(y[t], z[t], p1, p2)
+            expected = expectation(y[t], z[t], p1, p2) if expects else second
+            if bounded and s == 0.0:
+                value = first = second = expected = 0.0
             slope[t] = s * first
-            curvature[t] = s * second
+            curvature[t] = curve(s, first, second, expected)
             total += s * value
         return total
 
+    # files of compiled code are told apart by the name
+    over_rows.__qualname__ += "" if curvature == "observed" else f".{curvature}"
+    over_rows.__qualname__ += ".bounded" if bounded else ""
     return compiled_callback(
         over_rows, _TILE, of=formula_of_row, nogil=True, error_model="numpy", fastmath=FAST
     )
@@ -125,3 +172,14 @@ def tile(law, y, z, weight, slope, curvature):  # type: ignore[no-untyped-def]
     for t in range(len(z)):
         targets[t] = y[t]
     return _call(law, targets, z, weight, slope, curvature)
+
+
+@njit(nogil=True, error_model="numpy")
+def tile_at(law, y, z, weight, offset, slope, curvature):  # type: ignore[no-untyped-def]
+    """Apply a loss as `tile` does, at the margins z plus `offset`; an empty one is zero."""
+    if len(offset) == 0:
+        return tile(law, y, z, weight, slope, curvature)
+    moved = np.empty(len(z))
+    for t in range(len(z)):
+        moved[t] = z[t] + offset[t]
+    return tile(law, y, moved, weight, slope, curvature)

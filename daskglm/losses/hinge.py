@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from daskglm.losses.base import HINGE, TINY, DualFormulas, Loss
+from daskglm.losses.smoothed_hinge import smoothed_hinge
 
 
 def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
@@ -49,5 +50,6 @@ LOSS = Loss(
     smoothness=math.inf,
     differentiable=False,
     dual=DualFormulas(conjugate, derivatives, step, into_domain, best_constant),
+    smoothed=lambda loss, width: smoothed_hinge(width),
     code=HINGE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from daskglm.losses.base import SMOOTHED_HINGE, DualFormulas, Loss
 
@@ -42,6 +43,11 @@ def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
     return y * min(max(y * a, 0.0), 1.0)
 
 
+def moved(y: Any, a: Any, width: float) -> Any:
+    """Return labels that put a proximal term around the dual variables a into the loss."""
+    return y * (1.0 + width * abs(a))
+
+
 def best_constant(positive: float, negative: float, p1: float, p2: float) -> float:
     """Return the best constant margin."""
     side = float(positive > negative) - float(positive < negative)
@@ -55,6 +61,7 @@ LOSS = Loss(
     smoothness=1.0,
     dual=DualFormulas(conjugate, derivatives, step, into_domain, best_constant),
     p1=1.0,
+    moved=moved,
     code=SMOOTHED_HINGE,
 )
 

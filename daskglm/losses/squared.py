@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from daskglm.losses.base import SQUARED, DualFormulas, Loss
+from daskglm.losses.gaussian import FAMILY
+from daskglm.losses.links import IDENTITY
 
 
 def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
@@ -38,6 +40,9 @@ LOSS = Loss(
     smoothness=1.0,
     self_concordance=0.0,
     is_quadratic=True,
+    family=FAMILY,
+    link=IDENTITY,
+    shifts=True,
     dual=DualFormulas(conjugate, derivatives, step, into_domain),
     code=SQUARED,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from daskglm.core.arguments import check_choice
 from daskglm.core.requests import LossRef
 from daskglm.losses.base import OUTSIDE, Law, Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.losses.dispatch import compile_tile
+from daskglm.losses.multinomial import LOSS as MULTINOMIAL
+from daskglm.losses.ordinal import LOSS as ORDINAL
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
-# formulas over rows, compiled
-_compiled: dict[Callable[..., Any], Any] = {}
+# losses of all classes together, no functions of one margin, which have kernels of their own
+JOINT_LOSSES: dict[str, Loss] = {loss.name: loss for loss in (MULTINOMIAL, ORDINAL)}
+# formulas over rows, compiled, by the formula and the kind of curvature
+_compiled: dict[tuple[Callable[..., Any], str], Any] = {}
 _compiling = threading.Lock()
+
+_WITH_PARAMETER = re.compile(r"(?P<name>\w+)\s*\((?P<value>[^()]*)\)")
 
 # Margins at which formulas are checked; then the step of finite differences, and the error allowed.
 _MARGINS = np.linspace(-9.7, 9.7, 98)
@@ -55,7 +63,7 @@ def register_loss(loss: Loss) -> Loss:
         that of the slope or exceeds `smoothness`.
     """
     module = loss.row.__module__
-    known = LOSSES.get(loss.name)
+    known = (LOSSES | JOINT_LOSSES).get(loss.name)
     if known is not None and known.module != module:
         owner = known.module or "daskglm"
         raise ValueError(f"the name {loss.name!r} is that of a loss of {owner}; take another")
@@ -78,10 +86,54 @@ def register_loss(loss: Loss) -> Loss:
     return registered
 
 
-def law_of(ref: LossRef, *, compiled: bool = True) -> Law:
-    """Return the law of the loss that a request names, whose module is imported if need be.
+def find(name: Any) -> Loss:
+    """Return the loss that a user names: a name of the table, perhaps with a parameter.
+
+    The parameter is a number in parentheses, as in "huber(1.35)"; without it, the default is taken.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, and for a parameter that is none or out of range.
+    """
+    if isinstance(name, str) and name in LOSSES:
+        return LOSSES[name]
+    if isinstance(name, str) and name in JOINT_LOSSES:
+        return JOINT_LOSSES[name]
+    match = _WITH_PARAMETER.fullmatch(name) if isinstance(name, str) else None
+    base = match["name"] if match else name
+    check_choice(base, "loss", (*LOSSES, *JOINT_LOSSES))
+    assert match is not None
+    try:
+        value = float(match["value"])
+    except ValueError as error:
+        raise ValueError(f"loss={name!r}: {match['value']!r} is not a number") from error
+    return (LOSSES | JOINT_LOSSES)[base].with_parameter(value)
+
+
+def for_classes(loss: Loss, count: int) -> Loss:
+    """Return the loss that fits so many classes: for two another may take its place."""
+    return find(loss.two_classes) if loss.two_classes and count == 2 else loss
+
+
+def law_of(ref: LossRef, *, compiled: bool = True, curvature: str = "observed") -> Law:
+    """Return the law of the loss that a request names.
 
     Kernels on margins want the loss `compiled`; those of a device and of the dual have it in them.
+    `curvature` says what compiled losses return as such: see `dispatch.CURVATURES`. Raises
+    ValueError for an unknown loss.
+    """
+    known = loss_of(ref)
+    bounded = known.link is not None and known.link.positive
+    address = 0
+    if compiled:
+        address = _address_of(known.row, curvature, known.fisher, bounded=bounded)
+    return known.code, ref.p1, ref.p2, address
+
+
+def loss_of(ref: LossRef) -> Loss:
+    """Return the loss that a request names, whose module is imported if need be.
+
     Raises ValueError for an unknown loss.
     """
     if ref.name not in LOSSES and ref.module:
@@ -92,19 +144,61 @@ def law_of(ref: LossRef, *, compiled: bool = True) -> Law:
                 f"loss {ref.name!r}: this worker cannot import {ref.module!r}, which defines it "
                 f"({error}). Install that module on all workers, or send it by client.upload_file"
             ) from error
-    if ref.name not in LOSSES:
+    every = LOSSES | JOINT_LOSSES
+    if ref.name not in every:
         raise ValueError(f"loss {ref.name!r} is not one of {sorted(LOSSES)}")
-    known = LOSSES[ref.name]
-    return known.code, ref.p1, ref.p2, _address_of(known.row) if compiled else 0
+    known = every[ref.name]
+    if (known.p1, known.p2) == (ref.p1, ref.p2):
+        return known
+    found = known if known.at is None else known.at(ref.p1)
+    return replace(found, p1=ref.p1, p2=ref.p2)
 
 
-def _address_of(row: Callable[..., Any]) -> int:
+def loss_of_family(family: Any, link: Any = "auto") -> Loss:
+    """Return the loss of a family of distributions and a link.
+
+    Parameters
+    ----------
+    family : str
+        Its name, for some with a parameter: "tweedie(1.5)", "negative_binomial(0.5)". Losses that
+        are of no family go by their own names: "huber(1.35)".
+    link : str, default "auto"
+        "auto" is the first link that the table has for the family.
+
+    Raises
+    ------
+    ValueError
+        For unknown names, and for links that the family does not have.
+    """
+    match = _WITH_PARAMETER.fullmatch(family) if isinstance(family, str) else None
+    name = match["name"] if match else family
+    known = [loss for loss in LOSSES.values() if loss.family and loss.family.name == name]
+    if not known:
+        others = tuple(loss.name for loss in LOSSES.values() if not loss.classifies)
+        families = dict.fromkeys(loss.family.name for loss in LOSSES.values() if loss.family)
+        check_choice(name, "family", tuple(dict.fromkeys([*families, *others])))
+        check_choice(link, f"link of family={family!r}", ("auto",))
+        return find(family)
+    links = {loss.link.name: loss for loss in known if loss.link}
+    check_choice(link, f"link of family={family!r}", ("auto", *links))
+    loss = known[0] if link == "auto" else links[link]
+    return find(f"{loss.name}({match['value']})") if match else loss
+
+
+def _address_of(
+    row: Callable[..., Any],
+    curvature: str = "observed",
+    fisher: Callable[..., Any] | None = None,
+    *,
+    bounded: bool = False,
+) -> int:
     """Compile a loss over rows, once; its address is in use as long as this process is."""
-    if row not in _compiled:
+    key = row, curvature
+    if key not in _compiled:
         with _compiling:
-            if row not in _compiled:  # another thread may have compiled it meanwhile
-                _compiled[row] = compile_tile(row)
-    return int(_compiled[row].address)
+            if key not in _compiled:  # another thread may have compiled it meanwhile
+                _compiled[key] = compile_tile(row, curvature, fisher, bounded=bounded)
+    return int(_compiled[key].address)
 
 
 def _check_formulas(loss: Loss) -> None:

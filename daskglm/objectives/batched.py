@@ -22,13 +22,12 @@ from daskglm.losses.base import Loss
 from daskglm.objectives.bounds import (
     FLOAT32,
     LARGEST_EXPONENT,
-    GradientError,
-    HessianFactor,
     Norms,
     Rounding,
     Vector,
     relative_gap,
 )
+from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
 FLOAT64 = np.finfo(float)
@@ -210,6 +209,7 @@ class BatchObjective:
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
         self.passes, self.rounds = 0.0, 0
+        self.origin = np.zeros(self.size)
         self.penalty = Ridge(self.n_features)
         self.is_penalised = True  # no problem of a batch is without a penalty
         self.penalised = self.penalty.diagonal(self.size)
@@ -401,6 +401,7 @@ class BatchObjective:
             bound = min(bound, value) if math.isfinite(value) else math.inf
             zero = self.rounding.zero(
                 found.W[p],
+                value,
                 scale=float(batch.C[p]),
                 weight=sum(self.sides(int(batch.of[p]), int(batch.fold[p]))),
             )

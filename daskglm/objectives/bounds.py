@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import MOMENT
 from daskglm.losses.base import Loss
+from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
-# Unit roundoffs of float64 and float32.
-UNIT, FLOAT32 = 2.0**-53, 2.0**-24
+# Unit roundoff of float32.
+FLOAT32 = 2.0**-24
 # Roundings of one term of a sum before it is added: of a root, a product, a slope.
 FEW = 8
 # Rows of a tile whose products the CPU's Gram adds up one after another in the rows' precision.
@@ -30,35 +29,13 @@ MOST_SUMMED = 128
 DEVICE_NARROW, DEVICE_TILE = 63, 256.0
 # Entries of the rows that a device's Gram multiplies at once (64 MiB of float32).
 DEVICE_SUMMED = 1 << 24
+# Size of both parts of a slope over that of its curvature, beside the slope itself: 4 for shares,
+# 2 for other families.
+CANCELLED = 4.0
 # Share of a wanted bound from which rounding errors count.
 HIDDEN = 0.25
-# Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
-MOST_CHANGED = 0.5
 # Change of a margin, times the loss's self-concordance, up to which a Hessian serves a bound.
 LARGEST_EXPONENT = 2.0
-
-
-class GradientError(NamedTuple):
-    """Bounds on the error of a computed gradient.
-
-    Parameters
-    ----------
-    margins : float
-        In the norm of the inverse Hessian: what errors of the margins do, for losses whose
-        curvature varies slowly.
-    slopes : float
-        Sum of the errors of the slopes, by errors of the margins.
-    adding : float
-        Of the intercept's entry, from adding up; that of a feature's is so many times the column's
-        largest value.
-    penalty : float
-        Norm of that from the penalty's part.
-    """
-
-    margins: float
-    slopes: float
-    adding: float
-    penalty: float
 
 
 EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
@@ -130,6 +107,10 @@ class Rounding:
         # curvature of the penalty along features, at least and at most
         self.strong = penalty.strong_convexity
         self.strongest = penalty.largest
+        # bound on the weighted sum of curvatures where each row's loss is least, over all rows
+        rest = loss.rest_curvature
+        self.rest = 0.0 if rest is None else rest(facts.weight, facts.target_sum, loss.p1)
+        self.offset = facts.largest_offset
         self.radius = facts.largest_row_norm
         self.ball = Ball(None, self.radius)
         self.columns: Any = self.radius
@@ -137,6 +118,7 @@ class Rounding:
         self.is_surveyed = on_device or not self.radius > 0.0
         self.n_features = facts.n_features or 0
         self.n_rows = facts.n_rows
+        self.largest_target = facts.largest_target
         self.is_narrow = self.n_features <= DEVICE_NARROW and not facts.sparse
         self.row = facts.longest_row + 3  # roundings that a margin goes through
         self.roundoff = facts.gram_roundoff
@@ -175,7 +157,7 @@ class Rounding:
         if np.ndim(self.columns):
             features = min(features, float(np.abs(w[: self.n_features]) @ self.columns))
         has_intercept = isinstance(w, Norms) or len(w) > self.n_features
-        return features + (abs(self._intercept(w)) if has_intercept else 0.0)
+        return features + (abs(self._intercept(w)) if has_intercept else 0.0) + self.offset
 
     def norm(self, v: Vector) -> float:
         """Return the norm of a vector without its intercept."""
@@ -199,17 +181,41 @@ class Rounding:
         scale, weight : float
             C, and the sum of the rows' weights.
         """
-        L = self.loss.smoothness
         norm = self.norm(w)
         margin = self.row * UNIT * self.size(w)
-        # the sum of the sizes of all slopes is at most this, since slope^2 <= 2 L loss
-        slopes = math.sqrt(max(2.0 * L * scale * weight * value, 0.0))
+        slopes, curvature = self._slopes(value, scale, weight)
+        if self.loss.bends:
+            # slopes are differences, off by roundings of the curvature and of themselves
+            margin += CANCELLED * FEW * UNIT
+        if not math.isfinite(self.loss.smoothness):
+            # the curvature grows within the error of a margin
+            grown = self.loss.self_concordance * margin
+            curvature *= math.exp(2.0 * grown) if grown <= LARGEST_EXPONENT else math.inf
         constant = self.terms * UNIT * slopes
-        moved = scale * weight * L * margin
+        moved = curvature * margin
         penalty = 2.0 * UNIT * self.strongest * norm
-        return GradientError(margin * math.sqrt(scale * weight * L), moved, constant, penalty)
+        return GradientError(margin * math.sqrt(curvature), moved, constant, penalty)
 
-    def zero(self, w: Vector, *, scale: float, weight: float) -> float:
+    def _slopes(self, value: float, scale: float, weight: float) -> tuple[float, float]:
+        """Bound the sum of the sizes of all slopes, and that of all curvatures.
+
+        The arguments are those of `gradient`. With smoothness L, slope^2 <= 2 L loss. Else with
+        |third derivative| <= M curvature, and r the curvature where a row's loss is least:
+        curvature <= r + M |slope|, and so |slope| <= 2 M loss + sqrt(2 r loss). Infinite where
+        neither is known. The r of all rows are taken, of which a fold has some.
+        """
+        L, M = self.loss.smoothness, self.loss.self_concordance
+        value = max(value, 0.0)
+        if math.isfinite(L):
+            mass = scale * weight
+            return math.sqrt(2.0 * L * mass * value), mass * L
+        if not (math.isfinite(M) and math.isfinite(value)):
+            return math.inf, math.inf
+        rest = scale * self.rest
+        slopes = 2.0 * M * value + math.sqrt(2.0 * rest * value)
+        return slopes, rest + M * slopes
+
+    def zero(self, w: Vector, value: float, *, scale: float, weight: float) -> float:
         """Return the objective of targets that an intercept alone fits, but for its rounding.
 
         `FEW` roundings of the intercept are in each margin. 0 without an intercept, and for labels,
@@ -217,8 +223,11 @@ class Rounding:
         """
         if self.loss.classifies or not self.fit_intercept:
             return 0.0
-        off = FEW * UNIT * self._intercept(w)
-        return 0.5 * scale * weight * self.loss.smoothness * off * off
+        off = FEW * UNIT * (abs(self._intercept(w)) + self.offset)
+        if not self.loss.differentiable:
+            return scale * weight * off  # slopes are at most one
+        curvature = self._slopes(value, scale, weight)[1]
+        return 0.5 * curvature * off * off if math.isfinite(curvature) else 0.0
 
     def gap(
         self,
@@ -236,7 +245,8 @@ class Rounding:
         2019, theorem 2.4, with lambda = 8, which such sums exceed with a probability of 1e-13.
         `drift` says how many such sums, by their multiples, the shared vector has been added up
         from. The sizes of slopes, times C and weights, add up to at most `slopes`, those of the
-        dual variables to at most `duals` (see `docs/certificates.md`).
+        dual variables to at most `duals` (see `docs/certificates.md`). Conjugates have terms of
+        either sign, dual variables times targets, which for labels are no larger than the sum.
         """
         size = self.size(w)
         mass = scale * weight
@@ -245,11 +255,13 @@ class Rounding:
             slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
             duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
         else:
-            slopes, duals = mass, 2.0 * max(primal, 0.0)
+            # slopes and dual variables are at most one
+            slopes, duals = mass, 2.0 * max(primal, 0.0) if self.loss.classifies else mass
 
         adding = 8.0 * math.sqrt(self.in_turn) * UNIT
         margins = (slopes * self.row * UNIT + duals * drift * adding) * size
-        return margins + adding * (abs(primal) + abs(dual))
+        terms = 0.0 if self.loss.classifies else 2.0 * duals * self.largest_target
+        return margins + adding * (abs(primal) + abs(dual) + terms)
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:
         """Bound the error of an entry (j, k) of a Gram G as a share of sqrt(G_jj G_kk).
@@ -388,117 +400,6 @@ class Rounding:
             return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
         constant = factor.decrement(np.append(self.ball.centre, 1.0))
         return self.ball.radius * float(np.linalg.norm(factor.roots[:d])) + constant
-
-
-@dataclass(frozen=True)
-class HessianFactor:
-    """Cholesky factor L of a computed Hessian, with bounds on the inverse of the exact one.
-
-    Parameters
-    ----------
-    factor : (n, n) array
-        Lower triangle.
-    norm : float
-        Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
-        singular one.
-    doubt : float
-        Share of the scaled Hessian's least eigenvalue that rounding may have made.
-    roots : (n,) array
-        Bounds on the roots of the diagonal of the inverse of the exact Hessian.
-    at : (n,) array, optional
-        The coefficients where the Hessian was summed, if it is used elsewhere.
-    """
-
-    factor: Any
-    norm: float
-    doubt: float
-    roots: np.ndarray
-    at: np.ndarray | None = None
-
-    @classmethod
-    def for_steps(cls, hessian: np.ndarray, error: float, at: np.ndarray) -> HessianFactor:
-        """Factorise the Hessian at a point; if it is singular, with more on its diagonal.
-
-        A changed Hessian is good enough for steps, but proves nothing.
-        """
-        diagonal = np.diag(hessian)
-        for ridge in (0.0, 1e-10, 1e-6, 1e-2):  # shares of the diagonal
-            found = cls.of(hessian + np.diag(ridge * diagonal), error)
-            if math.isfinite(found.norm):
-                break
-        return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)
-
-    @classmethod
-    def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
-        """Factorise a Hessian.
-
-        Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`.
-        """
-        n = len(hessian)
-        root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
-        # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
-        L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)
-        if failed or not np.isfinite(L).all():
-            return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
-
-        # the Frobenius norm of the whole inverse, from its lower triangle; the other one is zero
-        inverse = scipy.linalg.lapack.dpotri(L, lower=1)[0]
-        diagonal = inverse.diagonal()
-        norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
-
-        # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
-        doubt = 2.0 * n * (error + 4 * (n + 2) * UNIT) * norm
-        grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
-        roots = np.sqrt(grown * diagonal) / root
-        return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
-
-    @property
-    def proves(self) -> bool:
-        """Whether the exact Hessian is known well enough for a bound."""
-        return self.doubt <= MOST_CHANGED
-
-    @property
-    def trace(self) -> float:
-        """Bound on the trace of the inverse of the exact Hessian."""
-        return float(self.roots @ self.roots)
-
-    def is_doubtful(self, likely: float) -> bool:
-        """Return whether a step by this Hessian may lead elsewhere, if entries are off by `likely`.
-
-        Such errors have random signs: more than a quarter of the least eigenvalue is too much.
-        """
-        return not math.sqrt(len(self.roots)) * likely * self.norm <= 0.25
-
-    def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
-        half = self._forward(gradient)
-        step = -scipy.linalg.lapack.dtrtrs(self.factor, half, lower=1, trans=1)[0]
-        return step, float(half @ half)
-
-    def _forward(self, gradient: np.ndarray) -> np.ndarray:
-        """Multiply a gradient by the inverse of the factor."""
-        return scipy.linalg.lapack.dtrtrs(self.factor, gradient, lower=1)[0]
-
-    def decrement(self, gradient: np.ndarray) -> float:
-        """Bound the decrement of an exact gradient by the exact Hessian.
-
-        The bound is infinite where nothing is proved.
-        """
-        if not self.proves:
-            return math.inf
-        half = self._forward(gradient)
-        return math.sqrt(float(half @ half) / (1.0 - self.doubt))
-
-    def error(self, error: GradientError, n_features: int, columns: Any) -> float:
-        """Bound a gradient's error in the norm of the inverse Hessian.
-
-        `columns` are those of `Rounding`.
-        """
-        features = self.roots[:n_features]
-        intercept = float(self.roots[n_features:].sum())
-        adding = float((features * columns).sum()) + intercept
-        penalty = error.penalty * float(features.max(initial=0.0))
-        return error.margins + error.adding * adding + penalty
 
 
 def relative_gap(bound: float, value: float, zero: float = 0.0) -> float:

@@ -27,12 +27,10 @@ from daskglm.core.requests import (
     DualTotals,
     DualValue,
     EvaluateAlong,
-    Problem,
     SDCAConfig,
     Totals,
 )
 from daskglm.losses.conjugates import losses
-from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.primal import Objective, Point, tokens
@@ -75,9 +73,7 @@ class Dual:
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
     ) -> None:
-        if not (objective.penalty.is_uniform and objective.penalty.largest == 1.0):
-            strength = objective.penalty.strength
-            raise ValueError(f"the dual wants a penalty of strength 1, not {strength!r}")
+        self._check_penalty(objective)
         self.objective = objective
         self.plan = plan
         self.seed = seed
@@ -107,6 +103,8 @@ class Dual:
         self.sure = True  # v is the sum over the rows of what they have
         self.previous: Any = None  # the step before, where it is kept
         self.lost = False  # see `has_lost`
+        # where `adopt` took the slopes, the margins' token and the sums there
+        self.adopted: tuple[np.ndarray, int, Totals] | None = None
 
         if saved is not None:
             state, folder = saved
@@ -118,6 +116,13 @@ class Dual:
             self.w = self.primal_point()
         elif self.w is not None:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
+
+    @staticmethod
+    def _check_penalty(objective: Objective) -> None:
+        """Raise ValueError for a penalty that this is not the dual of."""
+        if not (objective.penalty.is_uniform and objective.penalty.largest == 1.0):
+            strength = objective.penalty.strength
+            raise ValueError(f"the dual wants a penalty of strength 1, not {strength!r}")
 
     def state(self) -> dict[str, Any]:
         """Return what `saved` takes, besides the dual variables themselves."""
@@ -210,7 +215,11 @@ class Dual:
             self.value = objective.at(self.w).value
         else:
             self.value = self.at_zero = self._start_at_zero()
-        return Point(objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value)
+        return self.kept_point()
+
+    def kept_point(self) -> Point:
+        """Return the best point evaluated; its value is its gap, as no dual variables are known."""
+        return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value)
 
     def _start_at_zero(self) -> float:
         """Set the offset to the best intercept of w = 0; return the objective there."""
@@ -228,6 +237,14 @@ class Dual:
             self.offset = -slope / curvature
             self.kept[-1] = self.offset
             return point.value - 0.5 * slope * slope / curvature
+
+        if not objective.loss.classifies:
+            point = objective.at(self.kept)
+            if not objective.fit_intercept:
+                return point.value
+            self.offset = objective.best_intercept(point)
+            self.kept[-1] = self.offset
+            return float(objective.along((point,), np.array([[1.0, self.offset]]))[0][0])
 
         # all margins equal the intercept: the total weights of both classes are enough
         if objective.fit_intercept and objective.sides is not None:
@@ -308,6 +325,7 @@ class Dual:
         """
         seed = (self.seed, self.rounds)
         self.rounds += 1
+        self.adopted = None
         totals = self._ask(DualRound(self._state(), self.v, self.plan, seed, outer, inner))
         self.v = totals["own"]
         self.change = totals["change"]
@@ -359,23 +377,20 @@ class Dual:
         return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
 
     # ---- proximal steps
-    def smoothed(self, level: int) -> Objective:
-        """Return the primal of a hinge with a proximal term around the dual variables as they are.
+    def left_open(self, inner: Point) -> float:
+        """Foresee how much of the gap the gradient that a proximal step has left will make.
 
-        The term has weight 10 ** -level.
+        Cost: nothing.
         """
-        objective = self.objective
-        problem = self.objective.problem
-        loss = smoothed_hinge(10.0**-level)
-        return Objective(
-            objective.engine,
-            Problem(loss.ref, problem.positive, problem.class_weight, self.number),
-            loss,
-            C=objective.scale,
-            fit_intercept=objective.fit_intercept,
-            span=2.0,
-            sides=objective.sides,
-        )
+        return inner.objective.nominal_bound(inner)
+
+    def is_lost(self, inner: Point, gap: float) -> bool:
+        """Return whether the slopes that a proximal step has left are larger than the gap allows.
+
+        Cost: nothing.
+        """
+        slope = inner.gradient[: self.objective.n_features]
+        return not 0.5 * float(slope @ slope) <= gap
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
         """Set the dual variables to the negative slopes of a primal, which may be smoothed, at w.
@@ -388,11 +403,17 @@ class Dual:
         self.keep = False
         self.gap = 0.0  # the slopes at w are what is wanted
         self.w, d = w, self.objective.n_features
-        asked = DualTotals(self._state(), np.append(w[:d], 0.0), next(tokens), None, anew=False)
-        self.v = primal.ask(asked)["own"]
+        token = next(tokens)
+        v = np.append(w[:d], 0.0)
+        side = self.objective.fit_intercept
+        totals = primal.ask(DualTotals(self._state(), v, token, side, anew=False))
+        self.v = totals["own"]
+        self.adopted = w, token, totals
+        self.read_at, self.drift = self.rounds, 1.0
         if primal is not self.objective:
             self.objective.passes += primal.passes
             self.objective.waited += primal.waited
+            primal.passes = primal.waited = 0.0
         self.change = None
         self.previous = None
         self.sure = True
@@ -403,18 +424,22 @@ class Dual:
         """Evaluate the primal at v, or at `at`, and the dual at the committed state.
 
         With an intercept the primal takes the best one, and the dual is taken where the sum of the
-        variables is zero: those of one class are scaled down to balance the other's (regression:
-        all are shifted), which moves v by a multiple of a vector that the same pass adds up. Cost:
-        1 pass, a few rounds.
+        variables is zero: those of one sign are scaled down to balance the other's, which moves v
+        by a multiple of a vector that the same pass adds up. Cost: 1 pass, or none at a point that
+        `adopt` has just been at, and a few rounds.
         """
         objective = self.objective
-        side = objective.loss.classifies if objective.fit_intercept else None
+        side = objective.fit_intercept
         # changes of threads that share v without locks may be lost, so v is always added up from
         # the rows again; else after every 20 rounds, since changes round it off
         anew = self.plan.partitioning == "wild" or self.rounds - self.read_at >= 20
 
         # v may not be the sum over the rows: then the primal is evaluated at that sum instead
         for _ in range(3):
+            if at is not None and self.adopted is not None and at is self.adopted[0]:
+                _, token, totals = self.adopted
+                own, v = self.v, np.append(at[: objective.n_features], 0.0)
+                break
             token = next(tokens)
             v = self.v if at is None else np.append(at[: objective.n_features], 0.0)
             totals = self._ask(DualTotals(self._state(), v, token, side, anew))
@@ -449,24 +474,18 @@ class Dual:
     def _value(self, own: np.ndarray, side: np.ndarray) -> float:
         """Return the dual value, where the dual variables are balanced for an intercept.
 
-        `own` is the sum over all rows and `side` that over positive ones; for a regression `side`
-        is what v changes by if all dual variables rise by one.
+        `own` is the sum over all rows and `side` that over the positive variables.
         """
         u, changed = own[:-1], {}
         if self.objective.fit_intercept:
-            total = float(own[-1]) / self.bias
-            if not self.objective.loss.classifies:
-                changed = {"shift": -total / float(side[-1])}
-                u = u + changed["shift"] * side[:-1]
-            else:
-                positive = float(side[-1])
-                negative = float(side[-1]) - total
-                if positive > negative:
-                    changed = {"positive": negative / positive}
-                    u = u - (1.0 - changed["positive"]) * side[:-1]
-                elif negative > positive:
-                    changed = {"negative": positive / negative}
-                    u = side[:-1] + changed["negative"] * (u - side[:-1])
+            positive = float(side[-1])
+            negative = positive - float(own[-1]) / self.bias
+            if positive > negative:
+                changed = {"positive": max(negative, 0.0) / positive}
+                u = u - (1.0 - changed["positive"]) * side[:-1]
+            elif negative > positive:
+                changed = {"negative": positive / negative}
+                u = side[:-1] + changed["negative"] * (u - side[:-1])
 
         request: Any = DualValue(self._state(), **changed)
         conjugates = float(self._ask(request)["value"])

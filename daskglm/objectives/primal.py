@@ -31,16 +31,9 @@ from daskglm.core.requests import (
 )
 from daskglm.core.summation import AT_ONCE, SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import (
-    EXACT,
-    GradientError,
-    HessianFactor,
-    Norms,
-    Rounding,
-    Vector,
-    relative_gap,
-)
+from daskglm.objectives.bounds import EXACT, Norms, Rounding, Vector, relative_gap
 from daskglm.objectives.convex import Seen, least_point
+from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
@@ -135,7 +128,7 @@ class Point:
             return relative_gap(bound, self.value)
         objective = self.objective
         zero = objective.rounding.zero(
-            self.vectors[0], scale=objective.scale, weight=objective.total_weight
+            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
         )
         return relative_gap(bound, self.value, zero)
 
@@ -192,7 +185,16 @@ class Objective:
         included.
     penalty : Ridge, optional
         Default: of strength one, or none where C is infinite.
+    start : float
+        Intercept of the `origin`.
+
+    Attributes
+    ----------
+    outputs : int
+        Margins of a row.
     """
+
+    outputs: int = 1
 
     def __init__(
         self,
@@ -205,6 +207,7 @@ class Objective:
         span: float = 0.0,
         sides: tuple[float, float] | None = None,
         penalty: Ridge | None = None,
+        start: float = 0.0,
     ) -> None:
         self.engine = engine
         self.problem = problem
@@ -219,6 +222,7 @@ class Objective:
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
         self.span = span
+        self.start = start if fit_intercept else 0.0
         self.passes = self.waited = 0.0
         self.xp = engine.capabilities.xp
         self.rounding = Rounding(
@@ -234,6 +238,46 @@ class Objective:
     def is_penalised(self) -> bool:
         """Whether the penalty is strongly convex in all features, so that points can be bounded."""
         return self.penalty.strong_convexity > 0.0
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the dual problem is known: not with offsets, unless targets take them in."""
+        has_offset = self.engine.facts.largest_offset > 0.0 and not self.loss.shifts
+        return self.loss.has_dual and not has_offset
+
+    @property
+    def typical_curvature(self) -> float:
+        """The largest curvature of a row's loss, or what is to be expected where there is none."""
+        facts = self.engine.facts
+        return self.loss.expected_curvature(facts.target_sum / max(facts.weight, 1e-300))
+
+    @property
+    def proves(self) -> bool:
+        """Whether points can be bounded: losses of families even without a penalty."""
+        return self.loss.is_bounded and (self.is_penalised or self.can_go_without)
+
+    @property
+    def can_go_without(self) -> bool:
+        """Whether a Hessian alone bounds points, without a penalty."""
+        loss = self.loss
+        return loss.family is not None and not loss.is_quadratic and loss.is_bounded
+
+    @property
+    def origin(self) -> Any:
+        """Where solves start: coefficients of zero, and the intercept `start`."""
+        w = self.xp.zeros(self.size)
+        if self.fit_intercept:
+            w[-1] = self.start
+        return w
+
+    def is_origin(self, w: Any) -> bool:
+        """Return whether these are the coefficients of the `origin`."""
+        intercept = float(w[-1]) if self.fit_intercept else 0.0
+        return intercept == self.start and not w[: self.n_features].any()
+
+    def is_inside(self, w: Any) -> bool:
+        """Return whether the objective can be finite at w: it is everywhere, but for overflow."""
+        return True
 
     @property
     def only_side(self) -> float:
@@ -390,14 +434,19 @@ class Objective:
         return Certificate(self, tol)
 
     def bound(self, point: Point) -> float:
-        """Bound the distance of a point's value from the optimum; nan without a penalty.
+        """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        The least of three bounds, all of which allow for rounding in the gradient and the Hessian
-        (see `bounds`): by strong convexity, by the Hessian where it is known, and the value itself,
-        since losses are not negative. Cost: nothing.
+        That is so without a penalty, but for losses of families at points with a Hessian, and for
+        losses of which too little is known (see `Loss.is_bounded`). The least of three bounds, all
+        of which allow for rounding in the gradient and the Hessian (see `bounds`): by strong
+        convexity, by the Hessian where it is known, and the value itself, since losses are not
+        negative. Cost: nothing.
         """
-        if not self.is_penalised:
+        if not self.proves:
             return math.nan
+        if not self.is_penalised:
+            # without a Hessian there is no bound but the value, which says nothing
+            return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         convex = self.rounding.convex(
             *point.vectors, point.value, point.error, self.span, point.near
         )
@@ -411,10 +460,14 @@ class Objective:
         return self.rounding.convex(*point.vectors, point.value, EXACT, self.span, point.near)
 
     def feature_bound(self, point: Point) -> float:
-        """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu)."""
+        """Return the features' part of the bound by strong convexity: |g_w|^2 / (2 mu).
+
+        Of losses of which too little is known for a bound, it is an estimate.
+        """
         if not self.is_penalised:
             return math.nan
-        norm = self.rounding.features(point.vectors[1], point.error)
+        error = point.error if self.loss.is_bounded else EXACT
+        norm = self.rounding.features(point.vectors[1], error)
         return norm * norm / (2.0 * self.penalty.strong_convexity)
 
     def survey(self) -> None:
@@ -426,7 +479,7 @@ class Objective:
 
     def is_hidden(self, point: Point, tol: float) -> bool:
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
-        if not self.is_penalised:
+        if not (self.is_penalised and self.loss.is_bounded):
             return False
         wanted = tol * point.value
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
@@ -498,6 +551,7 @@ class Certificate:
     def __init__(self, objective: Objective, tol: float) -> None:
         self.objective, self.tol = objective, tol
         can_settle = objective.fit_intercept and objective.is_penalised
+        can_settle = can_settle and objective.loss.is_bounded
         self.settle_below = 0.5 * tol if can_settle else -1.0
 
     def __call__(self, point: Point) -> tuple[Point, float]:

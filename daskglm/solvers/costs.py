@@ -14,6 +14,16 @@ from __future__ import annotations
 # cache, up to so many features, then 4.2 (700 features) to 1.5 (1,500) (2026-11-23).
 DENSE_HESSIAN_VALUES = 30.0
 SPARSE_HESSIAN_VALUES, LARGE_HESSIAN_VALUES, CACHED_HESSIAN = 5.0, 3.0, 500
+# With K margins a row: a pass in passes of one margin, for each of them; and what the Hessian adds,
+# in passes with K margins, for each of the K - 1 other classes of a class: so much, and half the
+# features (sparse rows are made dense) over so many. 581,000 x 54 x 7, float64: pass 0.11 s (of one
+# margin 0.036), with the Hessian 1.77 (2 threads, 2026-11-24).
+OUTPUT_PASS, OUTPUT_PAIR, OUTPUT_HESSIAN_VALUES = 0.45, 0.3, 12.0
+# Passes of L-BFGS around the blocks of classes: 113 and 136 to 1e-6 on covtype-like rows (150,000,
+# 60,000 x 54 x 7, 2026-11-24); and how often blocks are formed. Chosen from these.
+OUTPUT_LBFGS_PASSES, BLOCK_RENEWALS = 100.0, 4
+# Rows of the sample of which blocks are formed: so many for each feature, and at least. Chosen.
+BLOCK_ROWS, LEAST_BLOCK_ROWS = 10, 10_000
 # Stored values of sparse rows that take as long as one entry of a Hessian does to be cleared, added
 # up over threads, mirrored and returned: 8 to 11 ns, where a value takes 1 (2026-11-23).
 HESSIAN_ENTRY_VALUES = 10.0
@@ -140,3 +150,11 @@ PROXIMAL_FACTOR = 5.0
 # Hessians that Newton's method forms to finish what dual ascent began, and epochs in whose time
 # TRON does. Chosen.
 FINISH_STEPS, TRON_FINISH_EPOCHS = 4.5, 25.0
+
+# ---- losses with corners
+# Passes of proximal points from the start, and Hessians that they form: 14 to 50 passes in all for
+# quantiles of 2,000 to 1,000,000 rows of 10 and 20 features (2026-11-24).
+PROXIMAL_PASSES, PROXIMAL_HESSIANS = 10.0, 20.0
+# Epochs of dual ascent for a loss with corners, its second stage included. Chosen so that with
+# dense rows it is taken from about 200 features on.
+CORNER_EPOCHS = 100.0

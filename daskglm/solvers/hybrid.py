@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
+from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.objectives.primal import Objective, Point
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
@@ -19,6 +20,7 @@ from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.lbfgs import lbfgs
 from daskglm.solvers.newton import cost as newton_cost
 from daskglm.solvers.newton import newton
+from daskglm.solvers.output_lbfgs import output_lbfgs
 from daskglm.solvers.proximal_point import proximal_points
 from daskglm.solvers.sdca import OPTIONS, check_optional_flag, config_of, sdca
 from daskglm.solvers.spec import SolverSpec
@@ -114,7 +116,7 @@ def lbfgs_then_second_order(
     The passes that L-BFGS needs are uncertain, those of Newton's method are not. So TRON takes over
     after `costs.LBFGS_PASSES`, and Newton's method once as many passes are spent as it would have
     cost from the start: at worst about twice its cost, or three times if L-BFGS seemed to be near
-    its end.
+    its end. For several margins a row `output_lbfgs` takes its place, to the end.
 
     Parameters
     ----------
@@ -127,6 +129,8 @@ def lbfgs_then_second_order(
     **state
         Of a solve to resume: state of L-BFGS or TRON.
     """
+    if isinstance(objective, MultinomialObjective):
+        return (yield from output_lbfgs(objective, w, **state))
     workload = Workload.of(objective, tol)
     certain = newton_cost(workload) if automatic else math.inf
     start, last = objective.passes, None
@@ -215,7 +219,7 @@ def _second(
     else:
         name, solver = ("tron", tron)
     if not objective.loss.differentiable:
-        steps = proximal_points(dual, solver)
+        steps = proximal_points(dual)
         return (yield from _up_to(passes, objective, steps, by=name))[0]
 
     changes: dict[str, Any] = {"by": name, "resume": lambda: {"state": {}}}
@@ -245,6 +249,8 @@ def lbfgs_cost(workload: Workload) -> float:
     They are at most those after which another method takes over, and that method's.
     """
     by_tron = workload.tron_passes * workload.tron_product
+    if workload.outputs > 1:
+        return costs.OUTPUT_LBFGS_PASSES * workload.lbfgs_iteration + workload.class_blocks
     second = min(by_tron, newton_cost(workload))
     most = costs.LBFGS_PASSES * workload.lbfgs_iteration + second
     return min(workload.trials.get("lbfgs", math.inf) * workload.lbfgs_iteration, most)
@@ -256,7 +262,7 @@ def sdca_cost(workload: Workload) -> float:
     With a smooth loss it converges linearly, so epochs are proportional to the digits of `tol`.
     """
     if not workload.smooth:
-        return 0.0  # no other solver applies
+        return costs.CORNER_EPOCHS * workload.digits * workload.epoch
     if workload.curvature_ratio > costs.EASY_RATIO:
         return math.inf
     epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * workload.curvature_ratio

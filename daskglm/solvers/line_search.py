@@ -55,9 +55,9 @@ def backtrack(
     if abs(trial.value - point.value) <= ROUNDING * abs(point.value):
         return trial
 
-    # Newton's step may be 1e16 times too long where few rows have curvature
+    # Newton's step may be exp(z) times too long where curvatures fall as exp(-z)
     t = 1.0
-    while t > 1e-30 and slope < 0:
+    while t > 1e-300 and slope < 0:
         # four step lengths share a request, which costs n losses for each but no pass
         steps = t * 0.5 ** np.arange(1, 5)
         values = objective.between(point, trial, steps)

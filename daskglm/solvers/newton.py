@@ -40,7 +40,7 @@ class Model(NamedTuple):
 def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
     """Newton's method on the full (generalised) Hessian X'DX, damped by a line search.
 
-    From w = 0 samples of growing size come first, each solved to its statistical accuracy; the
+    From the origin samples of growing size come first, each solved to its statistical accuracy; the
     first step on all rows, and more where that is cheaper than a Hessian of all rows, use the
     Hessian of the last sample with the exact gradient. Each trial point is evaluated with its
     Hessian in one fused pass. Cost: a few tenths of a pass for the samples, 1 pass for their
@@ -53,7 +53,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     tol : float
         Wanted bound on relative suboptimality, by which the cheaper Hessian is chosen.
     """
-    model = None if w.any() else from_samples(objective, tol)
+    model = from_samples(objective, tol) if objective.is_origin(w) else None
     keep = _keeps(objective)
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
@@ -93,8 +93,10 @@ def _keeps(objective: Objective) -> bool:
     """Return whether to keep margins, 8 bytes a row.
 
     They are kept unless rows are many and of at most 240 bytes: most steps are unit steps, which do
-    not need margins. Both limits are chosen.
+    not need margins. Both limits are chosen. Statistics of families want them at the end.
     """
+    if objective.loss.family is not None and not objective.loss.is_quadratic:
+        return True
     facts = objective.engine.facts
     return facts.n_rows < 300_000 or facts.nbytes > 240 * facts.n_rows
 
@@ -134,7 +136,7 @@ def _suffices(objective: Objective, point: Point, rate: float, tol: float) -> bo
     if not (wanted > 0.0 and bound > wanted and rate < 1.0):
         return False
     steps = math.ceil(math.log(bound / wanted) / -math.log(max(rate, 1e-6)))
-    hessian = 1.0 + hessian_passes(objective.engine.facts)
+    hessian = 1.0 + hessian_passes(objective.engine.facts, outputs=objective.outputs)
     return steps < hessian
 
 
@@ -145,11 +147,11 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
     solved to that (the Adaptive Newton of Mokhtari, Daneshmand, Lucchi, Hofmann & Ribeiro 2016).
     Returns None where samples would not pay.
     """
-    sizes = sample_sizes(objective.engine.facts, objective.size, tol)
+    sizes = sample_sizes(objective.engine.facts, objective.size, tol, outputs=objective.outputs)
     if not objective.engine.capabilities.cheap_samples or not sizes:
         return None
 
-    w = objective.xp.zeros(objective.size)
+    w = objective.origin
     n = objective.engine.facts.n_rows
     gram = None
     for k, fraction in enumerate(sizes):
@@ -167,14 +169,17 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
             if accepted is None:
                 break
             point = accepted
-        w, gram = point.w + step, point.gram
+        w = point.w + step if objective.is_inside(point.w + step) else point.w
+        gram = point.gram
 
     # by the spread of a sample covariance's eigenvalues
     rate = 4.0 * objective.size / (sizes[-1] * n)
     return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
 
 
-def sample_sizes(summary: DataSummary, size: int, tol: float = 1e-6) -> list[float]:
+def sample_sizes(
+    summary: DataSummary, size: int, tol: float = 1e-6, *, outputs: int = 1
+) -> list[float]:
     """Return the samples' shares of the rows, which grow fourfold; none if all rows are few.
 
     One step on all rows by the Hessian of m of them leaves about (size / m)^2 of the value, so the
@@ -184,9 +189,9 @@ def sample_sizes(summary: DataSummary, size: int, tol: float = 1e-6) -> list[flo
         return []
     n = summary.n_rows
 
-    # 20 rows for each coefficient, more where one class is rare
+    # 20 rows for each coefficient, more where one of two classes is rare
     rarest = min((rows for _, rows, _ in summary.classes), default=n) / n
-    least = 20 * size / n / min(2.0 * rarest, 1.0)
+    least = 20 * size / n / (min(2.0 * rarest, 1.0) if outputs == 1 else 1.0)
 
     sizes = []
     wanted = 5.0 * size / math.sqrt(min(max(tol, 1e-12), 1e-5))
@@ -200,7 +205,7 @@ def sample_sizes(summary: DataSummary, size: int, tol: float = 1e-6) -> list[flo
 def cost(workload: Workload) -> float:
     """Foresee the passes that Newton's method takes; infinite for too many features."""
     summary, d = workload.summary, workload.n_features
-    if d > costs.LARGEST_HESSIAN:
+    if workload.coefficients > costs.LARGEST_HESSIAN:
         return math.inf
     steps = workload.newton_steps
 
@@ -208,7 +213,8 @@ def cost(workload: Workload) -> float:
     if workload.is_small or (not workload.samples and d <= costs.FEW_FEATURES):
         return steps
 
-    if workload.samples and sample_sizes(summary, workload.size, workload.tol):
+    sizes = sample_sizes(summary, workload.size, workload.tol, outputs=workload.outputs)
+    if workload.samples and sizes:
         more = 0.0 if workload.quadratic else costs.HESSIANS_PER_DECADE * workload.decades
         hessians = (costs.SAMPLED_HESSIANS + more) * workload.gram
         factors = costs.SAMPLED_FACTORS * (workload.factorisation + entry_passes(summary))

@@ -76,7 +76,7 @@ def trial(objective: Objective, workload: Workload, enough: float = 0.0) -> floa
         part.scale *= share**costs.WIDE_SCALE_POWER
     errors: list[float] = []
     first = 0.0
-    iterates = lbfgs(part, objective.xp.zeros(objective.size))
+    iterates = lbfgs(part, objective.origin)
     for iterate in itertools.islice(iterates, costs.TRIAL_ITERATIONS + 1):
         first = first or iterate.point.gradient_norm
         error = relative_error(part, iterate.point, first)

@@ -43,6 +43,9 @@ class SolverSpec:
     solves_dual : bool
         Whether it solves the dual problem, which needs a penalty and takes any convex loss; others
         need a smooth loss.
+    rounds_corners : bool
+        Whether it takes losses with corners that can be rounded, with or without a penalty, and
+        only those.
     forms_hessian : bool
         Whether it keeps a Hessian of d x d numbers for every thread.
     cost : callable, optional
@@ -57,6 +60,7 @@ class SolverSpec:
     settings: tuple[str, ...] = ()
     state: Callable[[int], Mapping[str, Check]] | None = None
     solves_dual: bool = False
+    rounds_corners: bool = False
     forms_hessian: bool = False
     cost: Callable[[Workload], float] | None = None
 
@@ -66,6 +70,8 @@ class SolverSpec:
             return False
         if self.solves_dual:
             return workload.penalised and workload.has_dual
+        if self.rounds_corners:
+            return workload.has_corners
         return workload.smooth
 
     def generate(

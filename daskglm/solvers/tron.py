@@ -250,6 +250,8 @@ def cost(workload: Workload) -> float:
 
     If a trial of L-BFGS is possible they follow from its iterations, once it is made.
     """
+    if workload.outputs > 1:
+        return math.inf  # its preconditioners take classes apart: 523 passes where Newton took 20
     if not workload.trial_share:
         return workload.tron_passes * workload.tron_product
     iterations = workload.trials.get("lbfgs", math.inf)

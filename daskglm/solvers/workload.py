@@ -27,6 +27,9 @@ class Workload:
         Coefficients, with the intercept.
     smooth, quadratic, penalised, has_dual : bool
         Whether the loss has a gradient, whether it has a constant Hessian, whether C is finite.
+    has_corners : bool
+        Whether the loss is one of numbers with corners that can be rounded. Of hinges it was not
+        measured whether that is a good start.
     curvature_ratio : float
         Curvature that a mean row's loss has along the row, over that of the penalty, times the
         workers: the condition number by which dual coordinate ascent is measured.
@@ -40,6 +43,8 @@ class Workload:
         Relative suboptimality that is wanted.
     trials : mapping of str to float
         Iterations foreseen by a trial on a sample, by solver.
+    outputs : int
+        Margins of a row: 1, or the number of classes of a multinomial loss.
     """
 
     summary: DataSummary
@@ -48,6 +53,7 @@ class Workload:
     quadratic: bool = False
     penalised: bool = True
     has_dual: bool = True
+    has_corners: bool = False
     curvature_ratio: float = math.inf
     samples: bool = True
     remote: bool = False
@@ -55,6 +61,7 @@ class Workload:
     threads: int = 1
     tol: float = 1e-6
     trials: Mapping[str, float] = field(default_factory=dict)
+    outputs: int = 1
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
@@ -67,12 +74,14 @@ class Workload:
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
             penalised=objective.is_penalised,
-            has_dual=loss.has_dual,
+            has_dual=objective.has_dual,
+            has_corners=loss.smoothed is not None and not loss.classifies,
             curvature_ratio=curvature_ratio(objective),
             samples=can.cheap_samples,
             remote=not can.shares_memory and can.cheap_samples,
             workers=can.workers,
             tol=max(tol, costs.LEAST_TOL),
+            outputs=objective.outputs,
         )
 
     def with_threads(self, objective: Objective) -> Workload:
@@ -92,14 +101,33 @@ class Workload:
         return self.summary.n_features or 0
 
     @property
+    def coefficients(self) -> int:
+        """Coefficients of features, in as many sets as a solver sees."""
+        return self.n_features * max(self.outputs - 1, 1)
+
+    @property
     def gram(self) -> float:
         """Passes that forming a Hessian adds to a pass."""
-        return hessian_passes(self.summary)
+        return hessian_passes(self.summary, outputs=self.outputs)
+
+    @property
+    def class_blocks(self) -> float:
+        """Passes that the blocks cost by which the classes of a softmax are preconditioned."""
+        d = self.n_features
+        if d > costs.LARGEST_HESSIAN:
+            return float(costs.BLOCK_RENEWALS)  # their diagonals
+        rows = max(costs.LEAST_BLOCK_ROWS, costs.BLOCK_ROWS * d)
+        share = min(rows / max(self.summary.n_rows, 1), 1.0)
+        # a Gram for each class, where a Hessian has one for each pair
+        grams = share * d / costs.OUTPUT_HESSIAN_VALUES
+        seconds = self.outputs * costs.SOLVE_SECONDS * d**3
+        factors = seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
+        return costs.BLOCK_RENEWALS * (share + grams + factors)
 
     @property
     def factorisation(self) -> float:
         """Passes that all work with one Hessian costs, besides forming it."""
-        seconds = costs.SOLVE_SECONDS * self.n_features**3
+        seconds = costs.SOLVE_SECONDS * self.coefficients**3
         return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
 
     @property
@@ -128,7 +156,8 @@ class Workload:
     @property
     def value_seconds(self) -> float:
         """Seconds of a thread for one stored value in a pass."""
-        return costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
+        seconds = costs.SPARSE_SECONDS if self.summary.sparse else costs.DENSE_SECONDS
+        return seconds * (1.0 if self.outputs == 1 else costs.OUTPUT_PASS * self.outputs)
 
     @property
     def digits(self) -> float:
@@ -162,7 +191,7 @@ class Workload:
             costs.LEAST_TRIAL_VALUES / values,
         )
         share = min(max(least, min(rows, costs.LARGEST_TRIAL)), 1.0)
-        tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size
+        tells = share * values >= costs.TRIAL_FEATURE_VALUES * self.size and self.outputs == 1
         return share if self.samples and tells else 0.0
 
     def vectors(self, count: float) -> float:
@@ -179,11 +208,16 @@ class Workload:
         return count * seconds / max(work, costs.LEAST_PASS_SECONDS)
 
 
-def hessian_passes(summary: DataSummary, share: float = 1.0) -> float:
+def hessian_passes(summary: DataSummary, share: float = 1.0, *, outputs: int = 1) -> float:
     """Passes over all rows that forming the Hessian of a share of them adds to reading that share.
 
     Long rows have more products of pairs. Sparse rows may have few values beside a large Hessian.
+    Of several `outputs` it is a Hessian for each pair of them.
     """
+    if outputs > 1:
+        d = summary.n_features or 0
+        pairs = 0.5 * (outputs - 1) * d / costs.OUTPUT_HESSIAN_VALUES
+        return share * (pairs + costs.OUTPUT_PAIR * (outputs - 1))
     if not summary.sparse:
         return share * summary.per_row / costs.DENSE_HESSIAN_VALUES
     cached = (summary.n_features or 0) <= costs.CACHED_HESSIAN
@@ -211,6 +245,5 @@ def curvature_ratio(objective: Objective) -> float:
         return math.inf
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)
-    return (
-        objective.loss.smoothness * objective.scale * mean * objective.engine.capabilities.workers
-    )
+    curvature = objective.typical_curvature * objective.scale
+    return curvature * mean * objective.engine.capabilities.workers

@@ -16,8 +16,11 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows
 from daskglm.kernels.records import RowData
+from daskglm.losses.table import loss_of
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualCache
+from daskglm.worker.ordinal import OrdinalRows
+from daskglm.worker.outputs import OutputRows
 from daskglm.worker.targets import targets_of
 
 # Fields of a problem that determine targets and weights.
@@ -37,11 +40,16 @@ class BlockCache:
         self.curvature_of: int | None = None
         self.dual: DualCache | None = None
         self.batch: BatchRows | None = None
+        self.ordinal: OrdinalRows | None = None
+        self.outputs: OutputRows | None = None
         # targets of a regression may differ by less than float32 rows tell apart
         self.exact = block.labels is None
-        y, weight = targets_of(block, problem)
+        self.has_offset = block.offset is not None
+        y, weight, offset = targets_of(block, problem)
         self.targets = self.vector(y)
         self.weight = self.vector(weight) if len(weight) else weight
+        # exact whatever targets are, since an offset counts as much as the product with the row
+        self.offset = self.backend.vector(offset, rows=self.rows) if len(offset) else offset
         self.y = self.targets
 
     def vector(self, values: Any) -> Any:
@@ -55,8 +63,8 @@ class BlockCache:
 
     @property
     def data(self) -> RowData:
-        """The rows with their targets and weights, as kernels take them."""
-        return self.rows, self.y, self.weight
+        """The rows with their targets, weights and offsets, as kernels take them."""
+        return self.rows, self.y, self.weight, self.offset
 
     @property
     def address(self) -> int:
@@ -72,13 +80,16 @@ class BlockCache:
         """
         if any(getattr(problem, name) != getattr(self.problem, name) for name in SAME_TARGETS):
             return False
+        if self.has_offset and loss_of(problem.loss).shifts != loss_of(self.problem.loss).shifts:
+            return False
         if problem != self.problem:
             self.problem = problem
             self.curvature_of = None
             self.y = self.targets
             if problem.centre is not None and self.dual is not None:
-                width = problem.loss.p1
-                self.y = self.vector(self.targets * (1.0 + width * np.abs(self.dual.alpha)))
+                moved = loss_of(problem.loss).moved
+                assert moved is not None
+                self.y = self.vector(moved(self.targets, self.dual.alpha, problem.centre[1]))
         return True
 
     def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:

@@ -30,6 +30,8 @@ LARGEST_BUFFER = 256 << 20
 VECTORS = 24
 # The same if all of them are float64.
 EXACT_VECTORS = 36
+# Bytes per row of an offset, which is float64.
+OFFSET = 8
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,16 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
 
 def _vectors(block: Block) -> int:
     """Return the bytes of the vectors that a solve keeps beside a block."""
-    return (EXACT_VECTORS if block.labels is None else VECTORS) * block.facts.n_rows
+    a_row = EXACT_VECTORS if block.labels is None else VECTORS
+    return (a_row + (0 if block.offset is None else OFFSET)) * block.facts.n_rows
 
 
-def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any]:
-    """Copy y and weight of a block to the device, weights in the dtype of its vectors."""
+def _vectors_there(block: Block, dtype: Any, upload: Any) -> tuple[Any, Any, Any]:
+    """Copy y, weight and offset of a block to the device, weights in the dtype of its vectors."""
     exact = np.dtype(np.float64) if block.labels is None else dtype
-    return upload.copy(block.y), None if block.weight is None else upload.copy(block.weight, exact)
+    weight = None if block.weight is None else upload.copy(block.weight, exact)
+    offset = None if block.offset is None else upload.copy(block.offset, np.float64)
+    return upload.copy(block.y), weight, offset
 
 
 def _needed(block: Block) -> int:

@@ -110,7 +110,7 @@ class OnThreads:
         z = np.empty(n)
         slope = np.empty(n)
         cache.kernels.margins(cache.rows, w[:d], float(w[d]) if len(w) > d else 0.0, 0, n, z)
-        margins.slopes(law, cache.y, NO_NUMBERS, z, 0, n, slope)
+        margins.slopes(law, cache.y, NO_NUMBERS, NO_NUMBERS, z, 0, n, slope)
         return -slope
 
     def clip(self, law: Law, cache: Any) -> None:
@@ -123,7 +123,7 @@ class OnThreads:
         state: DualStateRef,
         caches: Sequence[Any],
         v: np.ndarray,
-        side: bool | None,
+        side: bool,
         out: Any,
         anew: bool,
     ) -> Totals:
@@ -131,12 +131,11 @@ class OnThreads:
 
         def work(pieces: Pieces) -> Totals:
             own = np.zeros(len(v) if anew else 0)
-            part = np.zeros(len(v) if side is not None else 0)
+            part = np.zeros(len(v) if side else 0)
             for i, lo, hi in pieces:
                 m = caches[i]
-                kernels.totals(
-                    m.data, state.C, m.dual.alpha, v, lo, hi, (out[i], own, part), side is True
-                )
+                rows = m.data[:3]
+                kernels.totals(rows, state.C, m.dual.alpha, v, lo, hi, (out[i], own, part))
             return {"own": own, "side": part}
 
         totals = self.each(work)
@@ -212,7 +211,7 @@ class OnThreads:
         return self.each(work)
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
-        """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
+        """Conjugates with the positive and the negative variables scaled."""
 
         def work(pieces: Pieces) -> Totals:
             total = 0.0
@@ -220,8 +219,8 @@ class OnThreads:
                 m = caches[i]
                 for first in range(lo, hi, AT_ONCE):
                     run = slice(first, min(first + AT_ONCE, hi))
-                    scale = np.where(m.y[run] > 0, request.positive, request.negative)
-                    a = scale * m.dual.alpha[run] + request.shift
+                    a = m.dual.alpha[run]
+                    a = np.where(a > 0.0, request.positive, request.negative) * a
                     total += duals.conjugates(law, m.y[run], a, m.weight[run])
             return {"value": total}
 

@@ -52,7 +52,7 @@ class DualBackend(Protocol):
         state: DualStateRef,
         caches: Sequence[Any],
         v: Any,
-        side: bool | None,
+        side: bool,
         out: Any,
         anew: bool,
     ) -> Totals:
@@ -212,7 +212,7 @@ class DualWorker:
         if state.w is None:
             return zero
         out = [self.zeros(len(m.y)) for m in caches]
-        return self.side.totals(state, caches, zero, None, out, True)["own"]
+        return self.side.totals(state, caches, zero, False, out, True)["own"]
 
     # ---- requests
     def _load(self, request: DualLoad, caches: Sequence[Any]) -> Totals:
@@ -225,7 +225,7 @@ class DualWorker:
         self.side.wake(caches)
         zero = self.zeros(self.n_features + 1)
         out = [self.zeros(len(m.y)) for m in caches]
-        self.own = self.side.totals(request.state, caches, zero, None, out, True)["own"]
+        self.own = self.side.totals(request.state, caches, zero, False, out, True)["own"]
         self.previous, self.change = self.none, self.zeros(len(self.own))
         self.number = request.state.number
         return {"own": self.own, "rows": self.side.rows}

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.core.batch_requests import GatheredRows, ScoreHeldOut
+from daskglm.core.batch_requests import GatheredRows, HeldOutLosses, ScoreHeldOut
 from daskglm.core.decisions import predicted, probabilities
 from daskglm.core.requests import Problem, Totals, roles_of
 from daskglm.data.blocks import Block
-from daskglm.kernels import Pattern
+from daskglm.kernels import Pattern, margins
+from daskglm.kernels.records import NO_NUMBERS
+from daskglm.losses.base import Law
+from daskglm.losses.table import law_of
 from daskglm.worker.fold_assignment import groups
 from daskglm.worker.subsampling import take
 
@@ -86,6 +89,60 @@ def _add(
         totals["weights"][fold, model] += np.bincount(pairs, weights, n * n).reshape(n, n)
         of_true = probabilities(z)[np.arange(len(rows)), codes]
         totals["losses"][fold, model] -= weights @ np.log(np.clip(of_true, tiny, 1.0 - tiny))
+
+
+def held_out_losses(
+    problem: Problem, request: HeldOutLosses, blocks: Sequence[Block], d: int, each: Each
+) -> Totals:
+    """Answer a request for the losses of regressions on the rows that folds hold out."""
+    assert problem.folds is not None
+    folds, law = problem.folds, law_of(problem.loss)
+    held_out = roles_of(folds)[:, :-1] == 1
+    known = [groups(block, folds) for block in blocks]
+
+    def work(pieces: list[Piece]) -> Totals:
+        n_folds, models = request.W.shape[:2]
+        losses, beside, read = np.zeros((n_folds, models)), np.zeros((3, n_folds)), 0
+        for i, lo, hi in pieces:
+            read += hi - lo
+            for fold in range(n_folds):
+                rows = lo + np.flatnonzero(held_out[known[i][lo:hi], fold])
+                for run in _runs(rows, request.W[fold][:, None], d):
+                    of = losses[fold], beside[:, fold]
+                    _add_losses(of, law, request, blocks[i], fold, run, d)
+        constant, weight, targets = beside
+        sums = {"losses": losses, "constant": constant, "weight": weight, "targets": targets}
+        return {**sums, "rows": read}
+
+    return each(work, None)
+
+
+def _add_losses(
+    sums: tuple[np.ndarray, np.ndarray],
+    law: Law,
+    request: HeldOutLosses,
+    block: Block,
+    fold: int,
+    rows: np.ndarray,
+    d: int,
+) -> None:
+    """Add some rows of a block to losses (models,), and to those of the constant and the sums."""
+    n, y = len(rows), block.y[rows]
+    weight = NO_NUMBERS if block.weight is None else block.weight[rows]
+    offset = NO_NUMBERS if block.offset is None else block.offset[rows]
+    values = _decision_values(take(block.X, rows), request.W[fold], d)
+
+    def loss_at(z: np.ndarray, added: np.ndarray) -> float:
+        out = np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+        margins.along(law, y, weight, added, (z,), np.array([[1.0, 0.0]]), 0, n, out)
+        return float(out[0][0])
+
+    losses, beside = sums
+    for model in range(len(losses)):
+        losses[model] += loss_at(np.ascontiguousarray(values[:, model], np.float64), offset)
+    beside[0] += loss_at(np.full(n, request.margin), NO_NUMBERS)
+    beside[1] += weight.sum() if len(weight) else n
+    beside[2] += weight @ y if len(weight) else y.sum()
 
 
 def _decision_values(X: Any, W: np.ndarray, d: int) -> np.ndarray:

@@ -131,7 +131,7 @@ class Run:
             m = self.caches[part.block]
             dual = m.dual.work, m.dual.norms, m.dual.seen[: 0 if epoch else None], m.dual.asleep
             order = part.first, part.stop, self.bucket, part.key, part.begin, part.end
-            found = kernels.sweep(self.law, m.data, v, scales, dual, self.limits, order)
+            found = kernels.sweep(self.law, m.data[:3], v, scales, dual, self.limits, order)
             low = min(low, found[0])
             high = max(high, found[1])
         return low, high

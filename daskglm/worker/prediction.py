@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.device import on_device
-from daskglm.data.blocks import float_rows
+from daskglm.data.alignment import same_length
+from daskglm.data.blocks import added_to_margins, float_rows
 from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows
-from daskglm.data.partitions import whole_rows
+from daskglm.data.partitions import is_lazy, whole_rows
 from daskglm.data.sparse_rows import check_csr, is_sparse, to_csr
 from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
 from daskglm.kernels import backend_of, for_rows
@@ -122,6 +123,7 @@ def in_kind(
     *,
     like: np.ndarray,
     names: Any = None,
+    offset: Any = None,
 ) -> Any:
     """Apply `finish` to the decision values of X, lazily if X is lazy.
 
@@ -135,6 +137,8 @@ def in_kind(
         Empty array of the result's kind.
     names : sequence, optional
         Column names of a two-dimensional result, for dataframes.
+    offset : (n,) array, or collection cut as X is, optional
+        Added to the decision values.
     """
     if hasattr(X, "map_partitions"):
         import pandas as pd
@@ -144,26 +148,134 @@ def in_kind(
             meta = pd.Series(like, index=index)
         else:
             meta = pd.DataFrame(like, index=index, columns=names)
-        return X.map_partitions(_frame_part, coef, intercept, finish, names, meta=meta)
+        return X.map_partitions(_frame_part, coef, intercept, finish, names, offset, meta=meta)
     if isinstance(X, list):
         import dask
 
         part = dask.delayed(_part)
-        return [part(rows, coef, intercept, finish, Place(i)) for i, rows in enumerate(X)]
+        beside = [None] * len(X) if offset is None else offset
+        return [
+            part(rows, coef, intercept, finish, Place(i), added)
+            for i, (rows, added) in enumerate(zip(X, beside, strict=True))
+        ]
     if hasattr(X, "map_blocks"):
         # before map_blocks, which joins the chunks of a row even where there is one
         X = whole_rows(X)
         shape: dict[str, Any] = (
             {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
         )
-        return X.map_blocks(_chunk, coef, intercept, finish, dtype=like.dtype, meta=like, **shape)
-    return _part(X, coef, intercept, finish)
+        how = {"dtype": like.dtype, "meta": like, **shape}
+        if offset is None:
+            return X.map_blocks(_chunk, coef, intercept, finish, **how)
+        import dask.array as da
+
+        return da.map_blocks(_chunk_beside, X, offset[:, None], coef, intercept, finish, **how)
+    return _part(X, coef, intercept, finish, HERE, offset)
+
+
+def with_offset(X: Any, offset: Any, exposure: Any) -> tuple[Any, Any]:
+    """Return X without the columns that are named, and what is added to its margins, or None.
+
+    Parameters
+    ----------
+    offset, exposure : (n,) array, collection cut as X is, name of a column of X, or None
+        What is added is the offset plus the logarithm of the exposure.
+
+    Raises
+    ------
+    ValueError
+        For names that X has no column of, for a number of values that is not that of the rows, and
+        (lazily for lazy rows) for values that `fit` refuses.
+    """
+    named = [values for values in (offset, exposure) if isinstance(values, str)]
+    for name in named:
+        if not hasattr(X, "columns") or name not in X.columns:
+            raise ValueError(f"{name!r} would name a column for the offset, which X does not have")
+    parts = [
+        X[values] if isinstance(values, str) else plain(values) for values in (offset, exposure)
+    ]
+    X = X.drop(columns=named) if named else X
+    given = [part for part in parts if part is not None]
+    if not given:
+        return X, None
+    if isinstance(X, (list, tuple)) and is_lazy(X):
+        import dask
+
+        add = dask.delayed(_added)
+        columns = [[None] * len(X) if part is None else list(part) for part in parts]
+        return X, [add(*pair) for pair in zip(*columns, strict=True)]
+    if hasattr(X, "numblocks"):
+        cut = [None if part is None else _cut_like(part, X) for part in parts]
+        import dask.array as da
+
+        return X, da.map_blocks(_added, *cut, dtype=np.float64, meta=np.empty(0))
+    if is_lazy(X):
+        if not all(hasattr(part, "map_partitions") for part in given):
+            raise ValueError(
+                "X is a dask dataframe: give the offset as a dask series with its partitions, or "
+                "as the name of a column"
+            )
+        import dask.dataframe as dd
+
+        return X, dd.map_partitions(_added, *parts, meta=("offset", np.float64))
+    parts = [part.compute() if hasattr(part, "__dask_graph__") else part for part in parts]
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    return X, added_to_margins(parts[0], parts[1], n, HERE)
+
+
+def _cut_like(part: Any, X: Any) -> Any:
+    """Return an offset as a dask array with the chunks of the rows of a dask array X."""
+    part = part.to_dask_array() if hasattr(part, "to_dask_array") else part
+    chunks = X.chunks[0]
+    if not hasattr(part, "numblocks"):
+        part = np.asarray(part)
+        if not np.isnan(chunks).any():
+            same_length(len(part), sum(chunks), "the offset")
+        import dask.array as da
+
+        return da.from_array(part, chunks=(chunks,))
+    part = part.ravel() if part.ndim == 2 and part.shape[1] == 1 else part
+    if part.chunks[0] != chunks and not np.isnan((*chunks, *part.chunks[0])).any():
+        same_length(part.shape[0], sum(chunks), "the offset")
+        part = part.rechunk((chunks,))
+    return part
+
+
+def _added(offset: Any, exposure: Any) -> Any:
+    """Return what is added to the margins of a partition, with the index of a series."""
+    given = exposure if offset is None else offset
+    added = added_to_margins(offset, exposure, len(given), HERE)
+    if not hasattr(given, "iloc"):
+        return added
+    return type(given)(added, index=given.index, name="offset")
 
 
 def _part(
-    X: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, place: Place = HERE
+    X: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    finish: Finish,
+    place: Place = HERE,
+    offset: Any = None,
 ) -> np.ndarray:
-    return finish(decision_values(X, coef, intercept, place))
+    values = decision_values(X, coef, intercept, place)
+    if offset is not None:
+        added = np.asarray(offset, dtype=np.float64).ravel()
+        if len(added) != len(values):
+            raise ValueError(f"{place}X has {len(values)} rows but the offset has {len(added)}")
+        values = values + (added if values.ndim == 1 else added[:, None])
+    return finish(values)
+
+
+def _chunk_beside(
+    X: Any,
+    offset: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    finish: Finish,
+    block_id: tuple[int, ...] = (0,),
+) -> np.ndarray:
+    return _part(X, coef, intercept, finish, Place(block_id[0]), offset)
 
 
 def _chunk(
@@ -177,11 +289,16 @@ def _chunk(
 
 
 def _frame_part(
-    frame: Any, coef: np.ndarray, intercept: np.ndarray, finish: Finish, names: Any
+    frame: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    finish: Finish,
+    names: Any,
+    offset: Any = None,
 ) -> Any:
     import pandas as pd
 
-    values = _part(frame, coef, intercept, finish)
+    values = _part(frame, coef, intercept, finish, HERE, offset)
     if values.ndim == 1:
         return pd.Series(values, index=frame.index)
     return pd.DataFrame(values, index=frame.index, columns=names)

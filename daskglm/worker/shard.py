@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.batch_requests import BatchRequest, ScoreHeldOut
+from daskglm.core.batch_requests import BatchRequest, HeldOutLosses, ScoreHeldOut
 from daskglm.core.facts import DataSummary
+from daskglm.core.inference_requests import InferenceRequest
+from daskglm.core.ordinal_requests import OrdinalRequest
+from daskglm.core.output_requests import OutputRequest
 from daskglm.core.requests import (
     DualRequest,
     Evaluate,
@@ -23,6 +26,7 @@ from daskglm.core.requests import (
     HessianVector,
     Problem,
     Request,
+    ResidualSums,
     Sampled,
     Spread,
     Totals,
@@ -40,15 +44,16 @@ from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
-from daskglm.worker.held_out import score_held_out
+from daskglm.worker.held_out import held_out_losses, score_held_out
+from daskglm.worker.inference import answer_inference
+from daskglm.worker.ordinal import answer_ordinal
+from daskglm.worker.outputs import answer_outputs
+from daskglm.worker.pieces import Piece, divide
+from daskglm.worker.residuals import residual_sums
 from daskglm.worker.subsampling import draw
 
-# Stored values below which threads cost more than they save.
-INLINE_WORK = 200_000
 # Threads get a private Gram each while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
-
-Piece = tuple[int, int, int]  # block, first row, one past the last
 
 
 class Shard:
@@ -90,7 +95,7 @@ class Shard:
         self.facts = DataSummary()
         for block in blocks:
             self.facts = self.facts.merge(block.facts)
-        self.pieces = _divide(self.blocks, self.threads)
+        self.pieces = divide(self.blocks, self.threads)
         self.pool = ThreadPoolExecutor(self.threads) if len(self.pieces) > 1 else None
         d = self.facts.n_features or 0
         facts = [block.facts for block in self.blocks]
@@ -133,6 +138,9 @@ class Shard:
             return self._hessian_vector(law, request, caches)
         if isinstance(request, Spread):
             return self._spread(request, caches)
+        if isinstance(request, ResidualSums):
+            read = self._update_margins([request.at], caches)
+            return {**residual_sums(problem, request, caches, self._each), "rows": read}
         if isinstance(request, TrustRegionStep):
             return self._trust_region_step(law, request, caches)
         if isinstance(request, DualRequest):
@@ -141,8 +149,18 @@ class Shard:
             return score_held_out(
                 problem, request, self.blocks, self.facts.n_features or 0, self._each
             )
+        if isinstance(request, InferenceRequest):
+            return answer_inference(problem, request, self.blocks, caches, self.facts, self._each)
+        if isinstance(request, HeldOutLosses):
+            return held_out_losses(
+                problem, request, self.blocks, self.facts.n_features or 0, self._each
+            )
         if isinstance(request, BatchRequest):
             return answer_batch(problem, request, self.blocks, caches, self.facts, self._each)
+        if isinstance(request, OrdinalRequest):
+            return answer_ordinal(request, self.blocks, caches, self.facts, self._each)
+        if isinstance(request, OutputRequest):
+            return answer_outputs(request, self.blocks, caches, self.facts, self._each)
         return self._evaluate_along(law, request, caches)
 
     def answer_host(self, problem: Problem, request: Request) -> Totals:
@@ -218,7 +236,7 @@ class Shard:
         if threads is None or threads >= self.threads:
             pieces = self.pieces
         else:
-            pieces = _divide(self.blocks, threads)
+            pieces = divide(self.blocks, threads)
         if self.pool is None or len(pieces) == 1:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
@@ -342,9 +360,9 @@ class Shard:
         def work(pieces: list[Piece]) -> Totals:
             out = np.zeros(m), np.zeros((m, k)), np.zeros((m, k, k))
             for i, lo, hi in pieces:
-                y, weight = caches[i].y, caches[i].weight
+                of = caches[i].y, caches[i].weight, caches[i].offset
                 Z = tuple(caches[i].margins[token] for token in tokens)
-                self.backend.margins.along(law, y, weight, Z, request.coefficients, lo, hi, out)
+                self.backend.margins.along(law, *of, Z, request.coefficients, lo, hi, out)
             return dict(zip(("values", "slopes", "hessians"), out, strict=True))
 
         return {**self._each(work), "rows": read}
@@ -361,7 +379,7 @@ class Shard:
                     if i in behind:
                         m = caches[i]
                         self.backend.margins.curvatures(
-                            law, m.y, m.weight, m.margins[token], lo, hi, m.curvature
+                            law, *m.data[1:], m.margins[token], lo, hi, m.curvature
                         )
                 return {}
 
@@ -398,36 +416,3 @@ class Shard:
                 self._each(work)
                 read += sum(len(caches[i].y) for i in missing)
         return read
-
-
-def _divide(blocks: Sequence[Block], threads: int) -> list[list[Piece]]:
-    """Cut the rows of all blocks into `threads` runs of about equal stored values, in order."""
-    work = [block.facts.nonzeros + len(block.y) for block in blocks]
-    total = sum(work)
-    if total < INLINE_WORK or threads == 1:
-        return [[(i, 0, len(block.y)) for i, block in enumerate(blocks)]]
-    parts: list[list[Piece]] = [[] for _ in range(threads)]
-    done = 0.0
-    for i, block in enumerate(blocks):
-        n = len(block.y)
-        # boundaries between threads that fall within this block, as rows
-        first = int(done * threads / total)
-        last = int(min((done + work[i]) * threads / total, threads - 1e-9))
-        cuts = [
-            _row_at(block, (k * total / threads - done) / work[i])
-            for k in range(first + 1, last + 1)
-        ]
-        for k, lo, hi in zip(range(first, last + 1), [0, *cuts], [*cuts, n], strict=True):
-            if hi > lo:
-                parts[min(k, threads - 1)].append((i, lo, hi))
-        done += work[i]
-    return [part for part in parts if part]
-
-
-def _row_at(block: Block, share: float) -> int:
-    """Row before which about `share` of a block's work lies."""
-    n = len(block.y)
-    if block.facts.sparse:
-        work = block.X.indptr + np.arange(n + 1)
-        return int(np.searchsorted(work, share * work[-1]))
-    return min(round(share * n), n)

@@ -19,6 +19,9 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
+from daskglm.core.inference_requests import InferenceSums, SaturatedLikelihood
+from daskglm.core.ordinal_requests import OrdinalAlong
+from daskglm.core.output_requests import OutputsAlong
 from daskglm.core.requests import (
     DualLine,
     DualRound,
@@ -28,10 +31,12 @@ from daskglm.core.requests import (
     EvaluateAlong,
     Problem,
     Request,
+    ResidualSums,
     Totals,
     add,
 )
 from daskglm.data.blocks import Block, with_order
+from daskglm.worker import ordinal, outputs
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
@@ -167,6 +172,8 @@ class StreamedShard:
             del blocks
             parts.append(shard.answer(problem, request))
             shard.detach()
+            if isinstance(request, InferenceSums):  # sums by cluster are large
+                parts = [add(parts)]
             # each run goes on from where the one before it left the vector
             if isinstance(request, DualRound):
                 request = replace(
@@ -226,12 +233,20 @@ def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> boo
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False
+    if isinstance(request, SaturatedLikelihood):
+        return True
     if isinstance(request, DualShape):
         return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share
+    if isinstance(request, ResidualSums):
+        return all(request.at[0] in cache.margins for cache in caches if cache)
     if isinstance(request, EvaluateAlong):
         return all(
             token in cache.margins for cache in caches if cache for token, _ in request.points
         )
+    if isinstance(request, OrdinalAlong):
+        return all(ordinal.has_margins(cache, request) for cache in caches)
+    if isinstance(request, OutputsAlong):
+        return all(outputs.has_margins(cache, request) for cache in caches)
     if isinstance(request, (DualLine, DualSave, DualValue)):
         known = (request.state.number, request.state.before)
         dual = [cache.dual for cache in caches if cache]

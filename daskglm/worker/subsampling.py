@@ -26,7 +26,9 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
     jitter = np.random.default_rng([seed, partition + 1, first]).random(many)
     rows = np.minimum(((np.arange(many) + jitter) * (n / many)).astype(np.int64), n - 1)
     X = take(block.X, rows)
-    weight = None if block.weight is None else block.weight[rows]
+    weight, offset = (
+        None if values is None else values[rows] for values in (block.weight, block.offset)
+    )
     share = many / n
     facts = replace(
         block.facts,
@@ -36,7 +38,14 @@ def draw(block: Block, fraction: float, seed: int) -> Block:
         nbytes=round(share * block.facts.nbytes),
     )
     return block._replace(
-        X=X, y=block.y[rows], weight=weight, facts=facts, drawn=(block, rows), moved=None
+        X=X,
+        y=block.y[rows],
+        weight=weight,
+        offset=offset,
+        facts=facts,
+        drawn=(block, rows),
+        moved=None,
+        clusters=None if block.clusters is None else block.clusters.take(rows),
     )
 
 

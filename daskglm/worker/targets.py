@@ -11,14 +11,20 @@ from daskglm.core.requests import Problem
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of
 from daskglm.kernels.records import NO_NUMBERS
+from daskglm.losses.table import loss_of
 from daskglm.worker.fold_assignment import trained_on
 
 
 class Targets(NamedTuple):
-    """Targets (-1 and +1, or numbers) and row weights (empty: all one), where the rows are."""
+    """What a problem makes of the columns beside the rows, where the rows are.
+
+    These are targets (-1 and +1, or numbers), row weights (empty: all one) and offsets of margins
+    (empty: all zero).
+    """
 
     y: Any
     weight: Any
+    offset: Any
 
 
 def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
@@ -29,10 +35,15 @@ def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
 def targets_of(block: Block, problem: Problem) -> Targets:
     """Return targets and weights of a block under a problem.
 
-    They follow from its positive class, its class weights and the fold that it trains on.
+    They follow from its positive class, its class weights and the fold that it trains on. Where
+    the loss depends on differences from the target alone, an offset is taken from the target.
     """
-    y, weight = (block.y, block.weight) if block.moved is None else block.moved
+    y, weight, offset = block.moved or (block.y, block.weight, block.offset)
     weight = NO_NUMBERS if weight is None else weight
+    if offset is None:
+        offset = NO_NUMBERS
+    elif loss_of(problem.loss).shifts:
+        y, offset = y - offset, NO_NUMBERS
     xp = backend_of(block.X).xp
 
     if block.labels is not None and len(y):
@@ -47,4 +58,4 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     if problem.folds is not None and problem.fold is not None:
         trained = xp.asarray(trained_on(block, problem.folds, problem.fold))
         weight = trained * weight if len(weight) else trained
-    return Targets(y, weight)
+    return Targets(y, weight, offset)

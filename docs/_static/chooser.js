@@ -42,13 +42,14 @@
         smooth: loss.smooth,
         quadratic: loss.quadratic,
         hasDual: loss.has_dual,
+        hasCorners: loss.has_corners,
         samples: !place.endsWith("read"),
         processes: onWorkers ? fit.workers : 1,
         trial: Infinity,
       });
       this.remote = onWorkers && this.samples;
-      const smoothness = loss.smoothness === null ? Infinity : loss.smoothness;
-      this.ratio = smoothness * fit.C * fit.squares * this.processes;
+      const curvature = loss.curvature === null ? Infinity : loss.curvature;
+      this.ratio = curvature * fit.C * fit.squares * this.processes;
       this.threads = this.remote && !this.isSmall ? fit.workers * fit.threads : 1;
     }
 
@@ -134,13 +135,18 @@
     }
 
     sdca() {
-      if (!this.smooth) return 0;
-      if (this.ratio > costs.EASY_RATIO) return Infinity;
-      const epochs = costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * this.ratio;
+      if (this.smooth && this.ratio > costs.EASY_RATIO) return Infinity;
+      const epochs = this.smooth
+        ? costs.SDCA_EPOCHS + costs.EPOCHS_PER_RATIO * this.ratio : costs.CORNER_EPOCHS;
       const own = costs.EPOCH_ROW_VALUES / Math.max(this.perRow, 1);
       const epoch = costs.EPOCH_PASSES + own + this.vectors(costs.EPOCH_VECTORS)
         + this.rounds(costs.EPOCH_ROUNDS);
       return Math.max(-Math.log10(TOL), 1) / 6 * epochs * epoch;
+    }
+
+    proximal() {
+      if (this.features > costs.LARGEST_HESSIAN) return Infinity;
+      return costs.PROXIMAL_PASSES + costs.PROXIMAL_HESSIANS * (1 + this.gram);
     }
   }
 
@@ -152,9 +158,10 @@
       Object.assign(expected, { newton: work.newton(), tron: work.tron(), lbfgs: work.lbfgs() });
     }
     if (work.hasDual) expected.sdca = work.sdca();
+    if (work.hasCorners) expected.proximal = work.proximal();
     const least = names => names.reduce((a, b) => (expected[b] < expected[a] ? b : a));
     const names = Object.keys(expected);
-    if (!work.smooth) return { taken: names, expected };
+    if (!work.smooth) return { taken: [least(names)], expected };
 
     const certain = least(names.filter(name => name !== "lbfgs"));
     if (!work.trialShare || expected[certain] <= costs.FEW_PASSES) {
@@ -172,6 +179,7 @@
     const tooLarge = 8 * fit.features ** 2 > constants.hessian_bytes;
     return Object.keys(solvers).filter(name => {
       if (solvers[name].hessian && tooLarge) return false;
+      if (solvers[name].corners) return loss.rounds_corners;
       return solvers[name].dual ? loss.has_dual : loss.smooth;
     });
   }

@@ -6,7 +6,15 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-SKLEARN_NAMES = ("LinearSVC", "LogisticRegression", "LogisticRegressionCV", "Ridge")
+SKLEARN_NAMES = (
+    "HuberRegressor",
+    "LinearSVC",
+    "LinearSVR",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "QuantileRegressor",
+    "Ridge",
+)
 
 # Names of whole modules, as in `svm.LinearSVC`: a namespace with our estimators and all else of the module.
 MODULES = """
@@ -28,20 +36,53 @@ class LinearRegression(_daskglm.Ridge):
 """
 
 
+# The tests compute optima with the loss object that an estimator of scikit-learn has, and make a BinomialRegressor.
+GLM = """
+import sklearn.linear_model as _theirs
+from daskglm.losses.table import loss_of_family as _loss_of_family
+from sklearn._loss import HalfSquaredError as _HalfSquaredError
+
+class PoissonRegressor(_daskglm.PoissonRegressor):
+    _get_loss = _theirs.PoissonRegressor._get_loss
+
+class GammaRegressor(_daskglm.GammaRegressor):
+    _get_loss = _theirs.GammaRegressor._get_loss
+
+class TweedieRegressor(_daskglm.TweedieRegressor):
+    _get_loss = _theirs.TweedieRegressor._get_loss
+
+class _GeneralizedLinearRegressor(_daskglm.GeneralizedLinearRegressor):
+    def _get_loss(self, xp=None, device=None):
+        return _HalfSquaredError()
+
+    @property
+    def _loss(self):
+        binomial = type(self._get_loss()).__name__ == "HalfBinomialLoss"
+        return _loss_of_family("binomial" if binomial else "gaussian").full_name
+"""
+
+
 @dataclass(frozen=True)
 class Suite:
-    """A file of tests, by the package it lies in, and which of its functions count (all, or those that name a word)."""
+    """A file of tests, by the package it lies in, and which of its functions count (all, or those that name a word).
+
+    `header` is what its tests need besides the estimators.
+    """
 
     name: str
     package: str
     path: str
     about: str | None = None
+    header: str = ""
 
 
 SUITES = (
+    Suite("test_glm_sklearn.py", "sklearn", "linear_model/_glm/tests/test_glm.py", header=GLM),
     Suite("test_logistic.py", "sklearn", "linear_model/tests/test_logistic.py"),
     Suite("test_ridge.py", "sklearn", "linear_model/tests/test_ridge.py", "Ridge("),
-    Suite("test_svm.py", "sklearn", "svm/tests/test_svm.py", "LinearSVC"),
+    Suite("test_svm.py", "sklearn", "svm/tests/test_svm.py", "LinearSV"),
+    Suite("test_huber.py", "sklearn", "linear_model/tests/test_huber.py"),
+    Suite("test_quantile.py", "sklearn", "linear_model/tests/test_quantile.py"),
 )
 
 
@@ -91,7 +132,7 @@ def write_sklearn(suite: Suite, folder: Path) -> tuple[Path, list[str]]:
 
     source = (Path(sklearn.__file__).parent / suite.path).read_text()
     path = folder / suite.name
-    path.write_text(patched(source, sklearn_header(source)))
+    path.write_text(patched(source, sklearn_header(source) + suite.header))
     return path, functions_about(source, suite.about)
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from daskglm.data.blocks import kind, merge, to_block, with_order, with_values
 from daskglm.data.values import Place
 from daskglm.kernels import Pattern
+from daskglm.losses.family import Domain
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 0.0, 0.0], [0.0, 0.0, 5.0]])
 Y = np.array(["b", "a", "b", "a"])
@@ -88,3 +89,47 @@ def test_what_is_wrong_is_named_with_its_place(changes, said):
 def test_no_rows():
     found = block(X[:0], Y[:0])
     assert (found.facts.n_rows, found.facts.n_features, found.facts.classes) == (0, 3, ())
+
+
+# ---- offsets
+def test_offsets_and_logarithms_of_exposures_add_up():
+    offset, exposure = np.array([0.5, -1.0, 0.0, 2.0]), np.array([1.0, 2.0, 0.5, 4.0])
+
+    def found(**beside):
+        return to_block(X, np.arange(4.0), place=Place(), classify=False, **beside)
+
+    np.testing.assert_array_equal(found(offset=offset).offset, offset)
+    np.testing.assert_allclose(found(exposure=exposure).offset, np.log(exposure))
+    both = found(offset=offset, exposure=exposure, weight=[1.0, 1.0, 2.0, 0.0])
+    np.testing.assert_allclose(both.offset, offset + np.log(exposure))
+    assert found().offset is None
+    facts = both.facts
+    assert facts.largest_offset == np.abs(both.offset).max()
+    assert facts.target_sum == 0.0 + 1.0 + 2 * 2.0
+    assert facts.offset_sum == pytest.approx(both.offset @ [1.0, 1.0, 2.0, 0.0])
+    assert facts.exposure_sum == pytest.approx(np.exp(both.offset) @ [1.0, 1.0, 2.0, 0.0])
+    assert found().facts.largest_offset == found().facts.exposure_sum == 0.0
+
+
+def test_offsets_are_merged_counted_and_part_of_the_checksum():
+    def found(offset, partition=0):
+        return to_block(X, np.arange(4.0), offset=offset, place=Place(partition), classify=False)
+
+    one, other = found(np.arange(4.0)), found(np.arange(4.0, 8.0), partition=1)
+    both = merge([one, other])
+    np.testing.assert_array_equal(both.offset, np.arange(8.0))
+    assert both.facts.largest_offset == 7.0
+    assert both.facts.offset_sum == 28.0
+    assert kind(one) == kind(other) != kind(found(None))
+    assert merge([found(None), found(None, partition=1)]).offset is None
+    checksums = {
+        with_order(each).facts.order for each in (one, found(-np.arange(4.0)), found(None))
+    }
+    assert len(checksums) == 3
+
+
+def test_empty_partitions_have_no_offsets_to_check():
+    empty = to_block(
+        X[:0], [], offset=[], exposure=[], place=Place(), classify=False, domain=Domain(0.0)
+    )
+    assert empty.facts.largest_offset == 0.0

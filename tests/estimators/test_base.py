@@ -20,7 +20,19 @@ pytestmark = pytest.mark.filterwarnings("default::sklearn.exceptions.Convergence
         daskglm.LogisticRegression(),
         daskglm.LinearSVC(),
         daskglm.Ridge(),
+        daskglm.QuantileRegressor(tol=1e-10),
+        daskglm.HuberRegressor(),
+        daskglm.LinearSVR(),
         daskglm.LogisticRegressionCV(Cs=2, cv=3),
+        daskglm.GeneralizedLinearRegressorCV(alphas=2, cv=3),
+        daskglm.PoissonRegressor(),
+        daskglm.GammaRegressor(),
+        daskglm.TweedieRegressor(),
+        daskglm.TweedieRegressor(power=1.5),
+        *(
+            daskglm.GeneralizedLinearRegressor(family)
+            for family in ("gaussian", "poisson", "inverse_gaussian", "negative_binomial(0.5)")
+        ),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

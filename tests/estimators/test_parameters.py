@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import daskglm
 from daskglm.estimators.parameters import SOLVER_NAMES, settings_of, threads_of
-from daskglm.solvers import solver_names
+from daskglm.solvers import get_solver, solver_names
 from tests.conftest import make_problem
 
 PAIRS = [
@@ -57,6 +57,11 @@ def test_parameters_are_kept_as_given_and_cloned(estimator):
 @pytest.mark.parametrize("name", sorted(SOLVER_NAMES))
 def test_other_packages_solvers_run_and_the_report_says_what_ran(name):
     X, y = make_problem(n=150, d=3)
+    if get_solver(SOLVER_NAMES[name][1]).rounds_corners:
+        model = daskglm.QuantileRegressor(solver=name).fit(X, y)
+        assert model.report_.solver == "proximal"
+        assert f"solver={name!r}" in model.report_.why
+        return
     model = daskglm.LogisticRegression(solver=name).fit(X, y)
     whose, solver = SOLVER_NAMES[name]
     assert solver in solver_names()

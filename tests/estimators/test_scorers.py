@@ -48,7 +48,7 @@ def expected(model, X, y, folds, scorer, weight=None):
     scores = np.empty((len(folds), len(model.Cs_)))
     for v, (_, test) in enumerate(folds):
         for c in range(len(model.Cs_)):
-            alone = daskglm.LogisticRegression()
+            alone = daskglm.LogisticRegression(multi_class="ovr")
             W = np.array([path[v, c] for path in model.coefs_paths_.values()])
             alone.classes_, alone.n_features_in_ = model.classes_, X.shape[1]
             alone.coef_, alone.intercept_ = W[:, :-1], W[:, -1]

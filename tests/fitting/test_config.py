@@ -13,7 +13,7 @@ X, y = make_problem(500, 6)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"loss": "poisson"}, "loss='poisson'"),
+        ({"loss": "poison"}, "loss='poison'"),
         ({"solver": "simplex"}, "solver='simplex'"),
         ({"C": 0}, "C=0"),
         ({"C": -1.0}, "C=-1.0"),

@@ -4,12 +4,15 @@ import math
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
 import daskglm
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.runner import train
 from tests.conftest import make_problem
 
 SOLVERS = ("newton", "tron", "lbfgs", "gd")
@@ -148,3 +151,85 @@ def test_a_cluster_finds_the_same(client):
         da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6)
     )
     np.testing.assert_allclose(model.coef_, LinearRegression().fit(wide, target).coef_, atol=1e-8)
+
+
+# ---- families
+COUNTS = np.random.default_rng(0)
+LEVELS = COUNTS.standard_normal((500, 3))
+RARE = (COUNTS.random(500) < 0.1).astype(float)
+MEAN = np.exp(0.5 + LEVELS @ [0.3, -0.2, 0.1])
+CLAIMS = COUNTS.poisson(MEAN).astype(float)
+
+
+def fitted(loss, X, y, *, C=math.inf, solver="newton", tol=1e-6, intercept=True):
+    return train(X, y, FitConfig(loss, C=C, solver=solver, tol=tol, fit_intercept=intercept))
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("loss", ["poisson", "tweedie(1.5)", "negative_binomial(0.5)"])
+def test_a_level_whose_counts_are_all_zero_is_named(loss, solver, tol):
+    X = pd.DataFrame(np.c_[LEVELS, RARE], columns=["a", "b", "c", "rare"])
+    with pytest.warns(ConvergenceWarning, match=r"no optimum.* along column 'rare': all") as said:
+        found = fitted(loss, X, np.where(RARE > 0.0, 0.0, CLAIMS), solver=solver, tol=tol)
+    assert len(said) == 1
+    assert not found.report.converged
+    assert np.isfinite(found.coef).all()
+    assert found.coef[0, 3] < -4.0
+    # the other coefficients are those of the other rows
+    rest = RARE == 0.0
+    alone = fitted(loss, LEVELS[rest], CLAIMS[rest], tol=1e-12)
+    np.testing.assert_allclose(found.coef[0, :3], alone.coef[0], atol=30 * tol)
+    with pytest.warns(ConvergenceWarning, match="along column 3: all"):
+        fitted(loss, X.to_numpy(), np.where(RARE > 0.0, 0.0, CLAIMS), solver=solver, tol=tol)
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+def test_one_count_in_a_level_makes_an_optimum(solver):
+    y = np.where(RARE > 0.0, 0.0, CLAIMS)
+    y[np.argmax(RARE)] = 1.0
+    found = fitted("poisson", np.c_[LEVELS, RARE], y, solver=solver)
+    assert found.report.converged
+    assert solver != "newton" or found.report.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", ["binomial", "binomial_probit", "binomial_cloglog"])
+def test_separated_shares_are_told(loss, solver):
+    y = (LEVELS @ [1.0, 2.0, 3.0] > 0.3).astype(float)
+    with pytest.warns(ConvergenceWarning, match="no optimum.* along column 2, column 1, column 0"):
+        found = fitted(loss, LEVELS, y, solver=solver)
+    assert np.isfinite(found.coef).all()
+
+
+@pytest.mark.parametrize("C", [1.0, math.inf])
+@pytest.mark.parametrize(
+    ("loss", "target"),
+    [
+        ("poisson", 0.0),
+        ("tweedie(1.5)", 0.0),
+        ("negative_binomial(1.0)", 0.0),
+        ("binomial", 0.0),
+        ("binomial", 1.0),
+    ],
+)
+def test_targets_that_are_all_at_an_end_of_their_range(loss, target, C):
+    with pytest.warns(ConvergenceWarning, match="no optimum.* along the intercept"):
+        found = fitted(loss, LEVELS, np.full(500, target), C=C)
+    assert np.isfinite(found.coef).all()
+    assert abs(found.intercept[0]) > 4.0
+    assert fitted(loss, LEVELS, np.full(500, target), C=1.0, intercept=False).report.converged
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1.0)"])
+def test_huge_counts_and_tiny_means(loss, scale, solver):
+    y = scale * (CLAIMS + (0.1 if loss == "gamma" else 0.0))
+    found = fitted(loss, LEVELS, y, solver=solver)
+    assert found.report.converged
+    if loss != "negative_binomial(1.0)":
+        # these scale: the intercept takes the logarithm
+        unit = fitted(loss, LEVELS, y / scale)
+        np.testing.assert_allclose(found.coef, unit.coef, atol=1e-5)
+        np.testing.assert_allclose(found.intercept - math.log(scale), unit.intercept, atol=1e-5)

@@ -115,7 +115,7 @@ ARGUMENTS = [
     ),
     *value(
         "loss",
-        ["poisson", ["logistic"], 3, None, {"logistic"}],
+        ["cauchy", ["logistic"], 3, None, {"logistic"}],
         (*FIT, "path"),
         "loss={} is not one of 'logistic'",
     ),
@@ -392,7 +392,7 @@ NAMES = [  # of scikit-learn
     ),
     *value(
         "multi_class",
-        ["multinomial", 3, None, []],
+        ["crammer_singer", 3, None, []],
         ("estimator",),
         "multi_class={} is not implemented",
     ),

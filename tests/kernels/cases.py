@@ -8,17 +8,26 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from tests.conftest import make_problem
+from tests.losses.formulas import POSITIVE
 
-KINKED = ("squared_hinge", "smoothed_hinge", "hinge")
+# curvatures are not the derivatives of slopes: corners, and expected curvatures
+KINKED = (
+    "squared_hinge",
+    "smoothed_hinge",
+    "hinge",
+    *(name for name, loss in LOSSES.items() if not loss.convex),
+)
 
 
 problems = st.fixed_dictionaries(
     {
-        "loss": st.sampled_from(list(LOSSES)),
+        # margins of random coefficients have both signs
+        "loss": st.sampled_from([name for name in LOSSES if name not in POSITIVE]),
         "sparse": st.booleans(),
         "dtype": st.sampled_from([np.float32, np.float64]),
         "weighted": st.booleans(),
         "intercept": st.booleans(),
+        "offset": st.booleans(),
         "n": st.integers(1, 400),
         "d": st.integers(1, 40),
         "seed": st.integers(0, 2**31),
@@ -38,17 +47,20 @@ def build(case, threads=2):
     rng = np.random.default_rng(case["seed"])
     weight = rng.random(case["n"]) * (rng.random(case["n"]) > 0.2) if case["weighted"] else None
     loss = LOSSES[case["loss"]]
-    block = to_block(X, y, weight, place=Place(), classify=loss.classifies)
+    offset = rng.standard_normal(case["n"]) if case["offset"] else None
+    block = to_block(X, y, weight, offset, place=Place(), classify=loss.classifies)
     dense = (X.toarray() if case["sparse"] else X).astype(np.float64)
     dense = np.c_[dense, np.ones(case["n"])] if case["intercept"] else dense
     w = rng.standard_normal(dense.shape[1])
     s = np.ones(case["n"]) if weight is None else weight
+    o = np.zeros(case["n"]) if offset is None else offset
     return (
         Local([block], threads),
         Problem(loss.ref, 1.0 if loss.classifies else None),
         dense,
         y,
         s,
+        o,
         w,
         rng,
     )

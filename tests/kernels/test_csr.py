@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from daskglm.core.requests import Evaluate, LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
+from daskglm.kernels import csr
 from tests.conftest import make_problem
 from tests.losses.formulas import reference
 
@@ -23,3 +24,16 @@ def test_wide_index_types_and_read_only_arrays():
         value, slope, _ = reference("logistic", y, rows @ np.ones(6))
         np.testing.assert_allclose(got["value"], value.sum())
         np.testing.assert_allclose(got["gradient"], rows.T @ slope, atol=1e-12)
+
+
+def test_rows_are_added_by_code():
+    X, values = make_problem(50, 6, sparse=True)
+    codes = np.arange(50) % 3
+    pattern = sp.csr_matrix((np.full(X.nnz, 0.5), X.indices, X.indptr), shape=X.shape)
+    for rows, data in ((X, X.data), (pattern, pattern.data[:1])):
+        out = np.ones((4, 7))
+        csr.add_by_code((data, X.indices, X.indptr), values, codes, 2, 50, out)
+        of = np.eye(4)[codes[2:]].T @ (
+            values[2:, None] * np.hstack([rows.toarray(), np.ones((50, 1))])[2:]
+        )
+        np.testing.assert_allclose(out, 1.0 + of, rtol=1e-13)

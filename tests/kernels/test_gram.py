@@ -17,12 +17,13 @@ def test_gram_for_widths_around_its_register_blocks(n_features, dtype):
         dtype=dtype,
         weighted=True,
         intercept=True,
+        offset=True,
         n=1301,
         d=n_features,
         seed=3,
     )
-    engine, problem, X, y, s, w, _ = build(case)
-    _, _, curvature = reference("logistic", y, X @ w)
+    engine, problem, X, y, s, o, w, _ = build(case)
+    _, _, curvature = reference("logistic", y, X @ w + o)
     gram = engine.total(problem, Evaluate(w, 1, gram=True))["gram"]
     hessian = X.T @ ((s * curvature)[:, None] * X)
     rounding = 1e-6 if dtype == np.float32 else 1e-12

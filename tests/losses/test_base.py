@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
+import scipy.optimize
 
 from daskglm.core.facts import DataSummary
+from daskglm.data.blocks import Place, to_block
 from daskglm.losses.base import OUTSIDE, Loss
 from daskglm.losses.table import LOSSES
 
@@ -51,3 +54,75 @@ def test_classifiers_want_two_classes():
     with pytest.raises(ValueError, match="all rows have one class, 'yes'"):
         LOSSES["logistic"].check_targets(one)
     LOSSES["squared"].check_targets(one)
+
+
+# ---- families
+def facts(y, weight=None, offset=None):
+    rows = to_block(
+        np.ones((len(y), 1)), y, weight, offset, place=Place(), classify=False, domain=None
+    )
+    return rows.facts
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "wanted"),
+    [
+        ("squared", [1.0, 5.0], 0.0),
+        ("poisson", [1.0, 5.0], math.log(3.0)),
+        ("poisson", [0.0, 0.0], math.log(1e-8)),
+        ("gamma_inverse", [1.0, 3.0], 0.5),
+        ("binomial", [1.0, 0.0, 0.0, 0.0], math.log(1 / 3)),
+        ("binomial", [0.0, 0.0], math.log(0.25 / 0.75)),
+        ("binomial", [1.0, 1.0], math.log(0.75 / 0.25)),
+        ("binomial_probit", [0.5, 0.5], 0.0),
+    ],
+)
+def test_solves_start_from_the_link_of_the_mean(name, y, wanted):
+    assert LOSSES[name].start(facts(np.array(y))) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_start_allows_for_offsets_and_weights():
+    y, weight, o = np.array([1.0, 4.0]), np.array([3.0, 1.0]), np.array([0.5, -1.0])
+    rate = math.log(weight @ y / (weight @ np.exp(o)))
+    assert LOSSES["poisson"].start(facts(y, weight, o)) == pytest.approx(rate)
+    share = math.log(0.25 / 0.75) - float(o.mean())
+    assert LOSSES["binomial"].start(facts(y / 10.0, None, o)) == pytest.approx(share)
+    # margins stay above zero, whatever the offset
+    assert LOSSES["poisson_identity"].start(facts(y, None, o)) == 2.5 + 1.0
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie", "negative_binomial", "binomial"])
+def test_the_span_holds_the_best_intercept(name):
+    loss = LOSSES[name]
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 0.5) if name == "binomial" else (1e-6, 1.0, 1e6):
+        y, weight = scale * rng.random(50) + 1e-12, rng.random(50)
+        m, o = rng.uniform(-2.0, 2.0, 50), rng.uniform(-1.0, 1.0, 50)
+
+        def slope(b, y=y, weight=weight, z=m + o):
+            rows = zip(y, weight, z, strict=True)
+            return sum(s * loss.row(t, b + x, loss.p1, 0.0)[1] for t, s, x in rows)
+
+        best = scipy.optimize.brentq(slope, -50.0, 50.0)
+        summary = facts(y, weight, o)
+        assert abs(best) <= np.abs(m).max() + loss.span(summary, summary.weight, 0.0)
+
+
+def test_curvatures_to_be_expected():
+    assert LOSSES["logistic"].expected_curvature(0.0) == 0.25
+    assert LOSSES["binomial"].expected_curvature(0.5) == 0.25
+    assert LOSSES["poisson"].expected_curvature(7.0) == pytest.approx(7.0)
+    assert LOSSES["gamma"].expected_curvature(7.0) == pytest.approx(1.0)
+    assert LOSSES["poisson"].expected_curvature(0.0) == pytest.approx(1e-8)
+    for loss in LOSSES.values():
+        if loss.family is not None:
+            for mean in (0.0, 1e-9, 0.5, 1.0):
+                assert loss.expected_curvature(mean) > 0.0
+    assert LOSSES["gaussian_log"].expected_curvature(-3.0) == 1.0
+
+
+def test_which_losses_are_bounded():
+    bounded = {name for name, loss in LOSSES.items() if loss.is_bounded}
+    families = {"poisson", "gamma", "tweedie", "negative_binomial", "binomial", "binomial_probit"}
+    assert families < bounded
+    assert not bounded & {"hinge", "inverse_gaussian", "gaussian_log", "binomial_cloglog"}

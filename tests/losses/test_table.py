@@ -1,14 +1,15 @@
 """Losses are found by name; formulas that contradict each other are refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
 from daskglm.core.requests import LossRef
-from daskglm.losses.base import Loss
-from daskglm.losses.table import LOSSES, law_of, register_loss
+from daskglm.losses.base import OUTSIDE, Loss, Parameter
+from daskglm.losses.table import LOSSES, find, law_of, register_loss
 
 
 def quadratic(y, z, p1, p2):
@@ -94,3 +95,31 @@ def test_records_that_cannot_be_registered(changes, said):
     fields = {"name": "refused", "row": quadratic, "classifies": False, "smoothness": 1.0}
     with pytest.raises(ValueError, match=said):
         register_loss(Loss(**{**fields, **changes}))
+
+
+def test_a_loss_takes_a_parameter_in_parentheses():
+    given = replace(
+        LOSSES["squared"],
+        name="pseudo",
+        code=OUTSIDE,
+        dual=None,
+        parameter=Parameter("width", 0.0, 9.0, 1.0),
+    )
+    LOSSES["pseudo"] = given
+    try:
+        assert find("pseudo") is given
+        assert find("pseudo(2.5)").p1 == 2.5
+        assert find(find("pseudo( 2.5 )").full_name).p1 == 2.5
+        for wrong, message in (
+            ("pseudo(0)", r"width=0 must be in \(0, 9\)"),
+            ("pseudo(nan)", "width=nan must be in"),
+            ("pseudo(wide)", "'wide' is not a number"),
+            ("pseudo()", "'' is not a number"),
+            ("other(1)", "loss='other' is not one of"),
+            ("squared(1)", "takes no parameter"),
+            (3, "loss=3 is not one of"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                find(wrong)
+    finally:
+        del LOSSES["pseudo"]

@@ -16,7 +16,8 @@ from daskglm.engines.local import Local
 from daskglm.kernels import gram
 from daskglm.losses.table import LOSSES
 from daskglm.objectives import bounds
-from daskglm.objectives.bounds import HessianFactor, excess
+from daskglm.objectives.bounds import excess
+from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
 

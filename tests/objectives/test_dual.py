@@ -13,7 +13,8 @@ from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective, tokens
 from tests.conftest import make_problem
 
-NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared"]
+NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared", "huber", "quantile"]
+NAMES += ["epsilon_insensitive", "squared_epsilon_insensitive"]
 
 
 def dual_of(X, y, loss, plan, *, C=1.0, seed=0, weight=None):

@@ -11,6 +11,7 @@ import pytest
 
 import daskglm
 from daskglm.kernels import dense
+from daskglm.losses import conjugates as conjugates  # one of the modules that are looked at
 from daskglm.system import compiled, processor
 
 PACKAGE = Path(daskglm.__file__).parent
@@ -20,9 +21,9 @@ from daskglm.kernels.margins import curvatures
 from daskglm.losses import table
 from daskglm.losses.conjugates import losses
 law = table.law_of(table.LOSSES["squared"].ref)
-tile = table._compiled[table.LOSSES["squared"].row]
+tile = table._compiled[table.LOSSES["squared"].row, "observed"]
 out = np.zeros(3)
-curvatures(law, np.ones(3), np.ones(3), np.zeros(3), 0, 3, out)
+curvatures(law, np.ones(3), np.ones(3), np.empty(0), np.zeros(3), 0, 3, out)
 inlined = losses(law, np.ones(3), np.full(3, 2.0), np.ones(3)) / 3
 hits = [sum(kernel.stats.cache_hits.values()) for kernel in (curvatures, losses)]
 print(out[0], 2 * inlined, tile.cache_hits, *hits)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from daskglm.data.blocks import Place, to_block
 from tests.worker.shards import assert_same, shard, transcript
 
 
@@ -29,26 +28,3 @@ def test_forgetting_costs_passes_and_nothing_else():
     assert_same(remembering, forgetting, rtol=1e-12)
     assert [reply["rows"] for reply in remembering] == [3000, 3000, 3000, 0, 3000]
     assert [reply["rows"] for reply in forgetting] == [3000, 6000, 3000, 6000, 6000]
-
-
-def test_threads_get_about_equal_work_of_skewed_sparse_rows():
-    import scipy.sparse as sp
-
-    from daskglm.worker.shard import _divide
-
-    X = sp.vstack(
-        [
-            sp.csr_matrix(np.ones((20, 1000))),
-            sp.random(4000, 1000, 0.005, format="csr", random_state=0),
-        ]
-    )
-    block = to_block(X, np.arange(4020) % 2, place=Place(), classify=True)
-    parts = _divide([block], 4)
-    work = [
-        sum(block.X.indptr[hi] - block.X.indptr[lo] + hi - lo for _, lo, hi in part)
-        for part in parts
-    ]
-    assert max(work) < 1.2 * min(work) + 2000
-    assert [lo for part in parts for _, lo, _ in part][1:] == [
-        hi for part in parts for _, _, hi in part
-    ][:-1]

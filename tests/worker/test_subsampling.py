@@ -91,3 +91,11 @@ def test_a_worker_without_rows_answers_for_its_sample():
 
 
 # ---- the bound by the Hessian
+
+
+def test_samples_keep_the_offsets_of_their_rows():
+    y = np.arange(1000.0)
+    block = to_block(np.ones((1000, 2)), y, offset=-y, place=Place(), classify=False)
+    found = draw(block, 0.1, seed=3)
+    assert len(found.y) == 100
+    np.testing.assert_array_equal(found.offset, -found.y)

@@ -43,3 +43,15 @@ def test_numbers_stay_as_they_are():
     found = targets_of(block(WEIGHT, y, classify=False), Problem(LossRef("squared")))
     np.testing.assert_array_equal(found.y, y)
     np.testing.assert_array_equal(found.weight, WEIGHT)
+
+
+def test_offsets_stay_but_where_targets_can_be_shifted():
+    y, offset = np.array([0.5, 2.0, 3.0, 0.0]), np.array([1.0, -1.0, 0.25, 0.0])
+    rows = to_block(np.ones((4, 2)), y, offset=offset, place=Place(), classify=False)
+    shifted = targets_of(rows, Problem(LossRef("squared")))
+    np.testing.assert_array_equal(shifted.y, y - offset)
+    assert len(shifted.offset) == 0
+    kept = targets_of(rows, Problem(LossRef("poisson")))
+    np.testing.assert_array_equal(kept.y, y)
+    np.testing.assert_array_equal(kept.offset, offset)
+    assert len(targets_of(block(), Problem(LOGISTIC, "a")).offset) == 0

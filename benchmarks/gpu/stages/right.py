@@ -142,7 +142,7 @@ def _found(rows: Any, y: Any, weight: Any, w: Any, v: Any, grams: bool) -> dict[
     product = backend.zeros(d + 1)
     at = (
         law_of(LOSSES["logistic"].ref, compiled=False),
-        (rows, labels, weights),
+        (rows, labels, weights, none),
         cp.asarray(w),
         1,
         0,

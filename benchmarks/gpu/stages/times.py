@@ -82,7 +82,7 @@ def _passes(kernels: Any, rows: Any, y: np.ndarray, d: int) -> dict[str, Callabl
     w = cp.asarray(0.1 * rng.standard_normal(d))
     v = cp.asarray(rng.standard_normal(d))
     none, out = np.empty(0), cp.zeros(d + 1)
-    data, sums = (rows, labels, none), cp.zeros(d + 2)
+    data, sums = (rows, labels, none, none), cp.zeros(d + 2)
     evaluate = functools.partial(
         kernels.evaluate, law_of(LOSSES["logistic"].ref, compiled=False), data, w, 0, 0, n
     )

@@ -1,8 +1,11 @@
 // The losses, and sums over the threads of a block. The host puts this text before every other
-// source.
+// source, and families.cu behind it.
 //
 // Compile-time types: REAL is the dtype of X, VECTOR that of targets, weights and curvatures, and
 // SCALED that of the rows sqrt(D) X from which a Hessian is formed. Everything else is double.
+//
+// MODE, what is done with the margins of rows, is known at compile time too, so that a kernel has
+// the registers and the code of one loss only: see `finish_row`.
 
 #ifndef SCALED
 #define SCALED REAL
@@ -52,12 +55,34 @@ __device__ inline float scaled(float root, float x) { return root * x; }
 __device__ inline double scaled(double root, float x) { return root * widen(x); }
 __device__ inline double scaled(double root, double x) { return root * x; }
 
-// Codes of the losses, as in losses/base.py.
+// What is done with the margin u of a row (or with its product with a direction):
+//
+// - the code of a loss (>= 0): store u, and the slope and curvature of the loss there;
+// - PRODUCT: multiply u by the row's curvature;
+// - FORWARD: only store u.
+#define PRODUCT (-1)
+#define FORWARD (-2)
+
+#ifndef MODE
+#define MODE FORWARD
+#endif
+
+// Codes of the losses, as in losses/base.py. Those from FIRST_FAMILY on are in families.cu.
 #define LOGISTIC 0
 #define SQUARED_HINGE 1
 #define SQUARED 2
 #define HINGE 3
 #define SMOOTHED_HINGE 4
+#define HUBER 10
+#define QUANTILE 11
+#define EPSILON_INSENSITIVE 12
+#define SQUARED_EPSILON_INSENSITIVE 13
+
+// Replaces zero in logarithms and divisions.
+#define TINY 1e-300
+// Share of delta / |z - y| that the linear parts of the Huber loss have as curvature.
+#define HUBER_SHARE 0.1
+#define FIRST_FAMILY 20
 
 #define EVERY_LANE 0xffffffffu
 
@@ -96,6 +121,29 @@ __device__ inline LossTerms loss_at(int code, double p1, double p2, double y, do
     terms.slope = s * r;
     terms.curvature = s;
     terms.value = 0.5 * s * r * r;
+  } else if (code == HUBER) {
+    double r = z - y, slope = smaller(larger(r, -p1), p1);
+    terms.slope = s * slope;
+    terms.curvature = fabs(r) <= p1 ? s : HUBER_SHARE * s * p1 / fabs(r);
+    terms.value = s * (slope * (r - 0.5 * slope) + 0.0 * z);
+  } else if (code == QUANTILE) {
+    double r = y - z, a = smaller(larger(r / larger(p2, TINY), p1 - 1.0), p1);
+    bool inner = p2 > 0.0 && (p1 - 1.0) * p2 <= r && r <= p1 * p2;
+    terms.slope = -s * a;
+    terms.curvature = inner ? s / p2 : 0.0;
+    terms.value = s * (a * (r - 0.5 * p2 * a) + 0.0 * z);
+  } else if (code == EPSILON_INSENSITIVE) {
+    double r = y - z, beyond = larger(fabs(r) - p1, 0.0);
+    double size = smaller(beyond / larger(p2, TINY), 1.0);
+    bool inner = p2 > 0.0 && p1 <= fabs(r) && fabs(r) <= p1 + p2;
+    terms.slope = r > 0.0 ? -s * size : s * size;
+    terms.curvature = inner ? s / p2 : 0.0;
+    terms.value = s * (size * (beyond - 0.5 * p2 * size) + 0.0 * z);
+  } else if (code == SQUARED_EPSILON_INSENSITIVE) {
+    double r = z - y, beyond = larger(fabs(r) - p1, 0.0);
+    terms.slope = r > 0.0 ? 2.0 * s * beyond : -2.0 * s * beyond;
+    terms.curvature = fabs(r) >= p1 ? 2.0 * s : 0.0;
+    terms.value = s * (beyond * beyond + 0.0 * z);
   } else {  // SMOOTHED_HINGE, or a code that no loss has, for which the terms are NaN
     double width = code == SMOOTHED_HINGE ? p1 : nan("");
     double label = y > 0.0 ? 1.0 : -1.0;
@@ -109,37 +157,56 @@ __device__ inline LossTerms loss_at(int code, double p1, double p2, double y, do
   return terms;
 }
 
-// Finish row i, whose margin (or product with a direction) is u. `mode` is one of:
+// The same for the exponential families, without a weight; in families.cu.
+template <int CODE>
+__device__ inline LossTerms family_at(double p1, double p2, double y, double z);
+
+// The loss of MODE.
+__device__ inline LossTerms mode_at(double p1, double p2, double y, double z, double s) {
+#if MODE >= FIRST_FAMILY
+  LossTerms terms = family_at<MODE>(p1, p2, y, z);
+  terms.value *= s;
+  terms.slope *= s;
+  terms.curvature *= s;
+  return terms;
+#else
+  return loss_at(MODE, p1, p2, y, z, s);
+#endif
+}
+
+// Finish row i, whose margin (or product with a direction) is u, as MODE says:
 //
-// - the code of a loss (>= 0): store u in z, and the slope and curvature of the loss (unless null);
+// - a loss: store u in z, and slope and curvature (unless null) of the loss at u + offset[i], or at
+//   u if `offset` is null;
 // - PRODUCT: store slope = curvature[i] * u; the value returned is u * slope, a term of v'Hv;
 // - FORWARD: only store u in z.
-#define PRODUCT -1
-#define FORWARD -2
-
 struct Row {
   double slope, curvature, value;
 };
 
 template <class Number>
-__device__ inline Row finish_row(int mode, double p1, double p2, const Number* y,
-                                 const Number* weight, double* z, double* slope, Number* curvature,
+__device__ inline Row finish_row(double p1, double p2, const Number* y, const Number* weight,
+                                 const double* offset, double* z, double* slope, Number* curvature,
                                  int64 i, double u) {
   Row row = {0.0, 0.0, 0.0};
-  if (mode == PRODUCT) {
-    row.curvature = widen(curvature[i]);
-    row.slope = row.curvature * u;
-    row.value = row.slope * u;
-  } else {
-    z[i] = u;
-    if (mode == FORWARD) return row;
-    LossTerms terms = loss_at(mode, p1, p2, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
-    if (curvature) curvature[i] = (Number)terms.curvature;
-    row.slope = terms.slope;
-    row.curvature = terms.curvature;
-    row.value = terms.value;
-  }
+#if MODE == PRODUCT
+  row.curvature = widen(curvature[i]);
+  row.slope = row.curvature * u;
+  row.value = row.slope * u;
+#else
+  z[i] = u;
+#endif
+#if MODE >= 0
+  if (offset) u += offset[i];
+  LossTerms terms = mode_at(p1, p2, widen(y[i]), u, weight ? widen(weight[i]) : 1.0);
+  if (curvature) curvature[i] = (Number)terms.curvature;
+  row.slope = terms.slope;
+  row.curvature = terms.curvature;
+  row.value = terms.value;
+#endif
+#if MODE != FORWARD
   if (slope) slope[i] = row.slope;
+#endif
   return row;
 }
 

@@ -13,13 +13,12 @@
 
 // Margins, each passed to `finish_row`. Row blockIdx.x of partial (blocks, 3) gets the sums of
 // slopes, of values and of curvatures.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, MODE < 0 ? 5 : 4)
 csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern,
-            long long rows, int lanes, int d, const double* w, int intercept, int mode, double p1,
-            double p2, const VECTOR* y, const VECTOR* weight, double* z, double* slope,
+            long long rows, int lanes, int d, const double* w, int intercept, double p1, double p2,
+            const VECTOR* y, const VECTOR* weight, const double* offset, double* z, double* slope,
             VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
-  __shared__ double scratch[32];
   const int in_warp = 32 / lanes, lane = threadIdx.x % lanes;
   const int64 warp = grid_thread() / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32) * in_warp;
@@ -42,12 +41,13 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     if (pattern) u *= widen(data[0]);
     u += b;
     if (i >= rows || lane != 0) continue;
-    Row row = finish_row<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
+    Row row = finish_row<VECTOR>(p1, p2, y, weight, offset, z, slope, curvature, i, u);
     slopes += row.slope;
     value += row.value;
     curvatures += row.curvature;
   }
-  if (mode == FORWARD) return;
+#if MODE != FORWARD
+  __shared__ double scratch[32];
   slopes = block_sum(slopes, scratch);
   value = block_sum(value, scratch);
   curvatures = block_sum(curvatures, scratch);
@@ -56,6 +56,7 @@ csr_forward(const REAL* data, const INDEX* indices, const INDEX* indptr, int pat
     partial[3 * blockIdx.x + 1] = value;
     partial[3 * blockIdx.x + 2] = curvatures;
   }
+#endif
 }
 
 // Add r x, and with DIAGONAL curvature * x^2, over the entries `from`, `from` + lanes, ... of a

@@ -30,9 +30,10 @@ from daskglm.kernels.cuda.launch import (
     Kernel,
     Workspace,
     add_up,
-    arguments_of,
     kernel,
+    mode_of,
     numbers,
+    numbers_of,
     pointer,
     real,
 )
@@ -120,7 +121,7 @@ def add_csc_copy(rows: Rows) -> None:
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
     part = rows.part(start, stop)
-    _forward(part, FORWARD, w, b, (None, None, z[start:stop], None))
+    _forward(part, FORWARD, w, b, (None, None, None, z[start:stop], None))
 
 
 def evaluate(
@@ -140,7 +141,7 @@ def evaluate(
     """
     part = rows[0].part(start, stop)
     vectors = point_vectors(rows, out, start, stop)
-    d, curvature, (sums, diagonal, gram) = part.d, vectors[3], out[2:]
+    d, curvature, (sums, diagonal, gram) = part.d, vectors[-1], out[2:]
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, law, w, b, vectors, slope)
     add_up(partial, grid, 3, sums[d:])
@@ -163,7 +164,7 @@ def hessian_vector(
     """
     part, d = rows.part(start, stop), rows.d
     slope = part.workspace.get("slopes", part.n)
-    vectors = None, None, None, curvature[start:stop]
+    vectors = None, None, None, None, curvature[start:stop]
     partial, grid = _forward(part, PRODUCT, v, b, vectors, slope, live)
     add_up(partial, grid, 3, out[d : d + 1], live=live)
     _columns(part, slope, out, live=live)
@@ -200,8 +201,8 @@ def _forward(
     slope: Any = None,
     live: Any = None,
 ) -> tuple[Any, int]:
-    y, weight, z, curvature = vectors
-    function = _csr("csr_forward", part, numbers(curvature, y))
+    y, weight, offset, z, curvature = vectors
+    function = _csr("csr_forward", part, numbers(curvature, y), mode_of(mode))
     grid = function.grid(part.n * part.lanes, THREADS)
     partial = part.workspace.get("partial", 3 * grid)
     args = (
@@ -210,9 +211,10 @@ def _forward(
         np.int32(part.d),
         w,
         np.int32(b),
-        *arguments_of(mode),
+        *numbers_of(mode),
         pointer(y),
         pointer(weight),
+        pointer(offset),
         pointer(z),
         pointer(slope),
         pointer(curvature),

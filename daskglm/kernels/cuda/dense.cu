@@ -4,11 +4,10 @@
 // Margins, one warp per row, each passed to `finish_row`. partial (blocks, 2) gets the sums of
 // slopes and of values.
 extern "C" __global__ void __launch_bounds__(256)
-dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, int mode,
-              double p1, double p2, const VECTOR* y, const VECTOR* weight, double* z, double* slope,
-              VECTOR* curvature, double* partial, const int* live) {
+dense_forward(const REAL* X, long long rows, int d, const double* w, int intercept, double p1,
+              double p2, const VECTOR* y, const VECTOR* weight, const double* offset, double* z,
+              double* slope, VECTOR* curvature, double* partial, const int* live) {
   if (live && !*live) return;
-  __shared__ double scratch[32];
   const int lane = threadIdx.x % 32;
   const int64 first = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   const int64 all = (int64)gridDim.x * (blockDim.x / 32);
@@ -20,17 +19,19 @@ dense_forward(const REAL* X, long long rows, int d, const double* w, int interce
     for (int j = lane; j < d; j += 32) u += widen(X[i * d + j]) * w[j];
     u = lane_sum(u, 32) + b;
     if (lane != 0) continue;
-    Row row = finish_row<VECTOR>(mode, p1, p2, y, weight, z, slope, curvature, i, u);
+    Row row = finish_row<VECTOR>(p1, p2, y, weight, offset, z, slope, curvature, i, u);
     slopes += row.slope;
     value += row.value;
   }
-  if (mode == FORWARD) return;
+#if MODE != FORWARD
+  __shared__ double scratch[32];
   slopes = block_sum(slopes, scratch);
   value = block_sum(value, scratch);
   if (threadIdx.x == 0) {
     partial[2 * blockIdx.x] = slopes;
     partial[2 * blockIdx.x + 1] = value;
   }
+#endif
 }
 
 // X' r and the sum of r; unless `curvature` is null, also X.^2' curvature and the sum of

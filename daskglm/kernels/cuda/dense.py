@@ -3,7 +3,8 @@ of the CPU's.
 
 See `kernels.dense` for what the functions do. Differences: `b` is a flag, w holding the intercept
 as its last entry; vectors are device arrays, all float64 but targets, weights and curvatures, which
-are of one dtype, float32 or float64; nothing is returned, since that would wait.
+are of one dtype, float32 or float64; nothing is returned, since that would wait. A kernel is
+compiled for each loss, and for products and margins: what is done with margins is its MODE.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from daskglm.kernels.cuda.launch import (
     Kernel,
     Workspace,
     add_up,
-    arguments_of,
     kernel,
+    mode_of,
     numbers,
+    numbers_of,
     pointer,
     real,
 )
@@ -41,8 +43,8 @@ NARROW_THREADS, GRAM_THREADS = 128, 256
 PRODUCT, FORWARD = (-1, 0.0, 0.0, 0), (-2, 0.0, 0.0, 0)
 # Least rows per block of dense_backward: each block leaves d + 1 sums to add up.
 ROWS_A_BLOCK = 64
-# y, weight, z and curvature of some rows; None: not there
-Vectors = tuple[Any, Any, Any, Any]
+# y, weight, offset, z and curvature of some rows; None: not there
+Vectors = tuple[Any, Any, Any, Any, Any]
 # Bytes of scaled rows that are made at a time for a Gram by cuBLAS.
 GRAM_BYTES = 64 << 20
 
@@ -68,14 +70,14 @@ class Rows:
 
 def margins(rows: Rows, w: Any, b: int, start: int, stop: int, z: Any) -> None:
     """Z = X w + b for the rows [start, stop)."""
-    _forward(rows.part(start, stop), FORWARD, w, b, (None, None, z[start:stop], None))
+    _forward(rows.part(start, stop), FORWARD, w, b, (None, None, None, z[start:stop], None))
 
 
 def point_vectors(rows: RowData, out: PointSums, start: int, stop: int) -> Vectors:
-    """Return what a point reads and keeps of the rows [start, stop): y, weight, z and curvature."""
+    """Return what a point reads and keeps of the rows [start, stop)."""
     run = slice(start, stop)
-    weight = rows[2]
-    return rows[1][run], weight[run] if weight.size else weight, out[0][run], out[1][run]
+    weight, offset = (part[run] if part.size else part for part in rows[2:])
+    return rows[1][run], weight, offset, out[0][run], out[1][run]
 
 
 def evaluate(
@@ -105,7 +107,7 @@ def evaluate(
     else:
         _two_passes(part, law, w, b, vectors, (sums, diagonal))
     if gram.size:
-        _gram(part, vectors[3], gram, np.dtype(np.float64) if exact else part.X.dtype)
+        _gram(part, vectors[-1], gram, np.dtype(np.float64) if exact else part.X.dtype)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -119,7 +121,7 @@ def hessian_vector(
     It does nothing if the flag `live` is zero.
     """
     part = rows.part(start, stop)
-    vectors = (None, None, None, curvature[start:stop])
+    vectors = (None, None, None, None, curvature[start:stop])
     if part.d <= NARROW:
         _narrow(part, PRODUCT, v, b, vectors, (out, NOTHING, NOTHING), live)
     elif part.d <= _held(part, diagonal=False):
@@ -189,7 +191,7 @@ def _narrow(
     out: tuple[Any, Any, Any],
     live: Any = None,
 ) -> None:
-    (y, weight, z, curvature), (sums, diagonal, gram) = vectors, out
+    (y, weight, offset, z, curvature), (sums, diagonal, gram) = vectors, out
     d, wanted = part.d, gram.size > 0
     threads = GRAM_THREADS if wanted else NARROW_THREADS
     side = gram.shape[0] if wanted else 0
@@ -198,7 +200,12 @@ def _narrow(
         d, threads, (1 if wanted else 2) * threads * apart * part.X.itemsize, side
     )
     function = kernel(
-        ("narrow",), "dense_narrow", *part.options, numbers(curvature, y), f"-DGRAM={int(wanted)}"
+        ("narrow",),
+        "dense_narrow",
+        *part.options,
+        numbers(curvature, y),
+        mode_of(mode),
+        f"-DGRAM={int(wanted)}",
     )
     grid = function.grid(part.n, threads, threads, shared)
     length = 2 * d + 3 if diagonal.size else d + 2
@@ -213,9 +220,10 @@ def _narrow(
         np.int32(chunked),
         w,
         np.int32(b),
-        *arguments_of(mode),
+        *numbers_of(mode),
         pointer(y),
         pointer(weight),
+        pointer(offset),
         pointer(z),
         pointer(curvature),
         partial,
@@ -268,7 +276,7 @@ def _wide(
     out: tuple[Any, Any],
     live: Any = None,
 ) -> None:
-    (y, weight, z, curvature), (sums, diagonal) = vectors, out
+    (y, weight, offset, z, curvature), (sums, diagonal) = vectors, out
     d, wanted = part.d, diagonal.size > 0
     each = max(4, 1 << (-(-d // 32) - 1).bit_length())
     function = kernel(
@@ -276,6 +284,7 @@ def _wide(
         "dense_wide",
         *part.options,
         numbers(curvature, y),
+        mode_of(mode),
         f"-DEACH={each}",
         f"-DDIAGONAL={int(wanted)}",
     )
@@ -288,9 +297,10 @@ def _wide(
         np.int32(d),
         w,
         np.int32(b),
-        *arguments_of(mode),
+        *numbers_of(mode),
         pointer(y),
         pointer(weight),
+        pointer(offset),
         pointer(z),
         pointer(curvature),
         partial,
@@ -311,7 +321,7 @@ def _two_passes(
     vectors: Vectors,
     out: tuple[Any, Any],
 ) -> None:
-    curvature, (sums, diagonal) = vectors[3], out
+    curvature, (sums, diagonal) = vectors[-1], out
     slope = part.workspace.get("slopes", part.n)
     partial, grid = _forward(part, law, w, b, vectors, slope)
     add_up(partial[1:], grid, 2, sums[part.d + 1 :])
@@ -327,8 +337,8 @@ def _forward(
     slope: Any = None,
     live: Any = None,
 ) -> tuple[Any, int]:
-    y, weight, z, curvature = vectors
-    function = _dense("dense_forward", part, numbers(curvature, y))
+    y, weight, offset, z, curvature = vectors
+    function = _dense("dense_forward", part, numbers(curvature, y), mode_of(mode))
     grid = function.grid(part.n, THREADS // 32)
     partial = part.workspace.get("rows", 2 * grid)
     args = (
@@ -337,9 +347,10 @@ def _forward(
         np.int32(part.d),
         w,
         np.int32(b),
-        *arguments_of(mode),
+        *numbers_of(mode),
         pointer(y),
         pointer(weight),
+        pointer(offset),
         pointer(z),
         pointer(slope),
         pointer(curvature),

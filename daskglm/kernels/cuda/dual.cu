@@ -3,9 +3,6 @@
 // add to it by atomics, asynchronously. Coordinate steps are those of `losses/`, and the orders of
 // rows those of `kernels/coordinate_ascent.py`.
 
-// Least argument of a logarithm, and least divisor.
-#define TINY 1e-300
-
 #ifdef __CUDA_ON_CPU__
 #define FRESH(place) (*(place))
 #else
@@ -37,10 +34,34 @@ __device__ inline double logistic_step(double c, double q, double start) {
   return 1.0 / (1.0 + exp(m));
 }
 
+// The nearest dual variable within the domain of the conjugate.
+__device__ inline double into_domain(int code, double p1, double y, double a) {
+  if (code == SQUARED || code == SQUARED_EPSILON_INSENSITIVE) return a;
+  if (code == HUBER) return smaller(larger(a, -p1), p1);
+  if (code == QUANTILE) return smaller(larger(a, p1 - 1.0), p1);
+  if (code == EPSILON_INSENSITIVE) return smaller(larger(a, -1.0), 1.0);
+  double p = larger(y * a, 0.0);
+  return y * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
+}
+
+// The same number moved towards zero by `by`, at most to zero.
+__device__ inline double shrunk(double u, double by) {
+  double size = larger(fabs(u) - by, 0.0);
+  return u > 0.0 ? size : -size;
+}
+
 // The best dual variable of one row while all others are fixed: `losses.conjugates.step`.
 __device__ inline double best(int code, double p1, double p2, double y, double z, double a,
                               double q) {
-  if (code == SQUARED) return (y - z + q * a) / (1.0 + q);
+  double u = y - z + q * a;
+  switch (code) {
+    case SQUARED: return u / (1.0 + q);
+    case HUBER: return into_domain(code, p1, y, u / (1.0 + q));
+    case QUANTILE: return into_domain(code, p1, y, u / larger(q + p2, TINY));
+    case EPSILON_INSENSITIVE:
+      return into_domain(code, p1, y, shrunk(u, p1) / larger(q + p2, TINY));
+    case SQUARED_EPSILON_INSENSITIVE: return shrunk(u, p1) / (0.5 + q);
+  }
   double c = y * z - q * (y * a), p;
   if (code == LOGISTIC)
     p = logistic_step(c, q, y * z);
@@ -56,14 +77,23 @@ __device__ inline double best(int code, double p1, double p2, double y, double z
 }
 
 // Coefficient of a^2 in the conjugate of a loss, for all but the logistic one.
-__device__ inline double square_of(int code, double p1) {
+__device__ inline double square_of(int code, double p1, double p2) {
   switch (code) {
-    case SQUARED: return 0.5;
-    case SQUARED_HINGE: return 0.25;
+    case SQUARED:
+    case HUBER: return 0.5;
+    case SQUARED_HINGE:
+    case SQUARED_EPSILON_INSENSITIVE: return 0.25;
     case HINGE: return 0.0;
+    case QUANTILE:
+    case EPSILON_INSENSITIVE: return 0.5 * p2;
     case SMOOTHED_HINGE: return 0.5 * p1;
   }
   return nan("");  // no loss has this code
+}
+
+// Coefficient of |a| in the conjugate of a loss.
+__device__ inline double kink_of(int code, double p1) {
+  return code == EPSILON_INSENSITIVE || code == SQUARED_EPSILON_INSENSITIVE ? p1 : 0.0;
 }
 
 // The conjugate of the loss at -a, for a dual variable within its domain.
@@ -72,7 +102,7 @@ __device__ inline double conjugate(int code, double p1, double p2, double y, dou
     double p = y * a, other = 1.0 - p;
     return p * log(larger(p, TINY)) + other * log(larger(other, TINY));
   }
-  return square_of(code, p1) * a * a - y * a;
+  return square_of(code, p1, p2) * a * a - y * a + kink_of(code, p1) * fabs(a);
 }
 
 typedef unsigned long long bits64;  // wraps around on overflow
@@ -183,7 +213,7 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
            const double* coefficients, double* partial) {
   __shared__ double scratch[32];
   const double c1 = coefficients[2 * blockIdx.y], c2 = coefficients[2 * blockIdx.y + 1];
-  const double square = square_of(code, p1);
+  const double square = square_of(code, p1, p2), kink = kink_of(code, p1);
   double sum[LENGTH] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     const double s = weight ? widen(weight[i]) : 1.0, label = widen(y[i]);
@@ -199,10 +229,10 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
       first = label * (log_p - log_other);
       second = 1.0 / (p * other);
     } else {
-      const bool outside = p < -1e-15 || (code != SQUARED_HINGE && p > 1.0 + 1e-15);
-      if (code != SQUARED && moved && outside) sum[6] += 1.0;
-      value = square * at * at - label * at;
-      first = 2.0 * square * at - label;
+      const double beyond = fabs(at - into_domain(code, p1, label, at));
+      if (moved && beyond > 1e-15 * larger(fabs(at), 1.0)) sum[6] += 1.0;
+      value = square * at * at - label * at + kink * fabs(at);
+      first = 2.0 * square * at - label + (at > 0.0 ? kink : at < 0.0 ? -kink : 0.0);
       second = 2.0 * square;
     }
     sum[0] += s * value;
@@ -219,17 +249,17 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
   }
 }
 
-// The sum of the conjugates with the dual variables of positive and negative rows scaled, and all
-// shifted; one number per block.
+// The sum of the conjugates with the positive and the negative dual variables scaled; one number per
+// block.
 extern "C" __global__ void __launch_bounds__(256)
 dual_value(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-           const double* alpha, double positive, double negative, double shift, double* partial) {
+           const double* alpha, double positive, double negative, double* partial) {
   __shared__ double scratch[32];
   double sum = 0.0;
   for (int64 i = grid_thread(); i < rows; i += grid_threads())
     sum += (weight ? widen(weight[i]) : 1.0) *
            conjugate(code, p1, p2, widen(y[i]),
-                     (y[i] > (VECTOR)0 ? positive : negative) * alpha[i] + shift);
+                     (alpha[i] > 0.0 ? positive : negative) * alpha[i]);
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -237,9 +267,6 @@ dual_value(long long rows, int code, double p1, double p2, const VECTOR* y, cons
 // Clip dual variables to the domain of the conjugate.
 extern "C" __global__ void __launch_bounds__(256)
 dual_clip(long long rows, int code, double p1, double p2, const VECTOR* y, double* alpha) {
-  if (code == SQUARED) return;  // its domain is all numbers
-  for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
-    double p = larger(widen(y[i]) * alpha[i], 0.0);
-    alpha[i] = widen(y[i]) * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
-  }
+  for (int64 i = grid_thread(); i < rows; i += grid_threads())
+    alpha[i] = into_domain(code, p1, widen(y[i]), alpha[i]);
 }

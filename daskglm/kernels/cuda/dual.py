@@ -109,7 +109,7 @@ class OnDevice:
         cache.kernels.margins(
             cache.rows, cp.asarray(w), int(len(w) > self.n_features), 0, len(cache.y), z
         )
-        row_kernels.losses(law, cache.y, None, z, slope, None)
+        row_kernels.losses(law, cache.y, None, None, z, slope, None)
         return -slope
 
     def clip(self, law: Law, cache: Any) -> None:
@@ -125,24 +125,22 @@ class OnDevice:
         state: DualStateRef,
         caches: Sequence[Any],
         v: Any,
-        side: bool | None,
+        side: bool,
         out: Any,
         anew: bool,
     ) -> Totals:
         """Margins X v into `out`; own and side as in `DualTotals`, own only where `anew`."""
         v, d = cp.asarray(v), self.n_features
         own = cp.zeros(d + 1 if anew else 0)
-        part = cp.zeros(d + 1 if side is not None else 0)
+        part = cp.zeros(d + 1 if side else 0)
         for m, z in zip(caches, out, strict=True):
             n = len(m.y)
             m.kernels.margins(m.rows, v[:d], 0, 0, n, z)
             cost = state.C * (m.weight.astype(np.float64) if len(m.weight) else cp.ones(n))
             if anew:
                 m.kernels.backward(m.rows, cost * m.dual.alpha, 0, n, own)
-            if side is not None:
-                m.kernels.backward(
-                    m.rows, cost * (m.dual.alpha * (m.y > 0) if side else 1.0), 0, n, part
-                )
+            if side:
+                m.kernels.backward(m.rows, cost * (m.dual.alpha * (m.dual.alpha > 0.0)), 0, n, part)
         if anew:
             own[d:] *= state.bias
         return {"own": own, "side": part}
@@ -309,7 +307,7 @@ class OnDevice:
         }
 
     def value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
-        """Conjugates with the variables of positive and negative rows scaled, or all shifted."""
+        """Conjugates with the positive and the negative variables scaled."""
         out = cp.zeros(1)
         for m in caches:
             n = len(m.y)
@@ -324,7 +322,6 @@ class OnDevice:
                 m.dual.alpha,
                 np.float64(request.positive),
                 np.float64(request.negative),
-                np.float64(request.shift),
                 partial,
             )
             function((grid,), (THREADS,), args)

@@ -13,7 +13,7 @@ import numpy as np
 
 from daskglm.kernels.cuda.signature import NULL as NULL  # those who launch import it from here
 from daskglm.kernels.cuda.signature import check, parameters
-from daskglm.losses.base import SMOOTHED_HINGE, Law
+from daskglm.losses.base import OUTSIDE, Law
 
 THREADS = 256
 # Bytes of shared memory that a kernel may have without a request.
@@ -26,7 +26,7 @@ REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 def source(*names: str) -> str:
     """Join the texts of source files."""
     folder = resources.files("daskglm.kernels.cuda")
-    return "\n".join((folder / f"{name}.cu").read_text() for name in ("common", *names))
+    return "\n".join((folder / f"{name}.cu").read_text() for name in ("common", "families", *names))
 
 
 class Kernel:
@@ -152,15 +152,32 @@ class Workspace:
         return part[:size] if len(part) > size else part
 
 
-def arguments_of(law: Law) -> tuple[Any, Any, Any]:
-    """Return a law as a kernel's arguments.
+def mode_of(law: Law) -> str:
+    """Return the compiler option for MODE, which gives a kernel the code of this loss only.
 
     Raises ValueError for a loss that the CUDA sources do not have.
     """
-    code, p1, p2, _ = law
-    if code > SMOOTHED_HINGE:
+    _check(law[0])
+    return f"-DMODE={law[0]}"
+
+
+def numbers_of(law: Law) -> tuple[Any, Any]:
+    """Return the parameters of a loss, as arguments of a kernel that is compiled for it."""
+    return np.float64(law[1]), np.float64(law[2])
+
+
+def arguments_of(law: Law) -> tuple[Any, Any, Any]:
+    """Return a law as arguments of a kernel that has all losses with a dual.
+
+    Raises ValueError for a loss that the CUDA sources do not have.
+    """
+    _check(law[0])
+    return np.int32(law[0]), *numbers_of(law)
+
+
+def _check(code: int) -> None:
+    if code >= OUTSIDE:
         raise ValueError(f"no CUDA kernel has a loss of the code {code}; use device='cpu'")
-    return np.int32(code), np.float64(p1), np.float64(p2)
 
 
 def pointer(array: Any) -> Any:

@@ -13,9 +13,10 @@ from daskglm.kernels.cuda.launch import (
     NULL,
     THREADS,
     add_up,
-    arguments_of,
     kernel,
+    mode_of,
     numbers,
+    numbers_of,
     pointer,
 )
 from daskglm.losses.base import Law
@@ -26,20 +27,29 @@ LENGTH = 1 + SIDE + SIDE * SIDE
 
 
 def losses(
-    law: Law, y: Any, weight: Any, z: Any, slope: Any, curvature: Any, value: Any = None
+    law: Law,
+    y: Any,
+    weight: Any,
+    offset: Any,
+    z: Any,
+    slope: Any,
+    curvature: Any,
+    value: Any = None,
 ) -> None:
-    """Compute slopes and curvatures (None: not wanted) at the margins z.
+    """Compute slopes and curvatures (None: not wanted) at the margins z plus `offset`.
 
-    The sum of the losses is added to `value` (1,).
+    An empty `weight` means ones, an empty `offset` zeros; None does too. The sum of the losses is
+    added to `value` (1,).
     """
-    function = kernel(("rows",), "row_losses", numbers(y))
+    function = kernel(("rows",), "row_losses", numbers(y), mode_of(law))
     grid = function.grid(len(y), THREADS)
     partial = cp.empty(3 * grid)
     args = (
         np.int64(len(y)),
-        *arguments_of(law),
+        *numbers_of(law),
         y,
         pointer(weight),
+        pointer(offset),
         z,
         pointer(slope),
         pointer(curvature),
@@ -50,16 +60,20 @@ def losses(
         add_up(partial[1:], grid, 3, value[:1])
 
 
-def curvatures(law: Law, y: Any, weight: Any, z: Any, start: int, stop: int, out: Any) -> None:
+def curvatures(
+    law: Law, y: Any, weight: Any, offset: Any, z: Any, start: int, stop: int, out: Any
+) -> None:
     """Weighted curvatures of the rows [start, stop) at the margins z."""
     run = slice(start, stop)
-    losses(law, y[run], weight[run] if weight.size else weight, z[run], None, out[run])
+    weight, offset = (part[run] if part.size else part for part in (weight, offset))
+    losses(law, y[run], weight, offset, z[run], None, out[run])
 
 
 def along(
     law: Law,
     y: Any,
     weight: Any,
+    offset: Any,
     Z: Any,
     coefficients: np.ndarray,
     start: int,
@@ -75,17 +89,17 @@ def along(
     many = len(coefficients)
     k = len(Z)
     z = [Z[a][run] if a < k else NULL for a in range(MOST_POINTS)]
-    function = kernel(("rows",), "along", numbers(y))
+    function = kernel(("rows",), "along", numbers(y), mode_of(law))
     grid = function.grid(stop - start, THREADS, beside=many)
     partial = cp.empty(grid * many * LENGTH)
     sums = cp.zeros(many * LENGTH)
-    weight = weight[run] if weight.size else NULL
+    beside = [part[run] if part.size else NULL for part in (weight, offset)]
     wanted = cp.asarray(np.ascontiguousarray(coefficients, dtype=np.float64))
     args = (
         np.int64(stop - start),
-        *arguments_of(law),
+        *numbers_of(law),
         y[run],
-        weight,
+        *beside,
         *z,
         np.int32(k),
         wanted,

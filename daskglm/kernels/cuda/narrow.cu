@@ -55,8 +55,8 @@ __device__ inline void fetch(REAL* tile, const REAL* from, int count, int d, int
 
 extern "C" __global__ void __launch_bounds__(256, RESIDENT)
 dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const double* w,
-             int intercept, int mode, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-             double* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
+             int intercept, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+             const double* offset, double* z, VECTOR* curvature, double* partial, int diagonal, double* gram,
              const int* live) {
   if (live && !*live) return;
   const int threads = blockDim.x, me = threadIdx.x, m = (d + 4) / 4;
@@ -122,7 +122,7 @@ dense_narrow(const REAL* X, long long rows, int d, int apart, int chunked, const
       } else {
         for (int j = 0; j < d; ++j) u += coefficients[j] * widen(tile[me * apart + j]);
       }
-      row = finish_row<VECTOR>(mode, p1, p2, y, weight, z, nullptr, curvature, first + me, u);
+      row = finish_row<VECTOR>(p1, p2, y, weight, offset, z, nullptr, curvature, first + me, u);
       if (GRAM) tile[me * apart + 4 * m] = (REAL)row.curvature;
     }
     slopes[me] = row.slope;

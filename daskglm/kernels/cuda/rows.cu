@@ -17,15 +17,17 @@ sum_partials(const double* partial, int rows, int length, double* out, int add, 
   if (threadIdx.x == 0) out[blockIdx.x] = (add ? out[blockIdx.x] : 0.0) + sum;
 }
 
-// Store slopes and curvatures of the losses at the margins z; each is null if it is not wanted. Row
-// blockIdx.x of partial (blocks, 3) gets the sums of slopes, losses and curvatures.
-extern "C" __global__ void __launch_bounds__(256)
-row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-           const double* z, double* slope, VECTOR* curvature, double* partial) {
+// Store slopes and curvatures of the losses at the margins z + offset; each, and the offset, is null
+// if it is not wanted. Row blockIdx.x of partial (blocks, 3) gets the sums of slopes, losses and
+// curvatures.
+extern "C" __global__ void __launch_bounds__(256, 4)
+row_losses(long long rows, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+           const double* offset, const double* z, double* slope, VECTOR* curvature, double* partial) {
   __shared__ double scratch[32];
   double slopes = 0.0, value = 0.0, curvatures = 0.0;
   for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
-    LossTerms terms = loss_at(code, p1, p2, widen(y[i]), z[i], weight ? widen(weight[i]) : 1.0);
+    const double at = offset ? z[i] + offset[i] : z[i];
+    LossTerms terms = mode_at(p1, p2, widen(y[i]), at, weight ? widen(weight[i]) : 1.0);
     if (slope) slope[i] = terms.slope;
     if (curvature) curvature[i] = (VECTOR)terms.curvature;
     slopes += terms.slope;
@@ -42,12 +44,12 @@ row_losses(long long rows, int code, double p1, double p2, const VECTOR* y, cons
   }
 }
 
-// The loss along combinations of margins, z = c_0 z_0 + ... + c_(k-1) z_(k-1) + c_k, with its
-// gradient and Hessian in the coefficients c. `coefficients` (m, k + 1) has one row per blockIdx.y.
+// The loss along combinations of margins, z = c_0 z_0 + ... + c_(k-1) z_(k-1) + c_k + offset, with
+// its gradient and Hessian in the coefficients c; the offset is null if there is none. `coefficients` (m, k + 1) has one row per blockIdx.y.
 // partial (blocks, m, LENGTH) gets the value, the gradient and the Hessian; k <= MOST_POINTS.
 extern "C" __global__ void __launch_bounds__(256)
-along(long long rows, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight,
-      const double* z0, const double* z1, const double* z2, int k, const double* coefficients,
+along(long long rows, double p1, double p2, const VECTOR* y, const VECTOR* weight,
+      const double* offset, const double* z0, const double* z1, const double* z2, int k, const double* coefficients,
       double* partial) {
   __shared__ double scratch[32];
   // loops have fixed trip counts, so that these arrays stay in registers
@@ -62,13 +64,13 @@ along(long long rows, int code, double p1, double p2, const VECTOR* y, const VEC
     for (int b = 0; b < SIDE; ++b) hessian[a * SIDE + b] = 0.0;
   }
   for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
-    double z = 0.0;
+    double z = offset ? offset[i] : 0.0;
 #pragma unroll
     for (int a = 0; a < MOST_POINTS; ++a)
       if (a < k) basis[a] = Z[a][i];
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) z += c[a] * basis[a];
-    LossTerms terms = loss_at(code, p1, p2, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
+    LossTerms terms = mode_at(p1, p2, widen(y[i]), z, weight ? widen(weight[i]) : 1.0);
     value += terms.value;
 #pragma unroll
     for (int a = 0; a < SIDE; ++a) {

@@ -177,9 +177,10 @@ def evaluate(
     See `cuda.dense`.
     """
     for lo, hi, part in rows[0].chunks():
-        y, weight, z, curvature = dense.point_vectors(rows, out, lo, hi)
+        y, weight, offset, z, curvature = dense.point_vectors(rows, out, lo, hi)
+        data = part, y, weight, offset
         _kernels(rows[0]).evaluate(
-            law, (part, y, weight), w, b, 0, hi - lo, (z, curvature, *out[2:]), exact=exact
+            law, data, w, b, 0, hi - lo, (z, curvature, *out[2:]), exact=exact
         )
 
 

@@ -7,9 +7,16 @@ from daskglm.core.device import gpu
 from daskglm.kernels import csr as host_csr
 from daskglm.kernels import dense as host_dense
 from daskglm.losses.smoothed_hinge import smoothed_hinge
-from daskglm.losses.table import LOSSES, law_of
+from daskglm.losses.table import LOSSES, find, law_of
 
-LAWS = (*(law_of(loss.ref) for loss in LOSSES.values()), law_of(smoothed_hinge(0.01).ref))
+PARAMETERS = ("tweedie(1.1)", "tweedie(2.6)", "negative_binomial(0.3)")
+CASES = (*LOSSES.values(), smoothed_hinge(0.01), *map(find, PARAMETERS))
+# whose kernels are compared in both dtypes: one of each kind, since the compiler takes a second for each
+BOTH_DTYPES = ("logistic", "squared", "smoothed_hinge", "poisson", "binomial_probit")
+LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref)
+NONE = np.empty(0)
+# margins of links that want them above zero
+POSITIVE_MARGIN = 8.0
 
 
 # narrow tiles with one and many rows of the block missing, registers of a warp at each size, two
@@ -36,6 +43,21 @@ def problem(n, d, dtype, storage, seed=0):
         rng.standard_normal(d + 1) / np.sqrt(d),
         rng.standard_normal(d + 1),
     )
+
+
+def name_of(loss):
+    return f"{loss.name}-{loss.p1:g}"
+
+
+def targets(loss, n, seed=0):
+    """Targets in the domain of a loss, some of them at its border."""
+    rng = np.random.default_rng(seed)
+    domain = loss.family.domain if loss.family else None
+    if domain is None or not np.isfinite(domain.low):
+        return np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    if np.isfinite(domain.high):
+        return np.clip(1.4 * rng.random(n) - 0.2, domain.low, domain.high)
+    return rng.gamma(2.0, 1.0, n) + 1e-3 if domain.open else rng.poisson(1.5, n).astype(float)
 
 
 def both(X, storage, twin_of_columns):

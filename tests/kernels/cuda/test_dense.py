@@ -6,9 +6,20 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES, law_of
-from tests.kernels.cuda.cases import LAWS, SHAPES, TOLERANCE, both, close, problem
-
-LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref)
+from tests.kernels.cuda.cases import (
+    BOTH_DTYPES,
+    CASES,
+    LOGISTIC,
+    NONE,
+    POSITIVE_MARGIN,
+    SHAPES,
+    TOLERANCE,
+    both,
+    close,
+    name_of,
+    problem,
+    targets,
+)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -18,65 +29,68 @@ LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref
 )
 @pytest.mark.parametrize(("n", "d"), SHAPES)
 def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtype):
-    X, y, weight, w, v = problem(n, d, dtype, storage)
-    host, rows, device, device_rows = both(X, storage, columns)
-    backend, side = gpu(), gram_side(d) if d < 400 else 0
-    for law in LAWS if d == 28 else (LOGISTIC,):
-        exact = law == SQUARED
-        tolerance = 1e-11 if exact and dtype == np.float64 else TOLERANCE[np.dtype(dtype)]
-        for given_weight in (weight, np.empty(0)) if d in (28, 64) else (weight,):
-            z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
-            diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
-            host.evaluate(
-                law,
-                (rows, y, given_weight),
-                w[:d],
-                w[d],
-                0,
-                n,
-                (z, curvature, sums, diagonal, gram),
-            )
-            host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
-            margins, curvatures = (
-                backend.vector(None, device_rows),
-                backend.vector(None, device_rows, exact=exact),
-            )
-            vectors = [
-                backend.vector(part, device_rows, exact=exact) if len(part) else part
-                for part in (y, given_weight)
-            ]
-            for wanted in {"diagonal", "gram" if side else "diagonal"}:
-                out, D = backend.zeros(d + 2), backend.zeros(d + 1 if wanted == "diagonal" else 0)
-                G = backend.zeros(*(side, side) if wanted == "gram" else (0, 0))
-                device.evaluate(
-                    law,
-                    (device_rows, *vectors),
-                    cupy.asarray(w),
-                    1,
-                    0,
-                    n,
-                    (margins, curvatures, out, D, G),
-                )
-                close(margins, z, tolerance)
-                close(out, sums, tolerance)
-                if wanted == "gram":
-                    upper = np.triu(gram[: d + 1, : d + 1])
-                    np.testing.assert_allclose(
-                        np.triu(G.get()[: d + 1, : d + 1]),
-                        upper,
-                        atol=10 * tolerance * max(np.abs(upper).max(), 1e-30),
-                    )
-                else:
-                    close(D, diagonal, tolerance)
-            close(curvatures, curvature, tolerance)
-            out = backend.zeros(d + 1)
-            device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, out)
-            close(out, product, 10 * tolerance)
-            frozen = backend.zeros(d + 1)
-            device.hessian_vector(
-                device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, cupy.zeros(1, np.int32)
-            )
-            assert not frozen.get().any()
+    X, _, weight, w, v = problem(n, d, dtype, storage)
+    kernels = both(X, storage, columns)
+    y, offset = targets(LOSSES["logistic"], n), np.random.default_rng(1).standard_normal(n)
+    beside = [(weight, NONE), (NONE, offset)] if d in (28, 64) else [(weight, offset)]
+    for given in beside:
+        agree(cupy, kernels, LOSSES["logistic"], (y, *given), w, v)
+
+
+@pytest.mark.parametrize("loss", CASES[1:], ids=name_of)
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_all_losses_agree_with_those_of_the_host(cupy, loss, storage):
+    n, offset = 300, np.random.default_rng(1).standard_normal(300)
+    for dtype in [np.float64, np.float32] if loss.name in BOTH_DTYPES else [np.float64]:
+        X, _, weight, w, v = problem(n, 28, dtype, storage)
+        kernels, y = both(X, storage, True), targets(loss, n)
+        for given in ((weight, NONE), (weight, offset)):
+            agree(cupy, kernels, loss, (y, *given), w, v)
+
+
+def agree(cupy, kernels, loss, vectors, w, v):
+    """Compare all that kernels make at a point, and a product there; `vectors` are y, weight and offset."""
+    host, rows, device, device_rows = kernels
+    backend, (n, d) = gpu(), (len(vectors[0]), len(w) - 1)
+    law, side, exact = law_of(loss.ref), gram_side(d) if d < 400 else 0, not loss.classifies
+    if loss.link is not None and loss.link.positive:
+        w = np.append(w[:-1], POSITIVE_MARGIN)
+    single = backend.vector_dtype(device_rows) == np.float32
+    # of sums that are made of float64 numbers only, and of what is made of curvatures in the rows' dtype
+    tolerance = 3e-6 if single and not exact else 1e-11
+    rough = TOLERANCE[np.dtype(np.float32 if single else np.float64)]
+    z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
+    diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
+    out = z, curvature, sums, diagonal, gram
+    host.evaluate(law, (rows, *vectors), w[:d], w[d], 0, n, out)
+    host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
+    margins = backend.vector(None, device_rows)
+    curvatures = backend.vector(None, device_rows, exact=exact)
+    there = [
+        backend.vector(part, device_rows, exact=exact) if part.size else part
+        for part in vectors[:2]
+    ]
+    there += [backend.vector(vectors[2], device_rows) if vectors[2].size else vectors[2]]
+    for wanted in {"diagonal", "gram" if side else "diagonal"}:
+        found, D = backend.zeros(d + 2), backend.zeros(d + 1 if wanted == "diagonal" else 0)
+        G = backend.zeros(*(side, side) if wanted == "gram" else (0, 0))
+        out = margins, curvatures, found, D, G
+        device.evaluate(law, (device_rows, *there), cupy.asarray(w), 1, 0, n, out)
+        close(margins, z, tolerance)  # without the offset
+        close(found, sums, tolerance)
+        if wanted == "gram":
+            upper = np.triu(gram[: d + 1, : d + 1])
+            near = 10 * rough * max(np.abs(upper).max(), 1e-30)
+            np.testing.assert_allclose(np.triu(G.get()[: d + 1, : d + 1]), upper, atol=near)
+        else:
+            close(D, diagonal, tolerance)
+    close(curvatures, curvature, tolerance)
+    found = backend.zeros(d + 1)
+    device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, found)
+    close(found, product, 10 * rough)
+    frozen, flag = backend.zeros(d + 1), cupy.zeros(1, np.int32)
+    device.hessian_vector(device_rows, curvatures, cupy.asarray(v), 1, 0, n, frozen, flag)
+    assert not frozen.get().any()
 
 
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
@@ -100,13 +114,14 @@ def test_products_without_intercept_norms_and_transpose(cupy, storage):
 
 def test_a_part_of_the_rows(cupy):
     X, y, weight, w, _ = problem(200, 20, np.float64, "dense")
+    offset = np.linspace(-1.0, 1.0, 200)
     for storage in ("dense", "sparse"):
         host, host_rows, device, rows = both(X, storage, False)
         backend = gpu()
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
         host.evaluate(
             LOGISTIC,
-            (host_rows, y, weight),
+            (host_rows, y, weight, offset),
             w[:20],
             w[20],
             37,
@@ -117,7 +132,7 @@ def test_a_part_of_the_rows(cupy):
         margins, curvatures = cupy.zeros(200), cupy.zeros(200)
         device.evaluate(
             LOGISTIC,
-            (rows, cupy.asarray(y), cupy.asarray(weight)),
+            (rows, *map(cupy.asarray, (y, weight, offset))),
             cupy.asarray(w),
             1,
             37,

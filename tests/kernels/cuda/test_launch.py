@@ -56,14 +56,14 @@ def test_a_type_without_a_dtype_is_an_error(cupy):
 
 def estimates(cupy, n=5):
     """The kernel row_losses for float32 targets, and arguments that fit it."""
-    kernel = launch_module().kernel(("rows",), "row_losses", "-DVECTOR=float")
+    kernel = launch_module().kernel(("rows",), "row_losses", "-DVECTOR=float", "-DMODE=0")
     null = launch_module().NULL
     return kernel, [
         np.int64(n),
-        np.int32(0),
         np.float64(0),
         np.float64(0),
         cupy.ones(n, np.float32),
+        null,
         null,
         cupy.zeros(n),
         null,
@@ -82,9 +82,9 @@ def test_arguments_that_fit_are_launched(cupy):
     ("place", "wrong", "said"),
     [
         (
-            4,
+            3,
             lambda cupy: cupy.ones(5),
-            "argument 5, y, must be a device array of float32, was given one of float64",
+            "argument 4, y, must be a device array of float32, was given one of float64",
         ),
         (
             6,
@@ -102,9 +102,9 @@ def test_arguments_that_fit_are_launched(cupy):
             "argument 10, partial, must be a device array of float64, was given ndarray",
         ),
         (
-            4,
+            3,
             lambda cupy: None,
-            "argument 5, y, must be a device array of float32, was given NoneType",
+            "argument 4, y, must be a device array of float32, was given NoneType",
         ),
         (0, lambda cupy: 5, "argument 1, rows, must be a NumPy scalar of int64, was given int"),
         (
@@ -114,8 +114,8 @@ def test_arguments_that_fit_are_launched(cupy):
         ),
         (
             1,
-            lambda cupy: np.float64(0),
-            "argument 2, code, must be a NumPy scalar of int32, was given float64",
+            lambda cupy: np.int32(0),
+            "argument 2, p1, must be a NumPy scalar of float64, was given int32",
         ),
     ],
 )
@@ -137,9 +137,9 @@ def test_targets_of_another_dtype_than_weights_are_refused(cupy):
     backend = gpu()
     y, z, out = cupy.ones(4, np.float32), cupy.zeros(4), cupy.zeros(1)
     with pytest.raises(
-        TypeError, match="row_losses: argument 6, weight, must be a device array of float32"
+        TypeError, match="row_losses: argument 5, weight, must be a device array of float32"
     ):
-        backend.margins.losses(LAW, y, cupy.ones(4), z, None, None, out)
+        backend.margins.losses(LAW, y, cupy.ones(4), None, z, None, None, out)
 
 
 # ---- grids
@@ -218,7 +218,7 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
         host_dense.evaluate(
             LAW,
-            (X_part, y_part, weight_part),
+            (X_part, y_part, weight_part, np.empty(0)),
             w[:d],
             w[d],
             0,
@@ -234,7 +234,13 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
             backend.zeros(side, side),
         )
         backend.dense.evaluate(
-            LAW, (rows, vectors[0], vectors[1]), vectors[2], 1, 0, n, (Z, D, out, np.empty(0), G)
+            LAW,
+            (rows, vectors[0], vectors[1], np.empty(0)),
+            vectors[2],
+            1,
+            0,
+            n,
+            (Z, D, out, np.empty(0), G),
         )
         close(out, sums, tolerance)
         upper = np.triu(gram)[: d + 1, : d + 1]
@@ -263,7 +269,7 @@ def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):
     evaluate = device.evaluate_exactly if exact else device.evaluate
     for _ in range(2):  # the second finds the workspace used
         gram.fill(0)
-        data = (rows, cupy.asarray(y), cupy.asarray(weight))
+        data = (rows, cupy.asarray(y), cupy.asarray(weight), np.empty(0))
         out = (z, curvature, backend.zeros(d + 2), np.empty(0), gram)
         evaluate(LAW, data, cupy.asarray(w), 1, 0, n, out)
     whole = np.column_stack([X, np.ones(n)])

@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 import daskglm
+from daskglm.losses import base
+from daskglm.losses.builtin import BUILTIN
+from daskglm.losses.table import find
 from tests.conftest import TWIN
 
 CUDA = Path(daskglm.__file__).parent / "kernels" / "cuda"
@@ -22,16 +25,31 @@ REALS, INDICES = ("float", "double"), ("int", "long long")
 TYPES = [
     (f"-DREAL={real}", f"-DVECTOR={vector}") for real, vector in itertools.product(REALS, REALS)
 ]
+LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
+# codes of the families, of which the probit's tails take the most registers
+FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 35), "-DMODE=32", "-DMODE=30"
 VARIANTS = {
-    ("rows",): [(f"-DVECTOR={vector}",) for vector in REALS],
+    ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
     ("ball",): [()],
     ("point",): [()],
-    ("dense",): [*TYPES, *((*types, "-DSCALED=double") for types in TYPES)],
-    ("narrow",): [(*types, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)],
+    ("dense",): [
+        *((*types, mode) for types in TYPES for mode in (LOGISTIC, PRODUCT, FORWARD)),
+        *((*types, "-DSCALED=double") for types in TYPES),
+    ],
+    ("narrow",): [
+        *((*types, LOGISTIC, f"-DGRAM={gram}") for types in TYPES for gram in (0, 1)),
+        *((*types, PRODUCT, "-DGRAM=0") for types in TYPES),
+    ],
     ("wide",): [
-        (*types, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
+        (*types, mode, f"-DEACH={each}", f"-DDIAGONAL={diagonal}")
         for types in TYPES
-        for each, diagonal in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]
+        for mode, each, diagonal in [
+            *(
+                (LOGISTIC, *of)
+                for of in [(4, 0), (4, 1), (8, 0), (16, 1), (32, 0), (32, 1), (64, 0)]
+            ),
+            *((PRODUCT, each, 0) for each in (4, 8, 16, 32, 64)),
+        ]
         if not (
             each == 64 and types[0] == "-DREAL=double"
         )  # rows of doubles go up to 1024 features
@@ -40,9 +58,21 @@ VARIANTS = {
         (*types, f"-DINDEX={index}", *others)
         for types in TYPES
         for index in INDICES
-        for others in [("-DDIAGONAL=0",), ("-DDIAGONAL=1", "-DSCALED=double")]
+        for others in [
+            (LOGISTIC, "-DDIAGONAL=0"),
+            (PRODUCT, "-DDIAGONAL=0"),
+            (FORWARD, "-DDIAGONAL=1", "-DSCALED=double"),
+        ]
     ],
     ("dual",): [(*types, f"-DINDEX={index}") for types in TYPES for index in INDICES],
+}
+EXACT = ("-DREAL=float", "-DVECTOR=double")  # float32 rows, of a regression
+OF_FAMILIES = {
+    ("rows",): [EXACT[1:]],
+    ("csr",): [(*EXACT, "-DINDEX=int")],
+    ("narrow",): [(*EXACT, f"-DGRAM={gram}") for gram in (0, 1)],
+    ("wide",): [(*EXACT, "-DEACH=4", "-DDIAGONAL=1"), (*EXACT, "-DEACH=64", "-DDIAGONAL=0")],
+    ("dense",): [EXACT],
 }
 LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds
 # Blocks of 256 threads for which the registers of a multiprocessor suffice, and bytes spilled, each where it is not
@@ -55,6 +85,7 @@ BUDGET = {
         88,
     ),  # read back once a tile of 256 rows, in no loop over rows
     ("dense_narrow", "-DREAL=double", "-DGRAM=1"): (2, NO),
+    ("dense_wide", NEGATIVE_BINOMIAL, "-DEACH=4"): (2, NO),
     ("dense_wide", "-DEACH=4"): (3, NO),
     ("dense_wide", "-DEACH=8"): (2, 8),
     ("dense_wide", "-DEACH=16"): (1, NO),
@@ -70,6 +101,29 @@ BUDGET = {
     ("dense_backward",): (6, NO),
     ("along",): (2, NO),
     ("dual_sweep",): (4, 8),
+    ("dual_along",): (3, NO),  # 72 registers, where four blocks need 64 at most
+    ("csr_forward", PRODUCT): (5, NO),
+    ("csr_forward", FORWARD): (5, NO),
+    ("dense_forward", PRODUCT): (6, NO),
+    ("dense_forward", FORWARD): (8, NO),
+}
+# Bytes spilled by families, where more than `BUDGET` says. They are the compiler's counts; whether the spills lie
+# in loops over rows is not known, as no disassembler was at hand, and what they cost has not run on a GPU.
+SPILLED = {
+    ("dense_narrow", PROBIT, "-DGRAM=0"): 56,
+    ("dense_narrow", PROBIT, "-DGRAM=1"): 360,
+    ("dense_narrow", NEGATIVE_BINOMIAL, "-DGRAM=0"): 8,
+    ("dense_narrow", NEGATIVE_BINOMIAL, "-DGRAM=1"): 136,
+    ("dense_narrow", "-DGRAM=1"): 104,
+    ("csr_forward", PROBIT): 32,
+    ("csr_forward", NEGATIVE_BINOMIAL): 8,
+    ("dense_forward", PROBIT): 8,
+    ("dense_forward", NEGATIVE_BINOMIAL): 16,
+    ("row_losses", PROBIT): 8,
+    ("row_losses", NEGATIVE_BINOMIAL): 8,
+    ("dense_wide", PROBIT, "-DEACH=4"): 8,
+    ("dense_wide", PROBIT, "-DEACH=64"): 56,
+    ("dense_wide", NEGATIVE_BINOMIAL, "-DEACH=64"): 24,
 }
 
 
@@ -112,7 +166,7 @@ def compiled(nvrtc, source, *options):
 
 
 def source(*files):
-    return "\n".join((CUDA / f"{name}.cu").read_text() for name in ("common", *files))
+    return "\n".join((CUDA / f"{name}.cu").read_text() for name in ("common", "families", *files))
 
 
 USAGE = re.compile(
@@ -122,14 +176,36 @@ USAGE = re.compile(
 TOLD = re.compile(r"^ptxas (info .*|.* bytes stack frame.*)\n?", re.M)  # what -v tells, no warnings
 
 
-def budget(kernel, options):
-    known = [key for key in BUDGET if key[0] == kernel and set(key[1:]) <= set(options)]
-    return BUDGET[known[0]] if known else (FOUR, NO)
+def first(table, kernel, options, default):
+    """The entry of a table for a kernel and options."""
+    known = [key for key in table if key[0] == kernel and set(key[1:]) <= set(options)]
+    return table[known[0]] if known else default
 
 
 def blocks_of(registers, threads=256):
     """Blocks for which a multiprocessor has registers, which warps take by 256, and threads (2048)."""
     return min(REGISTERS // (threads // 32 * (-(-32 * registers // 256) * 256)), 2048 // threads)
+
+
+def keeps_to_its_registers(nvrtc, architecture, files, options, spills):
+    """Compile a variant, and hold its kernels against `BUDGET` and the table of bytes spilled."""
+    result, log, size, _ = compiled(
+        nvrtc,
+        source(*files),
+        f"--gpu-architecture={architecture}",
+        *LIKE_CUPY,
+        "--ptxas-options=-v",
+        *options,
+    )
+    assert (result, TOLD.sub("", log)) == (0, ""), f"{files} {options}: {log}"
+    assert size > 0
+    usage = USAGE.findall(log)
+    assert len(usage) == source(*files).count("__global__")
+    for kernel, stores, _, registers in usage:
+        blocks, spilled = first(BUDGET, kernel, options, (FOUR, NO))
+        spilled = first(spills, kernel, options, spilled)
+        assert blocks_of(int(registers)) >= blocks, f"{kernel} {options}: {registers} registers"
+        assert int(stores) <= spilled, f"{kernel} {options}: {stores} bytes spilled"
 
 
 @pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
@@ -138,22 +214,28 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
     nvrtc, files, architecture
 ):
     for options in VARIANTS[files]:
-        result, log, size, _ = compiled(
-            nvrtc,
-            source(*files),
-            f"--gpu-architecture={architecture}",
-            *LIKE_CUPY,
-            "--ptxas-options=-v",
-            *options,
-        )
-        assert (result, TOLD.sub("", log)) == (0, ""), f"{files} {options}: {log}"
-        assert size > 0
-        usage = USAGE.findall(log)
-        assert len(usage) == source(*files).count("__global__")
-        for kernel, stores, _, registers in usage:
-            blocks, spilled = budget(kernel, options)
-            assert blocks_of(int(registers)) >= blocks, f"{kernel} {options}: {registers} registers"
-            assert int(stores) <= spilled, f"{kernel} {options}: {stores} bytes spilled"
+        keeps_to_its_registers(nvrtc, architecture, files, options, {})
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(files, marks=pytest.mark.slow) if files in (("wide",), ("dense",)) else files
+        for files in OF_FAMILIES
+    ],
+    ids="+".join,
+)
+def test_every_family_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files):
+    for code, options in itertools.product(FAMILIES, OF_FAMILIES[files]):
+        keeps_to_its_registers(nvrtc, "sm_90", files, (f"-DMODE={code}", *options), SPILLED)
+
+
+def test_codes_are_those_of_the_losses():
+    """The sources name each code as `losses.base` does."""
+    text = source()
+    for loss in (*BUILTIN, find("tweedie(3)")):
+        names = re.findall(rf"^#define (\w+) {loss.code}$", text, re.M)
+        assert loss.code in [getattr(base, name, None) for name in names], loss.name
 
 
 @pytest.mark.parametrize("files", VARIANTS, ids="+".join)
@@ -176,7 +258,7 @@ def test_a_warning_would_be_seen(nvrtc):
 def test_every_source_is_compiled_here_and_shipped():
     assert {path.stem for path in CUDA.glob("*.cu")} == {
         name for files in VARIANTS for name in files
-    } | {"common"}
+    } | {"common", "families"}
 
 
 # ---- the real CuPy

@@ -1,0 +1,1 @@
+"""Races of Poisson, gamma and Tweedie regressions beside scikit-learn and glum."""

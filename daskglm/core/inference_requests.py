@@ -1,0 +1,98 @@
+"""Requests for what statistical inference is made of, and sums over clusters of rows.
+
+Like those of `requests`, they are frozen, picklable and complete, and replies are dictionaries of
+sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class InferenceSums:
+    """Add up what covariances of coefficients w (d,) or, with intercept, (d + 1,) are made of.
+
+    1 pass, whatever is asked for.
+
+    Parameters
+    ----------
+    w : array
+    curvature : {"fisher", "observed"}
+        Expected or second derivatives in the bread.
+    meat : bool
+        Whether squares of scores are summed.
+    frequency : bool
+        Whether a weight counts equal rows, each with a score of its own, rather than multiplies
+        the score of one.
+    clusters : bool
+        Whether scores are summed by cluster.
+
+    Reply, over rows of weight s with the slope g and the curvatures h (of `curvature`) and f
+    (expected), and x with a one where there is an intercept: value (sum of s loss), gradient,
+    bread (sum s h x x'), pearson (sum s g^2 / f), weight (sum s), used (rows with s > 0), rows, and
+    where asked for meat (sum s^2 g^2 x x', or s g^2 x x' with `frequency`) and clusters
+    (`ClusterSums` of s g x). Upper triangles of matrices are filled.
+    """
+
+    w: np.ndarray
+    curvature: str = "fisher"
+    meat: bool = False
+    frequency: bool = False
+    clusters: bool = False
+
+
+@dataclass(frozen=True)
+class SaturatedLikelihood:
+    """Add up log-likelihoods of the rows where each mean is its target. 0 passes.
+
+    Parameters
+    ----------
+    dispersion : float
+    frequency : bool
+        Whether a weight counts equal rows, rather than is what the family takes it for.
+
+    Reply: saturated.
+    """
+
+    dispersion: float
+    frequency: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums:
+    """Sums (clusters, size) by label of a cluster; adding joins sums of the same label.
+
+    Each label occurs once.
+    """
+
+    labels: np.ndarray
+    sums: np.ndarray
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        import pandas as pd
+
+        codes, labels = pd.factorize(together([self.labels, other.labels]))
+        sums = np.zeros((len(labels), self.sums.shape[1]))
+        sums[codes[: len(self.labels)]] = self.sums
+        sums[codes[len(self.labels) :]] += other.sums
+        return ClusterSums(np.asarray(labels), sums)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.labels.nbytes + self.sums.nbytes
+
+
+def together(labels: list[np.ndarray]) -> np.ndarray:
+    """Join arrays of labels; those of different kinds become objects, not strings."""
+    kinds = {part.dtype.kind for part in labels if len(part)}
+    numbers = kinds <= set("biuf")
+    if len(kinds) > 1 and not numbers:
+        labels = [part.astype(object) for part in labels]
+    return np.concatenate(labels)
+
+
+InferenceRequest = InferenceSums | SaturatedLikelihood

@@ -1,0 +1,280 @@
+"""`GeneralizedLinearRegressorCV`: the penalty of least deviance on rows that are held out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils.metadata_routing import UNUSED
+
+from daskglm.core.arguments import is_whole
+from daskglm.core.batch_requests import HeldOutLosses
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.regularization_path import MOST_VALUES, values_of
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
+from daskglm.fitting.driver import Callback
+from daskglm.fitting.problem_grid import ProblemGrid, open_grid, warn_unsolved
+from daskglm.fitting.runner import Trained
+from daskglm.losses.base import Loss
+from daskglm.objectives.batched import ProblemBatch
+
+# Strengths that a number of them stands for: from the first to the last, as in glum.
+LARGEST, LEAST = 10.0, 1e-5
+
+
+class HeldOut(NamedTuple):
+    """Mean deviance and D^2 on the rows that each fold holds out, (values, folds).
+
+    D^2 is nan for losses of no family.
+    """
+
+    deviance: np.ndarray
+    d2: np.ndarray
+
+
+class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
+    """Regression of a family with `alpha` chosen by cross-validation.
+
+    The rows are loaded once. Each fold is solved from the strongest penalty to the weakest, each
+    from the solution before; what the folds hold out is scored in one pass.
+
+    Parameters
+    ----------
+    family, link, fit_intercept, solver, max_iter, tol
+        As of `GeneralizedLinearRegressor`; parameters of families are given, not estimated.
+    alphas : int or sequence of float, default 10
+        Strengths of the penalty; a number means so many from 10 to 1e-5, evenly in their logarithm.
+    cv : int, scikit-learn splitter, iterable of (train, test), or None
+        Folds, as in scikit-learn; None is 5. Dask collections take a number: their rows are
+        assigned to folds at random (`random_state`).
+    random_state : int, optional
+        Seed of folds that are drawn.
+    n_jobs, verbose, progress, stop, solver_options, device, device_memory_limit
+        As of `GeneralizedLinearRegressor`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength with the least mean of the folds' deviances; the model is fitted with it to all
+        rows.
+    alphas_ : (values,) array
+    deviance_path_ : (values, folds) array
+        Weighted mean of the unit deviances on the rows held out, with their offsets.
+    d2_path_ : (values, folds) array
+        D^2 on these rows, as `score`.
+    coef_path_ : (values, folds, d) array
+    intercept_path_ : (values, folds) array
+    coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As of `GeneralizedLinearRegressor`.
+    report_ : Report
+        Of the last fit, with the cost of all; `parts` has the reports of all: folds and values in
+        this order, values fastest, then the last.
+
+    Examples
+    --------
+    >>> import daskglm, numpy as np
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> y = np.round(np.exp(2 * X[:, 0]))
+    >>> model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=[1.0, 0.001]).fit(X, y)
+    >>> model.alpha_
+    0.001
+    """
+
+    # groups are for the splitter, the callback is no metadata
+    __metadata_request__fit: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("groups", "callback"), UNUSED
+    )
+
+    def __init__(
+        self,
+        family: str = "gaussian",
+        *,
+        link: str = "auto",
+        alphas: Any = 10,
+        cv: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        progress: bool | None = None,
+        stop: str = "gap",
+        solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.family = family
+        self.link = link
+        self.alphas = alphas
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.progress = progress
+        self.stop = stop
+        self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        groups: Any = None,
+        callback: Callback | None = None,
+    ) -> Any:
+        """Choose alpha by cross-validation and fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset, exposure
+            As of `GeneralizedLinearRegressor.fit`.
+        groups : (n,) array, optional
+            Groups of rows that belong together, for splitters such as GroupKFold; data in memory
+            only.
+        callback : callable, optional
+            As of `daskglm.fit`.
+
+        Returns
+        -------
+        self; an awaitable of it where the current client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For bad data, parameters out of range, and folds that cannot be used.
+        """
+        split_params = {} if groups is None else {"groups": groups}
+        beside = {"offset": offset, "exposure": exposure}
+        return self._fit(
+            *(X, y, sample_weight), split_params=split_params, callback=callback, **beside
+        )
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        start: Any = None,
+        client: Any = None,
+        split_params: Mapping[str, Any] = MappingProxyType({}),
+        **more: Any,
+    ) -> Any:
+        if self._estimates:
+            raise ValueError(
+                f"family={self.family!r}: cross-validation takes no parameter that is estimated; "
+                "give the number that a fit without it found"
+            )
+        check_splits(self.cv)
+        alphas = _values(self.alphas)
+        settings = self._settings(**more)
+        settings.check()
+        beside = {"offset": offset, "exposure": exposure}
+        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        how = {"sample_weight": sample_weight, **beside, "client": client}
+        how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
+        work = partial(self._choose, X, y, settings, names, alphas, how)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _choose(
+        self,
+        X: Any,
+        y: Any,
+        settings: FitConfig,
+        names: Any,
+        alphas: np.ndarray,
+        how: dict[str, Any],
+    ) -> GeneralizedLinearRegressorCV:
+        began = time.perf_counter()
+        with np.errstate(divide="ignore"):
+            Cs = 1.0 / alphas
+        with open_grid(X, y, settings, **how) as grid:
+            solutions = grid.solve(grid.batch(Cs))
+            d, shape = grid.objective.n_features, (grid.n_folds, len(alphas), -1)
+            paths = solutions.W.reshape(shape)
+            found = _held_out(grid, paths)
+            best = int(found.deviance.mean(axis=1).argmin())
+            alone = ProblemBatch(np.zeros(1, int), np.array([-1]), Cs[best : best + 1])
+            # a mean of the folds' models may be out of the domain of links with positive margins
+            bounded = grid.loss.link is not None and grid.loss.link.positive
+            start = None if bounded else paths[:, best].mean(axis=0)[None]
+            again = grid.solve(alone, start)
+            parts = [*solutions.reports, *again.reports]
+            report = grid.report(again.reports, began, parts)
+        warn_unsolved(parts, float(settings.tol))
+
+        def intercepts(W: np.ndarray) -> np.ndarray:
+            return W[..., d] if settings.fit_intercept else np.zeros(W.shape[:-1])
+
+        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report), names)
+        self.alpha_, self.alphas_ = float(alphas[best]), alphas
+        self.deviance_path_, self.d2_path_ = found
+        by_value = paths.swapaxes(0, 1)
+        self.coef_path_, self.intercept_path_ = by_value[..., :d], intercepts(by_value)
+        return self
+
+
+def _values(alphas: Any) -> np.ndarray:
+    """Return strengths of the penalty as an array; raises ValueError for what are none."""
+    if is_whole(alphas):
+        if not 1 <= int(alphas) <= MOST_VALUES:
+            raise ValueError(
+                f"alphas={alphas!r}: a number of strengths must be from 1 to {MOST_VALUES:,}"
+            )
+        return np.geomspace(LARGEST, LEAST, int(alphas))
+    if not np.iterable(alphas):
+        raise ValueError(
+            f"alphas={alphas!r:.200} must be a positive integer or a sequence of numbers not below "
+            "0"
+        )
+    return values_of(alphas, "alphas", zero=True)
+
+
+def _held_out(grid: ProblemGrid, paths: np.ndarray) -> HeldOut:
+    """Score models (folds, values, size) on the rows that their folds hold out.
+
+    Cost: 1 pass, 1 round.
+    """
+    loss, facts = grid.loss, grid.engine.facts
+    mean = facts.target_sum / facts.weight
+    margin = mean if loss.link is None else float(loss.link.of_mean(mean))
+    sums = grid.objective.ask(HeldOutLosses(np.ascontiguousarray(paths), margin))
+    weight, targets, losses = sums["weight"], sums["targets"], sums["losses"]
+    deviance = (2.0 * losses / np.where(weight > 0.0, weight, 1.0)[:, None]).T
+    if not (weight > 0.0).all():
+        fold = int(np.argmin(weight))
+        raise ValueError(f"cv: all rows that fold {fold} holds out have weight zero")
+    if loss.family is None:
+        return HeldOut(deviance, np.full(deviance.shape, np.nan))
+    # Deviances are Bregman divergences: those from the mean of a fold are those from the mean of
+    # all, less the weight times the divergence between both means.
+    between = [_between(loss, each, margin) for each in targets / weight]
+    of_mean = sums["constant"] - weight * between
+    with np.errstate(divide="ignore", invalid="ignore"):
+        d2 = 1.0 - losses / of_mean[:, None]
+    return HeldOut(deviance, d2.T)
+
+
+def _between(loss: Loss, mean: float, margin: float) -> float:
+    """Return the loss of a mean at the margin of another."""
+    return float(loss.row(mean, margin, loss.p1, loss.p2)[0])

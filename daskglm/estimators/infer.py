@@ -1,0 +1,108 @@
+"""From a fitted model and its data to an `Inference`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from daskglm.data.containers import plain
+from daskglm.data.partitions import Partitions, feature_names, is_lazy
+from daskglm.data.targets import in_memory
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.inference import Inference, names_of
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.inference import InferenceConfig, infer
+from daskglm.fitting.runner import rows_of
+from daskglm.losses.base import Loss
+from daskglm.losses.table import find, for_classes
+from daskglm.worker.prediction import dense
+
+
+def inference_of(
+    model: Any, X: Any, beside: Mapping[str, Any], config: InferenceConfig, **where: Any
+) -> Any:
+    """Return the inference of a fitted model; see `LinearModel.inference`.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : rows, as of `fit`
+    beside : dict
+        What is beside them: y, sample_weight, offset, exposure and clusters.
+    config : InferenceConfig
+    where : client, out_of_core
+    """
+    check_is_fitted(model)
+    settings = settings_of_fit(model, out_of_core=where["out_of_core"])
+    settings.check()
+    loss = find(settings.loss)
+    config.check(loss, settings, clusters=beside["clusters"] is not None)
+    w = _coefficients(model, settings)
+    X, beside = plain(X), {name: plain(values) for name, values in beside.items()}
+    given = [value for value in beside.values() if isinstance(value, str)]
+    names = feature_names(X, *given)
+    columns = None if names is None else tuple(map(str, names))
+    data = _partitions(model, X, beside, loss, names)
+    of = names_of(columns, model.n_features_in_, fit_intercept=bool(settings.fit_intercept))
+
+    def work() -> Inference:
+        classes = getattr(model, "classes_", None)
+        client = where["client"]
+        found = infer(data, settings, w, config, of, classes=classes, client=client)
+        return Inference(of, loss.ref, config, found, bool(settings.fit_intercept), columns)
+
+    return awaitable_on(where["client"], is_lazy(X), work)
+
+
+def settings_of_fit(model: Any, *, out_of_core: bool = False) -> FitConfig:
+    """Return the settings of the fit; those of a search with the C that it found.
+
+    Two classes have the loss of two.
+    """
+    settings: FitConfig = model._settings(out_of_core=out_of_core)
+    loss = for_classes(find(settings.loss), len(getattr(model, "classes_", ())))
+    settings = replace(settings, loss=loss.full_name)
+    if hasattr(model, "C_"):
+        settings = replace(settings, C=float(np.ravel(model.C_)[0]))
+    return settings
+
+
+def _coefficients(model: Any, settings: FitConfig) -> np.ndarray:
+    """Return the coefficients, the intercept last; ValueError for several problems."""
+    coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
+    if len(coef) > 1:
+        what = "classes" if hasattr(model, "classes_") else "targets"
+        raise ValueError(
+            f"the model has coefficients for each of {len(coef)} {what}; inference is for one "
+            "vector of coefficients: give two classes, or one target"
+        )
+    w: np.ndarray = np.append(coef[0], intercept) if settings.fit_intercept else coef[0].copy()
+    return w
+
+
+def _partitions(
+    model: Any, X: Any, beside: dict[str, Any], loss: Loss, names: np.ndarray | None
+) -> Partitions:
+    """Return the data as `fit` takes them, with the features of the model."""
+    if beside["y"] is None:
+        raise ValueError("inference requires y to be passed, but the target y is None")
+    if not is_lazy(X):
+        X, y, weight = in_memory(X, beside["y"], beside["sample_weight"])
+        beside = {**beside, "y": y, "sample_weight": weight}
+        beside = {
+            name: np.asarray(values) if isinstance(values, (list, tuple)) else values
+            for name, values in beside.items()
+        }
+    known = np.empty((0, 0)) if names is None else pd.DataFrame(columns=names)
+    _check_feature_names(model, known, reset=False)
+    data = rows_of(X, loss=loss, **beside)
+    if data.width is not None and data.width != model.n_features_in_:
+        raise ValueError(
+            f"X has {data.width} features, but the model was fitted to {model.n_features_in_}"
+        )
+    return data

@@ -1,0 +1,212 @@
+"""`OrdinalRegression`: proportional odds of ordered classes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from daskglm.core.decisions import (
+    ordinal_log_probabilities,
+    ordinal_predicted,
+    ordinal_probabilities,
+)
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.base import LinearModel, same
+from daskglm.estimators.score_rows import accuracy
+from daskglm.fitting.runner import Trained
+
+
+class OrdinalRegression(ClassifierMixin, LinearModel):
+    """Regression of ordered classes: P(class <= k) = 1 / (1 + exp(x.w - t_k)), t_1 < t_2 < ...
+
+    The model of proportional odds, also called ordinal or cumulative logit. Minimises 1/2 |w|^2 -
+    C sum_i s_i log P(y_i) over coefficients w and thresholds t, which are not penalised. Classes
+    are in the order of their labels: numbers by size, texts by alphabet.
+
+    Parameters
+    ----------
+    penalty : {"l2", None}, default "l2"
+        Penalty on the coefficients: 1/2 |w|^2 or, as with C = inf, none.
+    C : float, default 1.0
+        Weight of the losses against the penalty; infinity: no penalty.
+    tol : float, default 1e-6
+        Bound on relative suboptimality, (f - f*) / f*, at which to stop; where nothing is proved
+        (`report_` says so), ratio of gradient norms.
+    class_weight : dict or "balanced", optional
+        Factors of the rows' weights by label.
+    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
+        Or names of scikit-learn's solvers, for which the nearest of these are taken.
+    max_iter : int, optional
+        Iterations at most; default: the solver's own.
+    random_state, verbose, warm_start, n_jobs, progress, stop, solver_options
+        As of `LogisticRegression`.
+    device : {"cpu"}, optional
+        Rows on a GPU are refused: there are no CUDA kernels of this loss yet.
+    device_memory_limit
+        As of `LogisticRegression`.
+
+    Attributes
+    ----------
+    coef_ : (d,) array of float64
+        Positive coefficients make higher classes more likely.
+    thresholds_ : (classes - 1,) array
+        A class whose rows have no weight lies between equal thresholds; at an end, 37 beyond the
+        next class.
+    classes_ : (classes,) array
+    n_iter_ : (1,) array
+    n_features_in_ : int
+    feature_names_in_ : (d,) array, where X has string column names
+    report_ : Report
+        How good the answer is and what it cost; deviance, log-likelihood and, without a penalty,
+        AIC and BIC.
+
+    Examples
+    --------
+    >>> import daskglm
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [1, 1, 2, 2, 3, 3]
+    >>> model = daskglm.OrdinalRegression(C=10).fit(X, y)
+    >>> model.predict([[0.5], [2.5], [4.5]])
+    array([1, 2, 3])
+    """
+
+    _loss = "ordinal"
+    classes_: np.ndarray
+    thresholds_: np.ndarray
+
+    def __init__(
+        self,
+        penalty: str | None = "l2",
+        *,
+        C: float = 1.0,
+        tol: float = 1e-6,
+        class_weight: Any = None,
+        random_state: Any = None,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+        stop: str = "gap",
+        solver_options: Any = None,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.C = C
+        self.tol = tol
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.stop = stop
+        self.solver_options = solver_options
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+        """Fit to labels of two or more ordered classes.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix, DataFrame, dask array or dataframe, or list of delayed blocks
+        y : (n,) labels in a matching container, or the name of a column of X
+            Their sorted order is that of the classes.
+        sample_weight : (n,) non-negative weights, or the name of a column of X; default: ones
+        offset : (n,) numbers that are added to x.w, or the name of a column of X
+
+        Returns
+        -------
+        self; an awaitable of it where the current client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinite values, one class only, an ordered categorical whose order is not
+            that of its labels, lengths that differ, or parameters out of range.
+        """
+        return self._fit(X, y, sample_weight, offset=offset)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
+        check_order(X, y)
+        return super()._fit(X, y, sample_weight, **more)
+
+    def _set_fitted(self, trained: Trained) -> None:
+        assert trained.classes is not None
+        self.classes_ = trained.classes
+        self.coef_ = trained.coef[0]
+        self.thresholds_ = trained.intercept
+        self.n_iter_ = np.array([trained.report.n_iter], dtype=np.int32)
+
+    @property
+    def _constants(self) -> Any:
+        return 0.0
+
+    @property
+    def _decide(self) -> Any:
+        """What turns x.w into numbers of classes."""
+        return partial(ordinal_predicted, self.thresholds_)
+
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """Return x.w plus the offset, (n,), in the container of X; larger means a higher class."""
+        check_is_fitted(self)
+        return self._values(X, same, np.empty(0), offset=offset)
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """Return the most likely labels, (n,), in the container of X."""
+        check_is_fitted(self)
+        like = np.empty(0, self.classes_.dtype)
+        finish = partial(_labels, self.classes_, self.thresholds_)
+        return self._values(X, finish, like, offset=offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
+        """Return probabilities of the classes, (n, classes), in the container of X."""
+        return self._by_class(X, ordinal_probabilities, offset)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
+        """Return logarithms of probabilities, exact where these are tiny; see `predict_proba`."""
+        return self._by_class(X, ordinal_log_probabilities, offset)
+
+    def _by_class(self, X: Any, what: Any, offset: Any) -> Any:
+        check_is_fitted(self)
+        like = np.empty((0, len(self.classes_)))
+        finish = partial(what, self.thresholds_)
+        return self._values(X, finish, like, self.classes_, offset=offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Accuracy: the share of rows, by weight, whose label is predicted.
+
+        Arguments and errors are those of `fit`. Of dask collections only sums are fetched.
+        """
+        work = partial(accuracy, self, X, y, sample_weight, offset)
+        return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]
+
+
+def check_order(X: Any, y: Any) -> None:
+    """Raise ValueError for an ordered categorical whose order is not that of its labels."""
+    if isinstance(y, str) and hasattr(X, "columns") and y in X.columns:
+        y = X[y]
+    dtype = getattr(y, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return
+    categories = getattr(dtype, "categories", None)
+    labels = [] if categories is None else list(categories)
+    if labels != sorted(labels):
+        raise ValueError(
+            f"y is an ordered categorical, {labels}, but classes are taken in the order of their "
+            f"labels, {sorted(labels)}; give its codes (y.cat.codes)"
+        )
+
+
+def _labels(classes: np.ndarray, thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the most likely classes."""
+    return classes[ordinal_predicted(thresholds, scores)]

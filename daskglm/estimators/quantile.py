@@ -1,0 +1,180 @@
+"""`QuantileRegressor`: scikit-learn's parameters and attributes, with the L2 penalty."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.arguments import is_number, shown
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.base import LinearModel
+from daskglm.estimators.parameters import settings_of
+from daskglm.estimators.regressor import Regressor
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.report import combine
+from daskglm.fitting.runner import Trained, warn_unconverged
+from daskglm.fitting.same_rows import same_rows
+
+
+class QuantileRegressor(Regressor):
+    """Linear regression of a quantile, or of several.
+
+    It minimises the mean of the quantile loss, q (y - z) for y above the prediction z and
+    (1 - q) (z - y) below, plus alpha / 2 |w|^2. The penalty is L2; scikit-learn's class of this
+    name has an L1 penalty, alpha |w|_1. With alpha = 0 both are the same problem.
+
+    Other parameters are those of `Ridge`.
+
+    Parameters
+    ----------
+    quantile : float or sequence of float, default 0.5
+        Between 0 and 1. Several quantiles are fitted to rows that are loaded once; their
+        predictions are not kept from crossing.
+    alpha : float, default 1.0
+        Strength of the penalty; 0: none, and the problem is a linear program.
+    tol : float, default 1e-7
+        Less than elsewhere, since the last steps, which make coefficients exact, cost little.
+    solver : {"auto", "proximal", "sdca"}, default "auto"
+        The names of scikit-learn's solvers, "highs" and others, mean "proximal".
+
+    Attributes
+    ----------
+    coef_ : (d,) array of float64, or (k, d) for k quantiles
+    intercept_ : float, or (k,) array
+    n_iter_ : int, or (k,) array
+    solver_ : str
+        Solver that ran.
+
+    Examples
+    --------
+    >>> import daskglm
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [1.0, 3.0, 5.0, 7.0, 90.0]
+    >>> daskglm.QuantileRegressor(alpha=0).fit(X, y).predict([[5.0]]).round(4)
+    array([11.])
+    """
+
+    def __init__(
+        self,
+        *,
+        quantile: Any = 0.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        solver_options: Any = None,
+        max_iter: int | None = None,
+        tol: float = 1e-7,
+        random_state: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        progress: bool | None = None,
+        stop: str = "gap",
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        self.quantile = quantile
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.solver_options = solver_options
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.progress = progress
+        self.stop = stop
+        self.device = device
+        self.device_memory_limit = device_memory_limit
+
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        return self._losses()[0]
+
+    def _losses(self) -> list[str]:
+        """Return the loss of each quantile; raises ValueError for what is none."""
+        quantiles = [self.quantile] if np.ndim(self.quantile) == 0 else list(self.quantile)
+        if not quantiles or not all(is_number(q) and 0.0 < q < 1.0 for q in quantiles):
+            raise ValueError(
+                f"quantile={shown(self.quantile)} must be a number above 0 and below 1, or a "
+                "sequence of them"
+            )
+        return [f"quantile({float(q)!r})" for q in quantiles]
+
+    def _each(self, **more: Any) -> list[FitConfig]:
+        params = {name: getattr(self, name) for name in self._parameters}
+        return [settings_of(params, loss, average=True, **more) for loss in self._losses()]
+
+    def _settings(self, **more: Any) -> FitConfig:
+        return self._each(**more)[0]
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        start: Any = None,
+        client: Any = None,
+        **more: Any,
+    ) -> Any:
+        beside = {"offset": offset, "exposure": exposure}
+        if np.ndim(self.quantile) == 0:
+            more |= {"start": start, "client": client}
+            return super()._fit(X, y, sample_weight, **beside, **more)
+        each = self._each(**more)
+        for settings in each:
+            settings.check()
+        start = self._start(start)
+        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        data = {"sample_weight": sample_weight, **beside}
+        work = partial(self._fit_each, X, y, each, names, data, start, client)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _fit_each(
+        self,
+        X: Any,
+        y: Any,
+        each: list[FitConfig],
+        names: Any,
+        data: dict[str, Any],
+        start: Any,
+        client: Any,
+    ) -> LinearModel:
+        found = []
+        given = None if start is None or len(np.atleast_2d(start[0])) != len(each) else start
+        with same_rows(X, y, each[0], **data, start=start, client=client) as rows:
+            for k, settings in enumerate(each):
+                begin = None if given is None else (given[0][k], given[1][k])
+                found.append(rows.fit(settings, begin))
+        report = combine([fit.report for fit in found])
+        if not report.converged:
+            warn_unconverged(report, each[0])
+        coef = np.array([fit.coef for fit in found])
+        intercept = np.array([fit.intercept for fit in found])
+        return self._adopt(Trained(coef, intercept, None, report), names)
+
+    def _set_fitted(self, trained: Trained) -> None:
+        super()._set_fitted(trained)
+        if np.ndim(self.quantile):
+            self.coef_ = trained.coef
+            self.intercept_ = trained.intercept
+            self.n_iter_ = np.array([part.n_iter for part in trained.report.parts], np.int32)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Coefficient of determination R^2, as scikit-learn's; for one quantile.
+
+        X, y, weights and errors are those of `fit`. Of dask collections only sums are fetched.
+        """
+        if np.ndim(getattr(self, "intercept_", 0.0)) == 1:
+            raise ValueError(
+                f"score is for one quantile, not quantile={shown(self.quantile)}: compare "
+                "predictions with sklearn.metrics.mean_pinball_loss"
+            )
+        return super().score(X, y, sample_weight, offset)

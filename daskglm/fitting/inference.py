@@ -1,0 +1,290 @@
+"""Statistical inference at fitted coefficients: one pass over the rows, then small matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.arguments import check_choice, check_flag
+from daskglm.core.engine import Engine
+from daskglm.core.inference_requests import InferenceSums, SaturatedLikelihood
+from daskglm.core.matrices import mirror_upper
+from daskglm.core.requests import Problem, Totals
+from daskglm.data.partitions import Partitions
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.covariance import (
+    Covariance,
+    check_optimum,
+    classical,
+    clustered,
+    sandwich,
+)
+from daskglm.fitting.setup import loaded
+from daskglm.losses.base import LOGISTIC, Loss
+from daskglm.losses.table import JOINT_LOSSES, find
+
+COVARIANCES = ("classical", "HC0", "HC1", "cluster")
+WEIGHTS = ("precision", "frequency")
+PENALIZED = ("effective",)
+
+
+@dataclass(frozen=True)
+class InferenceConfig:
+    """What is to be inferred; see `LinearModel.inference` for the meaning of the fields."""
+
+    covariance: str = "classical"
+    weights: str = "precision"
+    observed: bool = False
+    penalized: str | None = None
+    use_t: bool | None = None
+
+    def check(self, loss: Loss, settings: FitConfig, *, clusters: bool) -> None:
+        """Raise ValueError for what cannot be inferred, before anything is loaded.
+
+        `clusters` tells whether clusters were given.
+        """
+        check_choice(self.covariance, "covariance", COVARIANCES)
+        check_choice(self.weights, "weights", WEIGHTS)
+        if self.penalized is not None:
+            check_choice(self.penalized, "penalized", PENALIZED)
+        check_flag(self.observed, "observed")
+        check_flag(self.use_t, "use_t", optional=True)
+        if clusters != (self.covariance == "cluster"):
+            said = "are given" if clusters else "are not given"
+            raise ValueError(
+                f"covariance={self.covariance!r}, but clusters {said}: give both covariance="
+                "'cluster' and clusters, or none of them"
+            )
+        if loss.name in JOINT_LOSSES:
+            raise ValueError(
+                f"loss={loss.full_name!r}: there is no inference for losses of all classes "
+                "together so far; of two classes there is"
+            )
+        if not loss.differentiable:
+            raise ValueError(
+                f"loss={loss.full_name!r} has corners, and so no Hessian to infer from: there are "
+                "standard errors for smooth losses"
+            )
+        if self.covariance == "classical" and not has_likelihood(loss):
+            raise ValueError(
+                f"loss={loss.full_name!r} is of no family of distributions, so covariance="
+                "'classical' has no meaning for it; give 'HC0', 'HC1' or 'cluster'"
+            )
+        if self.observed and not loss.convex:
+            raise ValueError(
+                f"observed=True: loss={loss.full_name!r} is not convex, and only its expected "
+                "Hessian is known here; give observed=False"
+            )
+        if self.penalized is None and math.isfinite(settings.C):
+            raise ValueError(
+                f"the fit is penalised (C={settings.C:g}), which draws coefficients towards zero: "
+                "their distribution is not centred at the true ones, and intervals and p-values "
+                "would be wrong. Fit without a penalty (C=inf, alpha=0), or give "
+                "penalized='effective' for the covariance around the penalised optimum"
+            )
+
+    @property
+    def curvature(self) -> str:
+        """Kind of the Hessian, as `InferenceSums` has it."""
+        return "observed" if self.observed else "fisher"
+
+
+@dataclass(frozen=True, eq=False)
+class Inferred:
+    """Coefficients and their covariance, with what else is known of the fit.
+
+    Parameters
+    ----------
+    params : (p,) array
+        Coefficients; the intercept, if there is one, is last.
+    cov : (p, p) array
+    dispersion : float
+    n : float
+        Rows of weight above zero, or the sum of the weights if they are frequencies.
+    df_model, df_resid : float
+        Coefficients (of penalised fits effective ones), and n less that.
+    df_inference : float
+        Degrees of freedom of t: `df_resid`, or clusters less one.
+    use_t : bool
+        Whether t is compared with Student's distribution rather than the normal one.
+    deviance : float
+        Twice the sum of losses.
+    pearson_chi2 : float
+    llf : float
+        Log-likelihood; NaN where none is known.
+    clusters : int
+        How many there are; 0: rows are taken to be independent.
+    passes : float
+        Rows read beyond loading, over the number of rows.
+    """
+
+    params: np.ndarray
+    cov: np.ndarray
+    dispersion: float
+    n: float
+    df_model: float
+    df_resid: float
+    df_inference: float
+    use_t: bool
+    deviance: float
+    pearson_chi2: float
+    llf: float
+    clusters: int
+    passes: float
+
+
+def has_likelihood(loss: Loss) -> bool:
+    """Return whether a loss is minus a log-likelihood, up to the dispersion and a constant."""
+    return loss.family is not None or loss.code == LOGISTIC
+
+
+def fixed_dispersion(loss: Loss) -> float | None:
+    """Return the dispersion where the family fixes it; None: it is estimated."""
+    return 1.0 if loss.family is None else loss.family.dispersion
+
+
+def infer(
+    data: Partitions,
+    settings: FitConfig,
+    w: np.ndarray,
+    config: InferenceConfig,
+    names: Sequence[str],
+    *,
+    classes: np.ndarray | None = None,
+    client: Any = None,
+) -> Inferred:
+    """Infer from the rows that coefficients w were fitted to. 1 pass beyond loading.
+
+    Parameters
+    ----------
+    data : Partitions
+    settings : FitConfig
+        That of the fit.
+    w : (p,) array
+    names : sequence of str
+        Of all coefficients, for errors.
+    classes : array, optional
+        Those of the fit.
+    client : distributed.Client, optional
+        Where to run; as of `fit`.
+
+    Raises
+    ------
+    ValueError
+        For data that the coefficients are no optimum of, singular Hessians, and data that `fit`
+        refuses.
+    """
+    loss = find(settings.loss)
+    with loaded(data, replace(settings, device="cpu"), client) as on:
+        if classes is not None and not np.array_equal(np.asarray(on.classes), classes):
+            raise ValueError(
+                f"y has the classes {_short(on.classes)}, but the model was fitted to "
+                f"{_short(classes)}"
+            )
+        problem, sides = on.problems[0]
+        request = InferenceSums(
+            w,
+            config.curvature,
+            meat=config.covariance in ("HC0", "HC1"),
+            frequency=config.weights == "frequency",
+            clusters=config.covariance == "cluster",
+        )
+        totals = on.engine.total(problem, request)
+        ridge = _ridge(settings, sum(sides), len(w))
+        found, matrix = _covariance(w, totals, ridge, loss, config, names)
+        llf = _log_likelihood(on.engine, problem, totals, loss, config)
+        passes = totals["rows"] / max(on.engine.facts.n_rows, 1)
+
+    count = len(totals["clusters"].labels) if request.clusters else 0
+    of_least_squares = loss.is_quadratic and config.covariance == "classical"
+    return Inferred(
+        params=w,
+        cov=matrix,
+        dispersion=found.dispersion,
+        n=found.df_model + found.df_resid,
+        df_model=found.df_model,
+        df_resid=found.df_resid,
+        df_inference=count - 1.0 if count else found.df_resid,
+        use_t=of_least_squares if config.use_t is None else config.use_t,
+        deviance=2.0 * float(totals["value"]),
+        pearson_chi2=float(totals["pearson"]),
+        llf=llf,
+        clusters=count,
+        passes=float(passes),
+    )
+
+
+def _ridge(settings: FitConfig, total: float, size: int) -> np.ndarray:
+    """Return the strength of the penalty on each coefficient, where losses have weight one."""
+    C = settings.weight_of_losses(total)
+    ridge = np.full(size, 1.0 / C if math.isfinite(C) else 0.0)
+    if settings.fit_intercept:
+        ridge[-1] = 0.0
+    return ridge
+
+
+def _covariance(
+    w: np.ndarray,
+    totals: Totals,
+    ridge: np.ndarray,
+    loss: Loss,
+    config: InferenceConfig,
+    names: Sequence[str],
+) -> tuple[Covariance, np.ndarray]:
+    """Return the classical covariance and the one that is asked for."""
+    hessian = totals["bread"]
+    mirror_upper(hessian)
+    n = float(totals["weight"] if config.weights == "frequency" else totals["used"])
+    fixed = fixed_dispersion(loss)
+    inverse, found = classical(hessian, ridge, n, float(totals["pearson"]), fixed, names)
+
+    if config.covariance == "cluster":
+        matrix = clustered(inverse, totals["clusters"].sums, n, found.df_model)
+    elif config.covariance in ("HC0", "HC1"):
+        mirror_upper(totals["meat"])
+        matrix = sandwich(inverse, totals["meat"], config.covariance, n, found.df_model)
+    else:
+        matrix = found.matrix
+        if math.isnan(found.dispersion):
+            raise ValueError(
+                f"{n:g} rows and {len(w)} coefficients leave nothing to estimate the dispersion "
+                "from: give more rows than coefficients"
+            )
+    step = inverse @ (totals["gradient"] + ridge * w)
+    check_optimum(w, step, np.sqrt(np.diag(matrix)), hessian, names)
+    return found, matrix
+
+
+def _log_likelihood(
+    engine: Engine,
+    problem: Problem,
+    totals: Totals,
+    loss: Loss,
+    config: InferenceConfig,
+) -> float:
+    """Return the log-likelihood, NaN where the family has none that is known. 0 passes.
+
+    It is that of each row predicted by its target, less the sum of the losses over the dispersion:
+    the family's own, or else deviance / n, as in `statistics_of`.
+    """
+    value = float(totals["value"])
+    family = loss.family
+    if family is None:
+        return -value if has_likelihood(loss) else math.nan
+    frequency = config.weights == "frequency"
+    rows = family.variance_by_weight and not frequency
+    dispersion = family.dispersion
+    if dispersion is None:
+        dispersion = 2.0 * value / float(totals["used"] if rows else totals["weight"])
+    if family.log_density is None or family.is_costly or not dispersion > 0.0:
+        return math.nan
+    saturated = engine.total(problem, SaturatedLikelihood(dispersion, frequency))["saturated"]
+    return float(saturated) - value / dispersion
+
+
+def _short(classes: Any) -> list[Any]:
+    return np.asarray(classes).tolist()[:8]

@@ -1,0 +1,77 @@
+"""Statistics of a fit to a family: deviances, dispersion, likelihood and information criteria."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.device import to_host
+from daskglm.core.requests import EvaluateAlong, ResidualSums
+from daskglm.objectives.convex import Seen, least_point
+from daskglm.objectives.primal import Objective, Point
+
+
+def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
+    """Return those fields of a `Report` that losses of families have; empty for others.
+
+    - deviance: twice the sum of the losses, weights included;
+    - null_deviance: that of the best constant, with the offsets;
+    - dispersion: Pearson's statistic over rows less coefficients;
+    - log_likelihood: with the dispersion of the family, or else deviance / n;
+    - aic, bic: by the number of coefficients, and 1 for an estimated dispersion. Not with a
+      penalty, which leaves that number open.
+
+    Cost: 0 passes where the margins are cached, else 1, and some rounds.
+    """
+    loss, facts = objective.loss, objective.engine.facts
+    if loss.family is None or not math.isfinite(point.value):
+        return {}
+    at = (point.token, point.w)
+    d = objective.n_features
+    penalty = objective.penalty.value(to_host(point.w)) if d else 0.0
+    deviance = 2.0 * (point.value - penalty) / objective.scale
+    found = {"deviance": deviance, "null_deviance": _null_deviance(objective, at)}
+
+    fixed = phi = loss.family.dispersion
+    if phi is None:
+        count = facts.n_rows if loss.family.variance_by_weight else objective.total_weight
+        phi = deviance / count if deviance > 0.0 else None
+    sums = objective.ask(ResidualSums(at, None if loss.family.is_costly else phi))
+    free = facts.n_rows - objective.size
+    found["dispersion"] = float(sums["pearson"]) / free if free > 0 else math.nan
+    likelihood = float(sums["likelihood"])
+    found["log_likelihood"] = likelihood
+    if not objective.penalty.largest:
+        parameters = objective.size + (fixed is None)
+        found["aic"] = 2.0 * (parameters - likelihood)
+        found["bic"] = math.log(facts.n_rows) * parameters - 2.0 * likelihood
+    return found
+
+
+def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:
+    """Return the deviance of the best constant, offsets added to it.
+
+    `at` is a point whose margins are known: they are multiplied by zero.
+    """
+    best = [math.inf]
+
+    def ask(shifts: list[float]) -> list[Seen]:
+        coefficients = np.array([[0.0, shift] for shift in shifts])
+        totals = objective.ask(EvaluateAlong((at,), coefficients))
+        values, slopes, hessians = (to_host(totals[k]) for k in ("values", "slopes", "hessians"))
+        best[0] = min(best[0], float(np.nanmin(values)))
+        return [
+            Seen(shift, float(values[k]), float(slopes[k, -1]), float(hessians[k, -1, -1]))
+            for k, shift in enumerate(shifts)
+        ]
+
+    facts, loss = objective.engine.facts, objective.loss
+    if not loss.bends and not facts.largest_offset:
+        ask([facts.target_sum / facts.weight])
+    elif loss.link is not None and loss.link.positive and not facts.largest_offset:
+        ask([loss.start(facts)])
+    else:
+        least_point(ask, loss.start(facts), smooth=True)
+    return 2.0 * best[0]

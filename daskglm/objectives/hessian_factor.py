@@ -1,0 +1,152 @@
+"""Cholesky factors of computed Hessians, and what they say of the exact ones in spite of rounding.
+
+`docs/certificates.md` has the proofs; `bounds` uses the factors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+# Unit roundoff of float64.
+UNIT = 2.0**-53
+# Share of a scaled Hessian's least eigenvalue that may be in doubt for it to prove anything.
+MOST_CHANGED = 0.5
+
+
+class GradientError(NamedTuple):
+    """Bounds on the error of a computed gradient.
+
+    Parameters
+    ----------
+    margins : float
+        In the norm of the inverse Hessian: what errors of the margins do, for losses whose
+        curvature varies slowly.
+    slopes : float
+        Sum of the errors of the slopes, by errors of the margins.
+    adding : float
+        Of the intercept's entry, from adding up; that of a feature's is so many times the column's
+        largest value.
+    penalty : float
+        Norm of that from the penalty's part.
+    """
+
+    margins: float
+    slopes: float
+    adding: float
+    penalty: float
+
+
+@dataclass(frozen=True)
+class HessianFactor:
+    """Cholesky factor L of a computed Hessian, with bounds on the inverse of the exact one.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower triangle.
+    norm : float
+        Bound on the norm of the inverse of the Hessian scaled to a unit diagonal; infinite for a
+        singular one.
+    doubt : float
+        Share of the scaled Hessian's least eigenvalue that rounding may have made.
+    roots : (n,) array
+        Bounds on the roots of the diagonal of the inverse of the exact Hessian.
+    at : (n,) array, optional
+        The coefficients where the Hessian was summed, if it is used elsewhere.
+    """
+
+    factor: Any
+    norm: float
+    doubt: float
+    roots: np.ndarray
+    at: np.ndarray | None = None
+
+    @classmethod
+    def for_steps(cls, hessian: np.ndarray, error: float, at: np.ndarray) -> HessianFactor:
+        """Factorise the Hessian at a point; if it is singular, with more on its diagonal.
+
+        A changed Hessian is good enough for steps, but proves nothing.
+        """
+        diagonal = np.diag(hessian)
+        for ridge in (0.0, 1e-10, 1e-6, 1e-2):  # shares of the diagonal
+            found = cls.of(hessian + np.diag(ridge * diagonal), error)
+            if math.isfinite(found.norm):
+                break
+        return replace(found, at=at, doubt=found.doubt if ridge == 0.0 else math.inf)
+
+    @classmethod
+    def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
+        """Factorise a Hessian.
+
+        Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`.
+        """
+        n = len(hessian)
+        root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
+        L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)
+        if failed or not np.isfinite(L).all():
+            return cls(np.diag(root), math.inf, math.inf, np.full(n, math.inf))
+
+        # the Frobenius norm of the whole inverse, from its lower triangle; the other one is zero
+        inverse = scipy.linalg.lapack.dpotri(L, lower=1)[0]
+        diagonal = inverse.diagonal()
+        norm = math.sqrt(2.0 * float((inverse * inverse).sum()) - float(diagonal @ diagonal))
+
+        # factorisation and solves change a matrix with a unit diagonal by 4 n (n + 2) roundoffs
+        doubt = 2.0 * n * (error + 4 * (n + 2) * UNIT) * norm
+        grown = 1.0 / (1.0 - doubt) if doubt <= MOST_CHANGED else math.inf
+        roots = np.sqrt(grown * diagonal) / root
+        return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
+
+    @property
+    def proves(self) -> bool:
+        """Whether the exact Hessian is known well enough for a bound."""
+        return self.doubt <= MOST_CHANGED
+
+    @property
+    def trace(self) -> float:
+        """Bound on the trace of the inverse of the exact Hessian."""
+        return float(self.roots @ self.roots)
+
+    def is_doubtful(self, likely: float) -> bool:
+        """Return whether a step by this Hessian may lead elsewhere, if entries are off by `likely`.
+
+        Such errors have random signs: more than a quarter of the least eigenvalue is too much.
+        """
+        return not math.sqrt(len(self.roots)) * likely * self.norm <= 0.25
+
+    def step(self, gradient: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return Newton's step, and the square of its decrement, gradient' H^-1 gradient."""
+        half = self._forward(gradient)
+        step = -scipy.linalg.lapack.dtrtrs(self.factor, half, lower=1, trans=1)[0]
+        return step, float(half @ half)
+
+    def _forward(self, gradient: np.ndarray) -> np.ndarray:
+        """Multiply a gradient by the inverse of the factor."""
+        return scipy.linalg.lapack.dtrtrs(self.factor, gradient, lower=1)[0]
+
+    def decrement(self, gradient: np.ndarray) -> float:
+        """Bound the decrement of an exact gradient by the exact Hessian.
+
+        The bound is infinite where nothing is proved.
+        """
+        if not self.proves:
+            return math.inf
+        half = self._forward(gradient)
+        return math.sqrt(float(half @ half) / (1.0 - self.doubt))
+
+    def error(self, error: GradientError, n_features: int, columns: Any) -> float:
+        """Bound a gradient's error in the norm of the inverse Hessian.
+
+        `columns` are those of `Rounding`.
+        """
+        features = self.roots[:n_features]
+        intercept = float(self.roots[n_features:].sum())
+        adding = float((features * columns).sum()) + intercept
+        penalty = error.penalty * float(features.max(initial=0.0))
+        return error.margins + error.adding * adding + penalty

@@ -1,0 +1,322 @@
+"""The objective 1/2 |W|^2 + C sum_i s_i (log(sum_k exp z_ik) - z_iy), with z_i = W x_i + b.
+
+W has a row for each of K classes. W and W plus the same row for all classes fit equally well, so at
+the optimum the rows of W sum to zero, and intercepts may. Solvers see V = B'W along an orthonormal
+basis B of such contrasts, K - 1 sets of coefficients in one vector: the Hessian is definite there,
+and norms are those of W. The vector has the features of all sets first, then the K - 1 intercepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.engine import Engine
+from daskglm.core.matrices import mirror_upper
+from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
+from daskglm.core.requests import Problem, Request, Sampled, Totals
+from daskglm.losses.base import Loss
+from daskglm.objectives.output_bounds import OutputRounding, contrasts
+from daskglm.objectives.primal import Objective, Point, tokens
+from daskglm.penalties.ridge import Ridge
+
+# Steps for the intercepts alone; lengths that are tried of each step of Newton's method, and of one
+# by the largest curvature that a softmax can have. That one descends where curvatures underflow.
+INTERCEPT_STEPS = 60
+LENGTHS, DESCENTS = 0.25 ** np.arange(6.0), 4.0 ** np.arange(5.0)
+# Relative fall of the value below which the intercepts are the best ones.
+LEVEL = 1e-15
+
+
+class MultinomialObjective(Objective):
+    """Penalty plus C times the sum of softmax losses, over the rows of an engine.
+
+    Parameters
+    ----------
+    engine : Engine
+    problem : Problem
+        Its `positive` is None.
+    loss : Loss
+        `losses.multinomial.LOSS`.
+    classes : tuple
+        Labels, in the order of the rows of W. Other labels must have no weight.
+    weights : sequence of float
+        Total weights of these classes. With an intercept all must be above zero, since a class
+        without weight has no best intercept.
+    C : float
+        Weight of the losses; infinity means no penalty.
+    fit_intercept : bool
+
+    Attributes
+    ----------
+    outputs : int
+        K, the number of classes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        loss: Loss,
+        *,
+        classes: tuple[Any, ...],
+        weights: Sequence[float],
+        C: float,
+        fit_intercept: bool,
+    ) -> None:
+        super().__init__(engine, problem, loss, C=C, fit_intercept=fit_intercept)
+        self.classes = classes
+        self.outputs = len(classes)
+        self.basis = contrasts(self.outputs)
+        self.width = self.n_features
+        self.sets = self.outputs - 1
+        self.n_features = self.sets * self.width
+        self.size = self.sets * (self.width + self.fit_intercept)
+        self.penalty = Ridge(self.n_features, self.penalty.strong_convexity)
+        self.shares = np.asarray(weights, float)
+        self.total_weight = float(self.shares.sum())
+        self.rounding: OutputRounding = OutputRounding(
+            engine.facts,
+            loss,
+            self.basis,
+            self.shares,
+            fit_intercept=self.fit_intercept,
+            penalty=self.penalty,
+            mass=self.scale * self.total_weight,
+        )
+
+    @property
+    def only_side(self) -> float:
+        """Sign of the only class that has weight, if intercepts can predict it; else 0."""
+        if not self.fit_intercept or int((self.shares > 0.0).sum()) != 1:
+            return 0.0
+        return 1.0 if self.shares[0] > 0.0 else -1.0
+
+    def is_origin(self, w: Any) -> bool:
+        """Return whether these are the coefficients of the origin, all zero."""
+        return not bool(w.any())
+
+    # ---- vectors of solvers, and coefficients
+    def matrix(self, v: np.ndarray) -> np.ndarray:
+        """Return W (K, d) or, with intercepts, (K, d + 1), of a vector of solvers."""
+        parts = [v[: self.n_features].reshape(self.sets, self.width)]
+        if self.fit_intercept:
+            parts.append(v[self.n_features :, None])
+        return self.basis @ np.concatenate(parts, axis=1)
+
+    def vector(self, W: np.ndarray) -> np.ndarray:
+        """Return the vector of W (K, d) or (K, d + 1); what all rows have in common is left out."""
+        V = self.basis.T @ W
+        return np.concatenate([V[:, : self.width].ravel(), V[:, self.width :].ravel()])
+
+    # ---- points
+    def at(
+        self,
+        w: np.ndarray,
+        *,
+        gram: bool = False,
+        diagonal: bool = False,
+        keep: bool = True,
+        curved: bool = False,
+        beside: Point | None = None,
+        exact: bool = False,
+    ) -> Point:
+        """Evaluate the objective and its gradient at w; see `Objective.at`. Cost: 1 pass, 1 round.
+
+        `curved` is without effect: curvatures are made anew from margins.
+        """
+        token = next(tokens)
+        exact = gram and (exact or self.rounding.is_exact)
+        other = beside.token if beside else None
+        basis = self.basis if diagonal else None
+        totals = self.ask(
+            EvaluateOutputs(self.matrix(w), self.classes, token, gram, basis, keep, other, exact)
+        )
+        penalty, pull = self.penalty.value_and_gradient(w)
+        curvatures = None
+        if diagonal:
+            found = totals["diagonal"]
+            found = np.concatenate([found[:, : self.width].ravel(), found[:, self.width :].ravel()])
+            curvatures = self.scale * found + self.penalty.diagonal(self.size)
+        return Point(
+            self,
+            w,
+            self.scale * float(totals["value"]) + penalty,
+            self.scale * self.vector(totals["gradient"]) + pull,
+            token,
+            self._blocks(totals["grams"]) if gram else None,
+            curvatures,
+            exact,
+        )
+
+    def _blocks(self, grams: np.ndarray) -> np.ndarray:
+        """Form the Hessian of the objective from the Grams of all pairs of classes.
+
+        That of W has the blocks -G_jk, and its rows of blocks sum to zero; so along B it is the sum
+        over pairs of (B_j - B_k)(B_j - B_k)' times G_jk.
+        """
+        for gram in grams:
+            mirror_upper(gram)
+        first, second = np.triu_indices(self.outputs, 1)
+        between = self.basis[first] - self.basis[second]
+        side, sets = grams.shape[-1], self.sets
+        factors = (between[:, :, None] * between[:, None, :]).reshape(len(grams), -1)
+        blocks = (self.scale * factors.T) @ grams.reshape(len(grams), -1)
+        whole = blocks.reshape(sets, sets, side, side).transpose(0, 2, 1, 3)
+        whole = whole.reshape(sets * side, sets * side)
+        # features of all sets first, then intercepts
+        order = np.arange(sets * side).reshape(sets, side)
+        order = np.concatenate([order[:, : self.width].ravel(), order[:, self.width :].ravel()])
+        hessian: np.ndarray = whole[np.ix_(order, order)]
+        hessian.flat[:: self.size + 1] += self.penalty.diagonal(self.size)
+        return hessian
+
+    def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
+        """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
+        at = point.token, self.matrix(point.w)
+        product = self.ask(OutputsHessianVector(self.matrix(v), self.classes, at))["product"]
+        return self.scale * self.vector(product) + self.penalty.hessian_vector(v)
+
+    def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
+        """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
+        coefficients = np.stack([1 - steps, steps], axis=1)
+        totals = self._along((a, b), coefficients, np.zeros((len(steps), self.outputs)))
+        penalties = [self.penalty.value(a.w + t * (b.w - a.w)) for t in steps]
+        values: np.ndarray = self.scale * totals["values"] + penalties
+        return values
+
+    def along(
+        self, points: Sequence[Point], coefficients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Raise NotImplementedError: K margins a row have K constants, so see `between`."""
+        raise NotImplementedError("a softmax is searched by `between`")
+
+    def _along(
+        self, points: Sequence[Point], coefficients: np.ndarray, shifts: np.ndarray
+    ) -> Totals:
+        at = tuple((point.token, self.matrix(point.w)) for point in points)
+        return self.ask(OutputsAlong(at, self.classes, coefficients, shifts))
+
+    # ---- how good a point is
+    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
+        """Return what the driver calls to bound the points of one solve."""
+        return OutputCertificate(self, tol)
+
+    def class_blocks(self, w: np.ndarray) -> np.ndarray:
+        """Return the blocks of each class by itself of the Hessian in W, (K, size, size).
+
+        The penalty is among them. Cost: 1 pass, 1 round.
+        """
+        request = EvaluateOutputs(
+            self.matrix(w), self.classes, next(tokens), gram=True, by_class=True, keep=False
+        )
+        blocks: np.ndarray = self.scale * self.ask(request)["grams"]
+        for block in blocks:
+            mirror_upper(block)
+        features = np.arange(self.width)
+        blocks[:, features, features] += self.penalty.strong_convexity
+        return blocks
+
+    def class_diagonals(self, w: np.ndarray) -> np.ndarray:
+        """Return the diagonals of `class_blocks`, (K, size). Cost: 1 pass, 1 round."""
+        basis = np.eye(self.outputs)
+        request = EvaluateOutputs(
+            self.matrix(w), self.classes, next(tokens), basis=basis, keep=False
+        )
+        diagonals: np.ndarray = self.scale * self.ask(request)["diagonal"]
+        diagonals[:, : self.width] += self.penalty.strong_convexity
+        return diagonals
+
+    def with_near_intercept(self, point: Point) -> Point:
+        """Bound how far a point's intercepts are from the best ones. Cost: 0 passes, 1 round."""
+        found = self._along((point,), np.ones((1, 1)), np.zeros((1, self.outputs)))
+        hessian = self.scale * (self.basis.T @ found["hessians"][0] @ self.basis)
+        slopes = point.gradient[self.n_features :]
+        return replace(point, near=self.rounding.near_intercepts(hessian, slopes, point.error))
+
+    def with_best_intercept(self, point: Point) -> Point:
+        """Evaluate the same coefficients with the intercepts that fit them best.
+
+        By Newton's method on cached margins. Cost: 1 pass, some rounds.
+        """
+        shift = np.zeros(self.sets)
+        one = np.ones((1, 1))
+        found = self._along((point,), one, (self.basis @ shift)[None])
+        for _ in range(INTERCEPT_STEPS):
+            value = float(found["values"][0])
+            slope = self.basis.T @ found["slopes"][0]
+            hessian = self.basis.T @ found["hessians"][0] @ self.basis
+            step = -np.linalg.lstsq(hessian, slope, rcond=1e-14)[0]
+            descent = -slope / (self.loss.smoothness * self.total_weight)
+            trials = shift + np.concatenate([LENGTHS[:, None] * step, DESCENTS[:, None] * descent])
+            tried = self._along((point,), np.repeat(one, len(trials), 0), trials @ self.basis.T)
+            best = int(np.argmin(tried["values"]))
+            # the whole step where values are level: slopes still fall
+            level = abs(tried["values"][0] - value) <= LEVEL * abs(value)
+            best = 0 if level else best
+            if not (level or tried["values"][best] < value):
+                break
+            shift = trials[best]
+            if level:
+                break
+            found = {name: part[best : best + 1] for name, part in tried.items() if name != "rows"}
+        w = point.w.copy()
+        w[self.n_features :] += shift
+        return self.at(w)
+
+    def sample(self, fraction: float, seed: int) -> OutputSample:  # type: ignore[override]
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
+        return OutputSample(self, fraction, seed)
+
+
+class OutputCertificate:
+    """Bounds points, and improves the intercepts if only that keeps a bound above `tol`."""
+
+    def __init__(self, objective: MultinomialObjective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        can_settle = objective.fit_intercept and objective.is_penalised
+        self.settle_below = 0.5 * tol if can_settle else -1.0
+
+    def __call__(self, point: Point) -> tuple[Point, float]:
+        """Return the point, or one with the same features and better intercepts, and its gap."""
+        gap = point.relative_gap
+        if not gap > self.tol:
+            return point, gap
+        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+        settle = features <= self.settle_below
+        if settle:
+            # a point that fails with its best intercepts is not tried again before the features'
+            # part of the bound has fallen tenfold
+            self.settle_below = 0.1 * features
+            point = self.objective.with_near_intercept(point)
+            gap = point.relative_gap
+        if gap > self.tol and self.objective.is_hidden(point, self.tol):
+            self.objective.survey()
+            point = replace(point)  # a new point, since the old one caches its bounds
+            gap = point.relative_gap
+
+        if not (settle and gap > self.tol):
+            return point, gap
+        settled = self.objective.with_best_intercept(point)
+        settled = self.objective.with_near_intercept(settled)
+        better = settled.relative_gap
+        return (settled, better) if better < gap else (point, gap)
+
+
+class OutputSample(MultinomialObjective):
+    """The objective on a random part of the rows, whose passes the whole objective counts."""
+
+    def __init__(self, whole: MultinomialObjective, fraction: float, seed: int) -> None:
+        vars(self).update(vars(whole))
+        self.whole = whole
+        self.fraction = fraction
+        self.seed = seed
+        self.scale = whole.scale / fraction
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request about this part of the rows to the whole objective."""
+        assert not isinstance(request, Sampled)
+        return self.whole.ask(Sampled(request, self.fraction, self.seed))  # type: ignore[arg-type]

@@ -1,0 +1,352 @@
+"""The objective 1/2 |w|^2 + C sum_i s_i l(y_i, x_i.w, t) of the ordinal loss, with thresholds t.
+
+Solvers see one vector: the coefficients w of the features, then the thresholds t_1 < ... < t_(K-1),
+which have no penalty. Where thresholds do not increase the objective is infinite, and line searches
+turn back. Requests add up the logistic terms; the barriers between thresholds are added here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.engine import Engine
+from daskglm.core.matrices import mirror_upper
+from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
+from daskglm.core.requests import Problem, Request, Sampled, Totals
+from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import barrier, barrier_slope
+from daskglm.objectives.hessian_factor import HessianFactor
+from daskglm.objectives.ordinal_bounds import OrdinalRounding, barrier_hessian
+from daskglm.objectives.primal import Objective, Point, tokens
+
+# Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
+THRESHOLD_STEPS = 60
+LENGTHS = 0.25 ** np.arange(6.0)
+# Relative fall of the value, as Newton's step foresees it, that values cannot show: that step is
+# the last one.
+LEVEL = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalPoint(Point):
+    """The objective at coefficients and thresholds.
+
+    `near` bounds the distance of the value from that at the best thresholds for these coefficients.
+    `curvatures` (K - 1,) are those of the logistic terms by each threshold, times C.
+    """
+
+    objective: OrdinalObjective
+    curvatures: np.ndarray | None = None
+
+    @cached_property
+    def factor(self) -> HessianFactor:
+        """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
+        assert self.gram is not None
+        error = self.objective.rounding.hessian(self.w, exact=self.exact)
+        return HessianFactor.of(self.gram, error)
+
+    @cached_property
+    def excess(self) -> float:
+        """Bound on the distance of the value from the optimum by the Hessian.
+
+        It is infinite for points without one. Cost: nothing.
+        """
+        if self.gram is None or not math.isfinite(self.value):
+            return math.inf
+        rounding = self.objective.rounding
+        return rounding.by_thresholds_too(self.factor, self.w, self.gradient, self.error)
+
+
+class OrdinalObjective(Objective):
+    """Penalty plus C times the sum of ordinal losses, over the rows of an engine.
+
+    Parameters
+    ----------
+    engine : Engine
+    problem : Problem
+        Its `positive` is None.
+    loss : Loss
+        `losses.ordinal.LOSS`.
+    classes : tuple
+        Two or more labels, in their order. Other labels must have no weight.
+    weights : sequence of float
+        Total weights of these classes, all above zero.
+    C : float
+        Weight of the losses; infinity means no penalty.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        loss: Loss,
+        *,
+        classes: tuple[Any, ...],
+        weights: Sequence[float],
+        C: float,
+    ) -> None:
+        super().__init__(engine, problem, loss, C=C, fit_intercept=True)
+        self.classes = classes
+        self.shares = np.asarray(weights, float)
+        self.size = self.n_features + len(classes) - 1
+        self.total_weight = float(self.shares.sum())
+        self.rounding: OrdinalRounding = OrdinalRounding(
+            engine.facts, loss, self.shares, self.scale, self.penalty
+        )
+
+    @property
+    def can_go_without(self) -> bool:
+        """Whether a Hessian alone bounds points, without a penalty: it does."""
+        return True
+
+    @property
+    def only_side(self) -> float:
+        """Sign of the only class that has weight: 0, since there are two at least."""
+        return 0.0
+
+    @property
+    def origin(self) -> Any:
+        """Where solves start: coefficients of zero, thresholds by the shares of the classes."""
+        facts = self.engine.facts
+        mean = facts.offset_sum / max(facts.weight, 1e-300)
+        return np.concatenate([np.zeros(self.n_features), self.rounding.constants + mean])
+
+    def is_origin(self, w: Any) -> bool:
+        """Return whether these are the coefficients of the `origin`."""
+        return bool((w == self.origin).all())
+
+    def is_inside(self, w: Any) -> bool:
+        """Return whether the objective is finite at w: whether thresholds increase."""
+        return bool((np.diff(w[self.n_features :]) > 0.0).all())
+
+    def _parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients of features, and thresholds."""
+        w = np.asarray(w, float)
+        return w[: self.n_features], w[self.n_features :]
+
+    def class_weights(self, totals: Totals) -> np.ndarray:
+        """Return the weights of the classes, (K,), of the rows that a reply is about."""
+        return self.shares
+
+    def _barrier(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Add up the barriers of each row of thresholds (..., K - 1), without C."""
+        found: np.ndarray = barrier(np.diff(thresholds)) @ weights[1:-1]
+        return found
+
+    def _barrier_slopes(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return derivatives of the barriers by thresholds (K - 1,), without C."""
+        by_gap = weights[1:-1] * barrier_slope(np.diff(thresholds))
+        return np.append(0.0, by_gap) - np.append(by_gap, 0.0)
+
+    def _barrier_hessian(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return second derivatives of the barriers by thresholds (K - 1, K - 1), times C."""
+        return barrier_hessian(np.diff(thresholds), self.scale * weights[1:-1])
+
+    # ---- points
+    def at(
+        self,
+        w: np.ndarray,
+        *,
+        gram: bool = False,
+        diagonal: bool = False,
+        keep: bool = True,
+        curved: bool = False,
+        beside: Point | None = None,
+        exact: bool = False,
+    ) -> Point:
+        """Evaluate the objective and its gradient at w; see `Objective.at`. Cost: 1 pass, 1 round.
+
+        `curved` is without effect: curvatures are made anew from margins. Where thresholds do not
+        increase only margins are made, for a search from there.
+        """
+        inside = self.is_inside(w)
+        gram, diagonal, keep = gram and inside, diagonal and inside, keep or not inside
+        exact = gram and (exact or self.rounding.is_exact)
+        token, other = next(tokens), beside.token if beside else None
+        features, t = self._parts(w)
+        totals = self.ask(
+            EvaluateOrdinal(features, t, self.classes, token, gram, diagonal, keep, other, exact)
+        )
+        if not inside:
+            return OrdinalPoint(self, w, math.inf, np.full(self.size, math.nan), token)
+
+        weights = self.class_weights(totals)
+        penalty, pull = self.penalty.value_and_gradient(w)
+        slopes = totals["slopes"] + self._barrier_slopes(t, weights)
+        value = float(totals["value"]) + float(self._barrier(t, weights))
+        curvatures = self.scale * totals["curvatures"]
+        by_thresholds = self._barrier_hessian(t, weights) + np.diag(curvatures)
+        whole = None
+        if diagonal:
+            own = np.append(self.scale * totals["diagonal"], np.diag(by_thresholds))
+            whole = own + self.penalty.diagonal(self.size)
+        point = OrdinalPoint(
+            self,
+            w,
+            self.scale * value + penalty,
+            self.scale * np.append(totals["gradient"], slopes) + pull,
+            token,
+            self._whole(totals, by_thresholds) if gram else None,
+            whole,
+            exact,
+            curvatures=curvatures,
+        )
+        return self.with_near(point)
+
+    def _whole(self, totals: Totals, by_thresholds: np.ndarray) -> np.ndarray:
+        """Form the Hessian from its blocks."""
+        d = self.n_features
+        hessian = np.empty((self.size, self.size))
+        hessian[:d, :d] = self.scale * totals["gram"]
+        hessian[:d, d:] = self.scale * totals["cross"]
+        hessian[d:, d:] = by_thresholds
+        mirror_upper(hessian)
+        hessian.flat[:: self.size + 1] += self.penalty.diagonal(self.size)
+        return hessian
+
+    def with_near(self, point: OrdinalPoint) -> OrdinalPoint:
+        """Return the point with the bound by its thresholds. Cost: nothing."""
+        assert point.curvatures is not None
+        with np.errstate(over="ignore", invalid="ignore"):  # far out
+            near = self.rounding.near_thresholds(
+                point.w, point.curvatures, point.gradient, point.error
+            )
+        return replace(point, near=near)
+
+    def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
+        """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
+        (features, t), (along, shifts) = self._parts(point.w), self._parts(v)
+        request = OrdinalHessianVector(along, shifts, t, self.classes, (point.token, features))
+        totals = self.ask(request)
+        barriers = self._barrier_hessian(t, self.class_weights(totals))
+        by_thresholds = self.scale * totals["by"] + barriers @ shifts
+        product = np.append(self.scale * totals["product"], by_thresholds)
+        return product + self.penalty.hessian_vector(v)
+
+    def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
+        """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
+        coefficients = np.stack([1 - steps, steps], axis=1)
+        thresholds = np.stack([self._parts(a.w + s * (b.w - a.w))[1] for s in steps])
+        totals = self._along((a, b), coefficients, thresholds)
+        barriers = self._barrier(thresholds, self.class_weights(totals))
+        penalties = [self.penalty.value(a.w + s * (b.w - a.w)) for s in steps]
+        values: np.ndarray = self.scale * (totals["values"] + barriers) + penalties
+        return values
+
+    def along(
+        self, points: Sequence[Point], coefficients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Raise NotImplementedError: a row has several thresholds, no one constant."""
+        raise NotImplementedError("an ordinal loss is searched by `between` and `best_thresholds`")
+
+    def _along(
+        self, points: Sequence[Point], coefficients: np.ndarray, thresholds: np.ndarray
+    ) -> Totals:
+        at = tuple((point.token, self._parts(point.w)[0]) for point in points)
+        return self.ask(OrdinalAlong(at, self.classes, coefficients, thresholds))
+
+    # ---- how good a point is
+    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
+        """Return what the driver calls to bound the points of one solve."""
+        return OrdinalCertificate(self, tol)
+
+    def best_thresholds(
+        self, point: Point, thresholds: np.ndarray, share: float = 1.0
+    ) -> tuple[np.ndarray, float]:
+        """Return the best thresholds for `share` of a point's margins, and the loss without C.
+
+        By Newton's method on cached margins, from `thresholds`, which increase. Cost: 0 passes,
+        some rounds.
+        """
+        t = thresholds
+
+        def ask(tried: np.ndarray) -> tuple[np.ndarray, Totals]:
+            totals = self._along((point,), np.full((len(tried), 1), share), tried)
+            return totals["values"] + self._barrier(tried, self.shares), totals
+
+        values, totals = ask(t[None])
+        best = 0
+        for _ in range(THRESHOLD_STEPS):
+            slope = totals["slopes"][best] + self._barrier_slopes(t, self.shares)
+            curvatures = self.scale * totals["curvatures"][best]
+            hessian = self._barrier_hessian(t, self.shares) + np.diag(curvatures)
+            step = -np.linalg.lstsq(hessian, self.scale * slope, rcond=1e-14)[0]
+            value, trials = values[best], t + LENGTHS[:, None] * step
+            values, totals = ask(trials)
+            if -0.5 * float(slope @ step) <= LEVEL * abs(value):
+                return trials[0], float(values[0])
+            best = int(np.argmin(values))
+            if not values[best] < value:
+                return t, float(value)
+            t = trials[best]
+        return t, float(values[best])
+
+    def with_best_thresholds(self, point: Point) -> Point:
+        """Evaluate the same coefficients with the thresholds that fit them best.
+
+        Cost: 1 pass, some rounds.
+        """
+        features, t = self._parts(point.w)
+        return self.at(np.append(features, self.best_thresholds(point, t)[0]))
+
+    def sample(self, fraction: float, seed: int) -> OrdinalSample:  # type: ignore[override]
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
+        return OrdinalSample(self, fraction, seed)
+
+
+class OrdinalCertificate:
+    """Bounds points, and improves the thresholds if only those keep a bound above `tol`."""
+
+    def __init__(self, objective: OrdinalObjective, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.settle_below = 0.5 * tol if objective.is_penalised else -1.0
+
+    def __call__(self, point: Point) -> tuple[Point, float]:
+        """Return the point, or one with the same features and better thresholds, and its gap."""
+        gap = point.relative_gap
+        if not gap > self.tol or not math.isfinite(point.value):
+            return point, gap
+        assert isinstance(point, OrdinalPoint)
+        objective = self.objective
+        if objective.is_hidden(point, self.tol):
+            objective.survey()
+            # a new point, since the old one caches its bounds
+            point = objective.with_near(replace(point))
+            gap = point.relative_gap
+
+        features = objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
+        if not (gap > self.tol and features <= self.settle_below):
+            return point, gap
+        # a point that fails with its best thresholds is not tried again before the features' part
+        # of the bound has fallen tenfold
+        self.settle_below = 0.1 * features
+        settled = objective.with_best_thresholds(point)
+        better = settled.relative_gap
+        return (settled, better) if better < gap else (point, gap)
+
+
+class OrdinalSample(OrdinalObjective):
+    """The objective on a random part of the rows, whose passes the whole objective counts."""
+
+    def __init__(self, whole: OrdinalObjective, fraction: float, seed: int) -> None:
+        vars(self).update(vars(whole))
+        self.whole = whole
+        self.fraction = fraction
+        self.seed = seed
+        self.scale = whole.scale / fraction
+
+    def class_weights(self, totals: Totals) -> np.ndarray:
+        """Return the weights of the classes of the sample, so that its parts belong together."""
+        weights: np.ndarray = totals["weights"]
+        return weights
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request about this part of the rows to the whole objective."""
+        assert not isinstance(request, Sampled)
+        return self.whole.ask(Sampled(request, self.fraction, self.seed))  # type: ignore[arg-type]

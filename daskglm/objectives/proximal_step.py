@@ -1,0 +1,51 @@
+"""The primal of a proximal step on the dual of a loss with corners."""
+
+from __future__ import annotations
+
+import math
+
+from daskglm.core.requests import Problem
+from daskglm.objectives.dual import Dual
+from daskglm.objectives.primal import Objective
+
+# Mean loss, as a share of the largest target, below which no corner is rounded over less. Chosen.
+SMALLEST = 1e-12
+
+
+def smoothed(dual: Dual, width: float) -> Objective:
+    """Return the primal with a proximal term around the dual variables as they are.
+
+    It rounds the corners of the loss over this width.
+    """
+    objective = dual.objective
+    problem, loss = objective.problem, objective.loss
+    assert loss.smoothed is not None
+    rounded = loss.smoothed(loss, width)
+    around = (dual.number, width)
+    return Objective(
+        objective.engine,
+        Problem(rounded.ref, problem.positive, problem.class_weight, around),
+        rounded,
+        C=objective.scale if objective.is_penalised else math.inf,
+        fit_intercept=objective.fit_intercept,
+        span=2.0 if loss.classifies else objective.span + width,
+        sides=objective.sides,
+    )
+
+
+def residual_unit(objective: Objective, value: float) -> float:
+    """Return the size of residuals that widths are measured by, at a value of the objective.
+
+    It is one for labels, the distance of a hinge's corner from zero. For numbers it is the mean
+    loss, and more for slopes of unlike sizes, as of a quantile near one: the mean loss is small
+    then beside residuals.
+    """
+    loss = objective.loss
+    if loss.classifies:
+        return 1.0
+    assert loss.dual is not None
+    largest = objective.engine.facts.largest_target
+    mean = value / (objective.scale * objective.total_weight)
+    low, high = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
+    size = mean * (high - low) ** 2 / (-4.0 * low * high)
+    return min(max(size, SMALLEST * largest), largest) or 1.0

@@ -1,0 +1,254 @@
+"""Sums that covariances of coefficients are made of, over the rows of a worker.
+
+Rows are taken in runs that stay in the second-level cache, so bread, meat and sums by cluster come
+from one read of X. Grams are summed in float64, whatever the dtype of the rows. Only rows in host
+memory are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from daskglm.core.facts import DataSummary
+from daskglm.core.inference_requests import (
+    ClusterSums,
+    InferenceRequest,
+    InferenceSums,
+    SaturatedLikelihood,
+    together,
+)
+from daskglm.core.requests import Problem, Totals
+from daskglm.data.blocks import Block
+from daskglm.data.clusters import Clusters
+from daskglm.kernels import cpu as host
+from daskglm.kernels import gram_side
+from daskglm.kernels.records import NOTHING
+from daskglm.losses.base import Law
+from daskglm.losses.table import law_of, loss_of
+
+# Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
+RUN_BYTES = 1 << 19
+# Threads get private sums each while all of them fit in these bytes.
+SUMS_BYTES = 1 << 30
+# Bytes of a stored value of sparse rows, with its index.
+SPARSE_BYTES = 12
+
+Piece = tuple[int, int, int]
+Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
+
+
+class _Laws(NamedTuple):
+    """The loss with each kind of curvature that is needed: in the bread, expected, in the meat."""
+
+    bread: Law
+    expected: Law
+    meat: Law
+
+
+class _Groups(NamedTuple):
+    """Labels of all clusters of a worker, those of the blocks, and where each of these is."""
+
+    labels: np.ndarray
+    of_blocks: list[Clusters]
+    places: list[np.ndarray]
+
+    def codes(self, block: int, run: slice) -> np.ndarray:
+        """Return which clusters some rows of a block are of."""
+        codes: np.ndarray = self.places[block][self.of_blocks[block].codes[run]]
+        return codes
+
+
+class _Out(NamedTuple):
+    """What one thread adds to: `scalars` are the value, Pearson's sum, the weight, rows used."""
+
+    sums: np.ndarray
+    bread: np.ndarray
+    meat: np.ndarray
+    scalars: np.ndarray
+    clusters: np.ndarray
+    seen: np.ndarray
+
+
+def answer_inference(
+    problem: Problem,
+    request: InferenceRequest,
+    blocks: Sequence[Block],
+    caches: Sequence[Any],
+    facts: DataSummary,
+    each: Each,
+) -> Totals:
+    """Answer a request for inference.
+
+    Parameters
+    ----------
+    blocks, caches : sequences of Block and BlockCache
+    facts : DataSummary
+        Of all blocks.
+    each : callable
+        Shares pieces of rows out among threads.
+    """
+    if isinstance(request, SaturatedLikelihood):
+        return _saturated(problem, request, caches)
+    if any(cache.backend is not host for cache in caches):
+        raise ValueError("inference wants X in host memory, and these rows are on a GPU")
+    d = facts.n_features or 0
+    laws = _Laws(
+        law_of(problem.loss, curvature=request.curvature),
+        law_of(problem.loss, curvature="fisher"),
+        law_of(
+            problem.loss,
+            curvature="squared_slope_of_each" if request.frequency else "squared_slope",
+        ),
+    )
+    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
+
+    def work(pieces: list[Piece]) -> Totals:
+        out = _zeros(d, request, len(groups.labels))
+        for i, lo, hi in pieces:
+            step = _rows_of_run(blocks[i], d)
+            for first in range(lo, hi, step):
+                run = slice(first, min(first + step, hi))
+                slopes = _add_run(laws, request, caches[i], run, out)
+                if request.clusters:
+                    codes = groups.codes(i, run)
+                    _add_clusters(caches[i], run, slopes, codes, out)
+        return out._asdict()
+
+    side = gram_side(d)
+    nbytes = 8 * (side * side * (1 + request.meat) + len(groups.labels) * (d + 2))
+    totals = each(work, max(1, int(SUMS_BYTES // nbytes)))
+    return _reply(request, groups.labels, totals, d) | {"rows": facts.n_rows}
+
+
+def _zeros(d: int, request: InferenceSums, clusters: int) -> _Out:
+    side = gram_side(d)
+    of_meat = side if request.meat else 0
+    return _Out(
+        np.zeros(d + 2),
+        np.zeros((side, side)),
+        np.zeros((of_meat, of_meat)),
+        np.zeros(4),
+        np.zeros((clusters, d + 1)),
+        np.zeros(clusters, bool),
+    )
+
+
+def _reply(request: InferenceSums, labels: np.ndarray, totals: Totals, d: int) -> Totals:
+    """Return sums over no more than the coefficients that there are."""
+    size = len(request.w)
+    value, pearson, weight, used = totals["scalars"]
+    reply: Totals = {
+        "value": value,
+        "gradient": totals["sums"][:size],
+        "bread": totals["bread"][:size, :size].copy(),
+        "pearson": pearson,
+        "weight": weight,
+        "used": used,
+    }
+    if request.meat:
+        reply["meat"] = totals["meat"][:size, :size].copy()
+    if request.clusters:
+        seen = totals["seen"]
+        reply["clusters"] = ClusterSums(labels[seen], totals["clusters"][seen, :size])
+    return reply
+
+
+# ---- one run of rows
+def _rows_of_run(block: Block, d: int) -> int:
+    mean = SPARSE_BYTES * block.facts.per_row if block.facts.sparse else 8.0 * d
+    return max(int(RUN_BYTES // max(mean, 1.0)), 64)
+
+
+def _rows_between(rows: Any, run: slice) -> Any:
+    if isinstance(rows, np.ndarray):
+        return rows[run]
+    data, indices, indptr = rows
+    return data, indices, indptr[run.start : run.stop + 1]
+
+
+def _beside(cache: Any, run: slice) -> tuple[Any, Any, Any]:
+    """Return targets, weights and offsets of a run, as kernels take them."""
+    y, weight, offset = (v[run] if len(v) else v for v in (cache.y, cache.weight, cache.offset))
+    return y, weight, offset
+
+
+def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _Out) -> np.ndarray:
+    """Add everything but sums by cluster; return the weighted slopes of the rows."""
+    d, n = len(out.sums) - 2, run.stop - run.start
+    rows, beside = _rows_between(cache.rows, run), _beside(cache, run)
+    w, b = host.coefficients(request.w, d)
+    z, slopes, expected, squares = np.empty((4, n))
+
+    before = out.sums[d + 1]
+    data = (rows, *beside)
+    cache.kernels.evaluate_exactly(
+        laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
+    )
+    if request.meat:
+        again = np.zeros(d + 2)
+        cache.kernels.evaluate_exactly(
+            laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
+        )
+    if request.curvature != "fisher":
+        host.margins.curvatures(laws.expected, *beside, z, 0, n, expected)
+    host.margins.slopes(laws.expected, *beside, z, 0, n, slopes)
+
+    bent = expected > 0.0
+    weight = beside[1]
+    out.scalars[:] += (
+        out.sums[d + 1] - before,
+        (slopes[bent] ** 2 / expected[bent]).sum(),
+        weight.sum() if len(weight) else n,
+        np.count_nonzero(weight) if len(weight) else n,
+    )
+    return slopes
+
+
+def _add_clusters(cache: Any, run: slice, slopes: np.ndarray, codes: np.ndarray, out: _Out) -> None:
+    """Add the scores of a run to the sums of its clusters."""
+    rows = _rows_between(cache.rows, run)
+    cache.kernels.add_by_code(rows, slopes, codes, 0, len(slopes), out.clusters)
+    weight = _beside(cache, run)[1]
+    out.seen[codes[weight > 0.0] if len(weight) else codes] = True
+
+
+def _groups(blocks: Sequence[Block]) -> _Groups:
+    """Number the clusters of all blocks; equal labels are one cluster."""
+    parts = []
+    for block in blocks:
+        if block.clusters is None:
+            raise ValueError("clusters=None: covariance='cluster' wants the cluster of each row")
+        parts.append(block.clusters)
+    if not parts:
+        return _Groups(NOTHING, [], [])
+    import pandas as pd
+
+    codes, labels = pd.factorize(together([part.labels for part in parts]))
+    cuts = np.cumsum([len(part.labels) for part in parts])[:-1]
+    return _Groups(np.asarray(labels), parts, np.split(codes.astype(np.int64), cuts))
+
+
+# ---- likelihood
+def _saturated(problem: Problem, request: SaturatedLikelihood, caches: Sequence[Any]) -> Totals:
+    """Add up the log-likelihoods of targets that are their own means; NaN where none is known."""
+    family = loss_of(problem.loss).family
+    density = None if family is None else family.log_density
+    if density is None or family is None:
+        return {"saturated": np.nan, "rows": 0}
+    total, p1 = 0.0, problem.loss.p1
+    phi = request.dispersion
+    for cache in caches:
+        y, weight = np.asarray(cache.targets), np.asarray(cache.weight)
+        if len(weight):
+            y, weight = y[weight > 0.0], weight[weight > 0.0]
+        else:
+            weight = np.ones(1)
+        if request.frequency:
+            each = weight * density(y, y, 1.0, phi, p1)
+        else:
+            each = density(y, y, weight, phi, p1)
+        total += float(np.broadcast_to(each, y.shape).sum())
+    return {"saturated": total, "rows": 0}

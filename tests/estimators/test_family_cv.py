@@ -1,0 +1,197 @@
+"""Paths over alpha, and alpha chosen by the deviance of rows held out."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold, KFold
+
+import daskglm
+from tests.glm import CASES, containers, sample
+
+ALPHAS = [1.0, 0.1, 0.001]
+X, y, WEIGHT, OFFSET = sample()
+EXPOSURE = np.random.default_rng(5).uniform(0.5, 3.0, len(y))
+BESIDE = {"sample_weight": WEIGHT, "offset": OFFSET, "exposure": EXPOSURE}
+
+
+# ---- paths
+@pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian", "tweedie(1.5)"])
+def test_a_path_has_the_separate_fits(family):
+    rows, target, weight, offset = sample(family)
+    how = {"family": family, "sample_weight": weight, "offset": offset, "tol": 1e-12}
+    path = daskglm.fit(rows, target, alpha=[0.001, 1.0, 0.0], **how)
+    for alpha, model in zip([0.001, 1.0, 0.0], path, strict=True):
+        alone = daskglm.fit(rows, target, alpha=alpha, **how)
+        assert model.alpha == alpha
+        np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-6)
+        assert model.intercept_ == pytest.approx(alone.intercept_, abs=1e-6)
+        assert model.deviance_ == pytest.approx(alone.deviance_, rel=1e-6)
+        assert model.report_.converged
+        assert model.score(rows, target, weight, offset) == pytest.approx(
+            alone.score(rows, target, weight, offset), abs=1e-6
+        )
+
+
+def test_a_path_costs_less_than_its_fits():
+    how = {"family": "poisson", "solver": "lbfgs", "tol": 1e-8, **BESIDE}
+    alphas = np.geomspace(1, 1e-4, 8).tolist()
+    path = daskglm.fit(X, y, alpha=alphas, **how)
+    passes = {model.report_.passes for model in path}
+    assert len(passes) == 1, "reports count the passes of all"
+    assert passes.pop() < sum(
+        daskglm.fit(X, y, alpha=alpha, **how).report_.passes for alpha in alphas
+    )
+
+
+def test_paths_of_C_take_offsets_too():
+    path = daskglm.fit(X, y > 1, C=[0.1, 1.0], offset=OFFSET, tol=1e-12)
+    alone = daskglm.fit(X, y > 1, C=1.0, offset=OFFSET, tol=1e-12)
+    np.testing.assert_allclose(path[1].coef_, alone.coef_, atol=1e-6)
+
+
+def test_paths_that_make_no_sense_are_refused():
+    for alpha, message in (
+        ([1.0, -1.0], "alpha=.* numbers not below 0; -1 is none"),
+        ([], "alpha=.* must be a sequence of numbers"),
+        (["a"], "'a' is none"),
+        ([np.inf], "inf is none"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            daskglm.fit(X, y, family="poisson", alpha=alpha)
+    with pytest.raises(ValueError, match="estimated for one alpha at a time"):
+        daskglm.fit(X, y, family="tweedie(estimate)", alpha=[1.0, 0.1])
+    with pytest.raises(ValueError, match="without a family"):
+        daskglm.fit(X, y, alpha=[1.0, 0.1])
+
+
+# ---- cross-validation
+def by_hand(model, rows, target, splits, weight=None, offset=None):
+    """Mean deviance and D^2 of fits to each fold, (values, folds)."""
+    weight = np.ones(len(target)) if weight is None else weight
+    found = np.empty((2, len(ALPHAS), len(splits)))
+    for k, (train, test) in enumerate(splits):
+        of = [None if offset is None else offset[part] for part in (train, test)]
+        for a, alpha in enumerate(ALPHAS):
+            one = daskglm.GeneralizedLinearRegressor(
+                model.family, link=model.link, alpha=alpha, tol=1e-13
+            ).fit(rows[train], target[train], weight[train], of[0])
+            score = one.score(rows[test], target[test], weight[test], of[1])
+            # the deviance of the mean target follows from a model of nothing but an intercept
+            null = daskglm.GeneralizedLinearRegressor(model.family, alpha=1.0, tol=1e-13)
+            null.fit(np.zeros((len(test), 1)), target[test], weight[test])
+            mean = null.deviance_ / weight[test].sum()
+            found[:, a, k] = mean * (1 - score), score
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian", "negative_binomial(0.7)"])
+def test_held_out_deviances_are_those_of_separate_fits(family, weighted):
+    rows, target, weight, offset = sample(family)
+    splits = list(KFold(3).split(rows))
+    given = (weight, offset) if weighted else (None, None)
+    model = daskglm.GeneralizedLinearRegressorCV(family, alphas=ALPHAS, cv=3, tol=1e-12)
+    model.fit(rows, target, *given)
+    deviance, d2 = by_hand(model, rows, target, splits, *given)
+    np.testing.assert_allclose(model.deviance_path_, deviance, rtol=1e-6)
+    np.testing.assert_allclose(model.d2_path_, d2, atol=1e-6)
+    assert model.alpha_ == ALPHAS[deviance.mean(axis=1).argmin()]
+    assert model.coef_path_.shape == (3, 3, 3)
+    assert model.intercept_path_.shape == (3, 3)
+    assert model.alphas_.tolist() == ALPHAS
+
+    again = daskglm.GeneralizedLinearRegressor(family, alpha=model.alpha_, tol=1e-12)
+    again.fit(rows, target, *given)
+    np.testing.assert_allclose(model.coef_, again.coef_, atol=1e-6)
+    assert model.deviance_ == pytest.approx(again.deviance_, rel=1e-8)
+    assert model.score(rows, target, *given) == pytest.approx(again.score(rows, target, *given))
+    assert len(model.report_.parts) == 10
+    assert model.report_.relative_gap <= 1e-12
+
+
+@pytest.mark.parametrize(("family", "link", "centre"), CASES)
+def test_every_family_and_link_can_be_cross_validated(family, link, centre):
+    rows, target, weight, offset = sample(family, link, centre)
+    model = daskglm.GeneralizedLinearRegressorCV(family, link=link, alphas=[0.1, 0.01], cv=3)
+    model.fit(rows, target, weight, offset)
+    assert model.report_.converged
+    assert np.isfinite(model.deviance_path_).all()
+    assert (model.d2_path_ < 1).all()
+
+
+ALL = containers(X, y, WEIGHT, OFFSET, EXPOSURE)
+
+
+@pytest.mark.parametrize("kind", list(ALL))
+def test_all_containers_are_cross_validated(kind):
+    rows, *beside = ALL[kind]
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=ALPHAS, cv=3, random_state=0)
+    model.fit(rows, *beside)
+    whole = daskglm.PoissonRegressor(alpha=model.alpha_, tol=1e-12).fit(
+        X, y, WEIGHT, OFFSET, EXPOSURE
+    )
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-3)
+    if kind in ("numpy", "csr", "pandas", "pandas, names"):
+        plain = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=ALPHAS, cv=3)
+        plain.fit(X, y, WEIGHT, OFFSET, EXPOSURE)
+        np.testing.assert_allclose(model.deviance_path_, plain.deviance_path_, rtol=1e-6)
+    assert model.deviance_path_.shape == (3, 3)
+
+
+def test_a_cluster_draws_the_same_folds(request):
+    rows, *beside = ALL["dask array"]
+    how = {"alphas": ALPHAS, "cv": 3, "random_state": 7, "tol": 1e-10}
+    here = daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(rows, *beside)
+    request.getfixturevalue("client")
+    there = daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(rows, *beside)
+    np.testing.assert_allclose(there.deviance_path_, here.deviance_path_, rtol=1e-6)
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-5)
+
+
+def test_folds_by_splitters_and_groups():
+    groups = np.arange(len(y)) % 7
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=[0.1], cv=GroupKFold(3))
+    model.fit(X, y, groups=groups)
+    assert model.deviance_path_.shape == (1, 3)
+    one = [(np.arange(200), np.arange(200, 300))]
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=ALPHAS, cv=one).fit(X, y)
+    assert model.deviance_path_.shape == (3, 1)
+    assert daskglm.GeneralizedLinearRegressorCV(alphas=4).fit(X, y).alphas_ == pytest.approx(
+        [10, 0.1, 1e-3, 1e-5]
+    )
+
+
+def test_losses_of_no_family_have_no_share_of_deviance():
+    from tests.extending import log_cosh  # noqa: F401
+
+    model = daskglm.GeneralizedLinearRegressorCV("log_cosh", alphas=ALPHAS, cv=3).fit(X, y)
+    assert np.isnan(model.d2_path_).all()
+    assert np.isfinite(model.deviance_path_).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"alphas": 0}, "alphas=0: a number of strengths"),
+        ({"alphas": None}, "alphas=None must be"),
+        ({"alphas": [1.0, -2.0]}, "-2 is none"),
+        ({"cv": 1}, "cv=1"),
+        ({"cv": "five"}, "cv='five'"),
+        ({"family": "tweedie(estimate)"}, "takes no parameter that is estimated"),
+        ({"family": "poissson"}, "family"),
+    ],
+)
+def test_what_cannot_be_cross_validated_is_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        daskglm.GeneralizedLinearRegressorCV(**{"family": "poisson", **params}).fit(X, y)
+
+
+def test_folds_that_cannot_be_used_are_refused():
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=[1.0], cv=3)
+    with pytest.raises(ValueError, match="fold 0 holds out have weight zero"):
+        model.fit(X, y, np.arange(len(y)) >= 100)
+    lazy = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    with pytest.raises(ValueError, match="take no groups"):
+        model.fit(*lazy, groups=np.arange(len(y)))
+    with pytest.raises(ValueError, match="cannot save"):
+        daskglm.save(model.fit(X, y), "model.json")

@@ -1,0 +1,153 @@
+"""Fits of exponential families, with offsets, on a device: those of the host."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daskglm
+from daskglm.core.device import to_host
+from daskglm.data.partitions import partitions
+from daskglm.engines import local as engine
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.runner import WarmStart, objective_of, solve_one, start_of
+from daskglm.fitting.setup import loaded
+
+FAMILIES = ("poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)", "binomial")
+OTHERS = (
+    *("poisson_identity", "poisson_sqrt", "gamma_inverse", "gamma_identity", "gaussian_log"),
+    *("inverse_gaussian", "inverse_gaussian_squared", "tweedie(2.6)"),
+    *("binomial_probit", "binomial_cloglog"),
+)
+
+
+@contextlib.contextmanager
+def prepared(X, y, settings, weight=None, offset=None):
+    """The objective over rows with an offset."""
+    loss = settings.check()
+    data = partitions(X, y, weight, classify=loss.classifies, offset=offset)
+    with loaded(data, settings, None) as on:
+        yield objective_of(on.engine, *on.problems[0], loss, settings)
+
+
+def fitted(X, y, loss, weight=None, offset=None, **options):
+    """Fit rows with an offset; returns the coefficients and the report."""
+    settings = FitConfig(loss, progress=False, **options)
+    with prepared(X, y, settings, weight, offset) as asked:
+        begin = WarmStart(start_of(None, 0, 1, asked))
+        solution, report = solve_one(asked, begin, settings, 0.0, 0, None)
+        return to_host(solution.point.w), report
+
+
+def rows_of(loss, n=400, d=6, *, sparse=False, dtype=np.float64):
+    """Rows, targets of a family, weights and offsets; margins stay where all links have a mean."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    if sparse:
+        X *= rng.random((n, d)) < 0.4
+    offset = 0.3 * rng.standard_normal(n)
+    z = 0.2 * X.astype(np.float64) @ rng.standard_normal(d) + 0.5 + offset
+    if loss == "logistic":
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    elif "binomial" in loss and "negative" not in loss:
+        y = rng.binomial(4, 1 / (1 + np.exp(-z))) / 4
+    elif loss.startswith(("poisson", "negative", "tweedie(1")):
+        y = rng.poisson(np.exp(z)).astype(float)
+    else:
+        y = rng.gamma(3.0, np.exp(z) / 3.0)
+    return (sp.csr_matrix(X) if sparse else X), y, rng.random(n) + 0.5, offset
+
+
+def agree(host, there):
+    """Compare coefficients and each step of two fits."""
+    (w, report), (found, reported) = host, there
+    assert report.converged
+    assert reported.converged
+    assert reported.device == "cuda"
+    assert reported.n_iter == report.n_iter
+    values = [[step["objective"] for step in each.history] for each in (report, reported)]
+    np.testing.assert_allclose(*values, rtol=1e-10)
+    np.testing.assert_allclose(found, w, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", FAMILIES)
+def test_the_very_steps_of_the_host(cupy, loss, solver, sparse):
+    X, y, weight, offset = rows_of(loss, sparse=sparse)
+    options = {"weight": weight, "offset": offset, "solver": solver, "tol": 1e-9}
+    agree(*(fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda")))
+
+
+@pytest.mark.parametrize("loss", OTHERS)
+def test_other_links(cupy, loss):
+    X, y, weight, _ = rows_of(loss)
+    if loss == "poisson_identity":
+        y = y + 2.0  # with zeros the optimum is at the border, where the mean is zero
+    options = {"weight": weight, "solver": "newton", "tol": 1e-7}
+    agree(*(fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda")))
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+def test_vectors_on_the_device(cupy, monkeypatch, solver):
+    monkeypatch.setattr(engine, "HOST_FEATURES", 0)
+    X, y, _, offset = rows_of("poisson")
+    options = {"offset": offset, "solver": solver, "tol": 1e-9}
+    agree(*(fitted(X, y, "poisson", device=device, **options) for device in ("cpu", "cuda")))
+
+
+def test_rows_in_registers(cupy):
+    X, y, _, offset = rows_of("poisson", n=60, d=70)
+    options = {"offset": offset, "solver": "lbfgs", "tol": 1e-6}
+    agree(*(fitted(X / 8, y, "poisson", device=device, **options) for device in ("cpu", "cuda")))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_offsets_of_other_losses(cupy, loss):
+    X, y, weight, offset = rows_of(loss)
+    options = {"weight": weight, "offset": offset, "solver": "newton", "tol": 1e-9}
+    host, there = (fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda"))
+    agree(host, there)
+    without, _ = fitted(X, y, loss, weight=weight, solver="newton", tol=1e-9, device="cuda")
+    assert np.abs(without - there[0]).max() > 1e-3
+
+
+def test_offsets_beside_float32_rows_are_exact(cupy):
+    """They count as much as products with the rows, which are float64."""
+    X, y, _, offset = rows_of("logistic", dtype=np.float32)
+    values = []
+    for device in ("cpu", "cuda"):
+        with prepared(X, y, FitConfig("logistic", device=device), offset=30.0 * offset) as asked:
+            point = asked.at(asked.xp.ones(asked.size))
+            values.append([point.value, *to_host(point.gradient)])
+    np.testing.assert_allclose(*values, rtol=1e-13)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("solver", ["newton", "tron"])
+def test_streamed_rows_with_an_offset(cupy, solver, sparse):
+    n = 1200
+    X, y, weight, offset = rows_of("poisson", n=n, d=10, sparse=sparse)
+    nbytes = sum(part.nbytes for part in (X.data, X.indices, X.indptr)) if sparse else X.nbytes
+    options = {"weight": weight, "offset": offset, "solver": solver, "tol": 1e-9}
+    host = fitted(X, y, "poisson", **options)
+    limit = n * (36 + 8) + nbytes // 3
+    there = fitted(X, y, "poisson", device="cuda", device_memory_limit=limit, **options)
+    np.testing.assert_allclose(there[0], host[0], rtol=1e-6, atol=1e-8)
+
+
+def test_users_fit_a_family_on_a_device(cupy):
+    X, y, weight, _ = rows_of("tweedie(1.5)", dtype=np.float32)
+    models = [
+        daskglm.fit(X, y, loss="tweedie(1.5)", sample_weight=weight, tol=1e-8, device=device)
+        for device in ("cpu", "cuda")
+    ]
+    assert models[1].report_.device == "cuda"
+    np.testing.assert_allclose(models[1].coef_, models[0].coef_, rtol=1e-4, atol=1e-6)
+
+
+def test_memory_of_an_offset_counts(cupy):
+    X, y, _, offset = rows_of("poisson", n=3000, d=3)
+    with pytest.raises(MemoryError, match="raise device_memory_limit"):
+        fitted(X, y, "poisson", offset=offset, device="cuda", device_memory_limit=3000 * 40)

@@ -1,0 +1,71 @@
+"""Tweedie of one row: powers between one and two, and above."""
+
+import math
+
+import numpy as np
+import pytest
+
+from daskglm.losses.gamma import LOSSES as GAMMA
+from daskglm.losses.inverse_gaussian import LOSSES as INVERSE_GAUSSIAN
+from daskglm.losses.poisson import LOSSES as POISSON
+from daskglm.losses.table import find
+from daskglm.losses.tweedie import LOSS
+from tests.losses import checks
+
+POWERS = [1.001, 1.1, 1.5, 1.9, 1.999]
+TARGETS = [0.0, 1e-9, 0.3, 1.0, 7.0, 1e9]
+
+
+def test_formulas():
+    checks.check_extremes(LOSS, TARGETS)
+    for power in (1.1, 1.5, 1.9):
+        checks.check_derivatives(LOSS.with_parameter(power), [0.0, 0.3, 7.0])
+        checks.check_fisher(LOSS.with_parameter(power), [0.0, 3.0])
+    for power in (2.5, 3.0):
+        checks.check_derivatives(LOSS.with_parameter(power), [0.1, 7.0])
+        checks.check_fisher(LOSS.with_parameter(power), [0.1, 3.0])
+
+
+@pytest.mark.parametrize("power", [*POWERS, 2.5, 3.0, 4.0])
+def test_digits_near_the_least_value(power):
+    def exact(y, d):
+        a, b = checks.LONG(power) - 1, 2 - checks.LONG(power)
+        return y**b * (checks.remainder(-a * d) / a + checks.remainder(b * d) / b)
+
+    loss = LOSS.with_parameter(power)
+    checks.check_near_the_least_value(loss, exact, [1e-3, 1.0, 1e9])
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_constants(power):
+    loss = LOSS.with_parameter(power)
+    assert loss.self_concordance == max(power - 1.0, 2.0 - power)
+    checks.check_self_concordance(loss, [0.0, 0.3, 7.0])
+    checks.check_rest_curvature(loss, lambda rng, n: rng.gamma(0.5, 2.0, n) * (rng.random(n) < 0.7))
+
+
+@pytest.mark.parametrize(
+    ("power", "limit"), [(1.0 + 1e-9, POISSON[0]), (2.0 - 1e-9, GAMMA[0])], ids=["poisson", "gamma"]
+)
+def test_its_ends_are_poisson_and_gamma(power, limit):
+    loss = LOSS.with_parameter(power)
+    for y in (1e-3, 1.0, 1e3):
+        for z in (-5.0, -0.1, 0.0, 2.0, 9.0):
+            np.testing.assert_allclose(
+                checks.at(loss, y, z), checks.at(limit, y, z), rtol=1e-6, atol=1e-8 * (1 + y)
+            )
+
+
+def test_powers():
+    assert LOSS.with_parameter(2.0) is GAMMA[0]
+    assert find("tweedie(1.3)").p1 == 1.3
+    above = find("tweedie(3)")
+    assert not above.convex
+    assert above.family.domain.open
+    for z in (-2.0, 0.5, 3.0):
+        np.testing.assert_allclose(
+            checks.at(above, 0.7, z), checks.at(INVERSE_GAUSSIAN[0], 0.7, z), rtol=1e-12
+        )
+    for wrong in (1.0, 0.5, 0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="power"):
+            LOSS.with_parameter(wrong)

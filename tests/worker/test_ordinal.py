@@ -1,0 +1,107 @@
+"""Answers about ordered classes do not depend on threads, on the cut of the rows, or on caches."""
+
+import numpy as np
+import pytest
+
+from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
+from daskglm.core.requests import LossRef, Problem, Sampled
+from daskglm.data.blocks import Place, to_block
+from daskglm.worker.ordinal import has_margins
+from daskglm.worker.shard import Shard
+
+PROBLEM = Problem(LossRef("ordinal"))
+CLASSES = ("a", "b", "c")
+W, T = np.linspace(-1, 1, 40), np.array([-0.7, 0.4])
+ROUND = [
+    EvaluateOrdinal(W, T, CLASSES, 1, gram=True, diagonal=True),
+    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, CLASSES, (1, W)),
+    EvaluateOrdinal(2 * W, 2 * T, CLASSES, 2, beside=1),
+    OrdinalAlong(((1, W), (2, 2 * W)), CLASSES, np.array([[0.5, 0.5]]), T[None]),
+    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, CLASSES, (1, W)),
+]
+
+
+def shard(cuts, threads=1, sparse=False, n=8000):
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, 40)), np.array(CLASSES)[rng.integers(0, 3, n)]
+    weight, offset = rng.random(n), rng.standard_normal(n)
+    edges = [0, *cuts, n]
+    blocks = [
+        to_block(
+            sp.csr_matrix(X[a:b]) if sparse else X[a:b],
+            y[a:b],
+            weight[a:b],
+            offset[a:b],
+            place=Place(i),
+            classify=True,
+        )
+        for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+    ]
+    return Shard(blocks, threads)
+
+
+def transcript(shard, *, forget=False):
+    replies = []
+    for request in ROUND:
+        if forget:
+            shard.caches.clear()
+        replies.append(shard.answer(PROBLEM, request))
+    return replies
+
+
+def assert_same(a, b):
+    for one, other in zip(a, b, strict=True):
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"rows"}:
+            np.testing.assert_allclose(one[key], other[key], rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_cuts_and_lost_caches_change_nothing(sparse):
+    whole = transcript(shard([], sparse=sparse))
+    for other in (shard([17, 5000], sparse=sparse), shard([3000], threads=3, sparse=sparse)):
+        assert_same(whole, transcript(other))
+        other.close()
+    assert_same(whole, transcript(shard([], sparse=sparse), forget=True))
+
+
+def test_rows_that_were_read_are_counted():
+    kept = shard([3000])
+    rows = [reply["rows"] for reply in transcript(kept)]
+    assert rows == [8000, 8000, 8000, 0, 8000]
+    assert [reply["rows"] for reply in transcript(shard([3000]), forget=True)][3:] == [16000, 16000]
+    caches = list(kept.caches.values())
+    along = ROUND[3]
+    assert all(has_margins(cache, along) for cache in caches)
+    other = OrdinalAlong(((7, W),), CLASSES, np.ones((1, 1)), T[None])
+    assert not any(has_margins(cache, other) for cache in caches)
+
+
+def test_labels_that_are_not_among_the_classes_count_as_any():
+    n = 300
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((n, 2)), rng.integers(0, 4, n)
+    weight = (y != 2).astype(float)
+    w, t = np.array([1.0, -1.0]), np.array([-1.0, 1.0])
+    request = EvaluateOrdinal(w, t, (0, 1, 3), 1, gram=True)
+    all_rows = Shard([to_block(X, y, weight, place=Place(), classify=True)], 1)
+    kept = y != 2
+    fewer = Shard([to_block(X[kept], y[kept], place=Place(), classify=True)], 1)
+    got, want = all_rows.answer(PROBLEM, request), fewer.answer(PROBLEM, request)
+    for name in ("value", "gradient", "slopes", "curvatures", "weights"):
+        np.testing.assert_allclose(got[name], want[name], rtol=1e-12, atol=1e-12)
+
+
+def test_a_sample_has_the_weights_of_its_own_rows():
+    got = shard([]).answer(PROBLEM, Sampled(ROUND[0], 0.25, 3))
+    assert got["rows"] == 2000
+    assert 0.8 < got["weights"].sum() / 1000 < 1.2
+
+
+def test_rows_on_a_device_are_refused(cupy):
+    X, y = np.random.default_rng(0).standard_normal((30, 2)), np.arange(30) % 3
+    device = Shard([to_block(cupy.asarray(X), y, place=Place(), classify=True)], 1)
+    with pytest.raises(NotImplementedError, match="device='cpu'"):
+        device.answer(PROBLEM, EvaluateOrdinal(np.ones(2), T, (0, 1, 2), 1))
