@@ -1,1 +1,1 @@
-"""Races of Poisson, gamma and Tweedie regressions beside scikit-learn and glum."""
+"""Races of families beside scikit-learn, glum and statsmodels."""

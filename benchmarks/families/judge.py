@@ -1,4 +1,4 @@
-"""The objective in float64, by formulas of its own, of whatever a contestant returns."""
+"""The objective of what a contestant of a race of means returns, in float64, by own formulas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.special import xlogy
 from benchmarks.families.problems import Rows
 
 
-def objective(rows: Rows, family: str, alpha: float, w: np.ndarray, b: float) -> float:
+def objective(rows: Rows, w: np.ndarray, b: float, *, family: str, alpha: float) -> float:
     """Return the weighted mean of half the unit deviances plus alpha/2 |w|^2."""
     w = np.asarray(w, np.float64)
     step, total = 1 << 18, 0.0
