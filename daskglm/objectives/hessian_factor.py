@@ -138,7 +138,8 @@ class HessianFactor:
         if not self.proves:
             return math.inf
         half = self._forward(gradient)
-        return math.sqrt(float(half @ half) / (1.0 - self.doubt))
+        with np.errstate(over="ignore"):  # an infinite bound proves nothing
+            return math.sqrt(float(half @ half) / (1.0 - self.doubt))
 
     def error(self, error: GradientError, n_features: int, columns: Any) -> float:
         """Bound a gradient's error in the norm of the inverse Hessian.

@@ -99,5 +99,6 @@ def _to_border(along: float, square: float, room: float) -> float:
 
     It is the positive root of a quadratic, in the form that does not cancel.
     """
-    root = math.sqrt(max(along * along + square * room, 0.0))
+    # by parts, whose product may underflow
+    root = math.hypot(along, math.sqrt(square) * math.sqrt(max(room, 0.0)))
     return room / (along + root) if along >= 0 else (root - along) / square

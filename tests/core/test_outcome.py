@@ -13,6 +13,7 @@ def test_costs_add_up_and_differ():
 def test_only_a_rule_that_was_met_is_convergence():
     assert {reason for reason in Reason if not reason.converged} == {
         Reason.SEPARABLE,
+        Reason.NO_OPTIMUM,
         Reason.NO_PROGRESS,
         Reason.STALLED,
         Reason.MAX_ITER,

@@ -15,6 +15,10 @@ KINKED = (
     "squared_hinge",
     "smoothed_hinge",
     "hinge",
+    "huber",
+    "quantile",
+    "epsilon_insensitive",
+    "squared_epsilon_insensitive",
     *(name for name, loss in LOSSES.items() if not loss.convex),
 )
 

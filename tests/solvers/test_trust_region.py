@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
-from daskglm.solvers.trust_region import steihaug_cg
+from daskglm.solvers.trust_region import _to_border, steihaug_cg
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -29,3 +29,9 @@ def test_steihaug_cg_solves_or_stops_on_the_border(full):
     border = steihaug_cg(product, g, M, 1e-3)
     assert border.on_border
     assert np.sqrt(border.step @ matrix @ border.step) == pytest.approx(1e-3)
+
+
+def test_the_border_is_found_where_products_underflow():
+    t = _to_border(0.0, 1e-183, 1e-179)
+    assert t == pytest.approx(100.0)
+    assert _to_border(1e-190, 1e-183, 1e-179) == pytest.approx(100.0, rel=1e-6)
