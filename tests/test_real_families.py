@@ -1,8 +1,14 @@
-"""What tests/real_families.py loads can be fitted: domains, full rank, and optima of the reference."""
+"""Fits of real sets: coefficients are those of the reference in long double, to 1e-8."""
+
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+
+import daskglm
 
 from . import real_families as real
 from .reference import solve
@@ -17,7 +23,10 @@ SHARE = {  # deviance explained on the rows of the fit, by tests/reference.py, 2
     "RandHIE": 0.1625,
     "bike_hour": 0.8014,
 }
-SLOW = {"rwm5yr", "DoctorContacts", "RandHIE", "bike_hour", "beMTPL97", "norauto", "mnist"}
+SLOW = {
+    *("rwm5yr", "DoctorContacts", "RandHIE", "bike_hour"),
+    *("beMTPL97", "norauto", "swmotorcycle", "ausprivauto0405", "mnist"),
+}
 
 
 def marked(names):
@@ -38,6 +47,22 @@ def fit(problem, **options):
     )
 
 
+def agrees(problem, found):
+    """Whether our coefficients and intercept are those of the reference, to 1e-8 of each."""
+    power = "" if problem.power is None else f"({problem.power})"
+    model = daskglm.GeneralizedLinearRegressor(
+        problem.family + power, alpha=0, tol=1e-18, solver="newton"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rounding may end it first
+        model.fit(problem.X, problem.y, problem.sample_weight, exposure=problem.exposure)
+    largest = np.abs(found.coef).max()
+    np.testing.assert_allclose(model.coef_, found.coef, rtol=1e-8, atol=1e-8 * largest)
+    np.testing.assert_allclose(model.intercept_, found.intercept, rtol=1e-8)
+    assert model.report_.relative_gap < 1e-12
+    return True
+
+
 def has_full_rank(X):
     columns = np.column_stack([X, np.ones(len(X))])
     gram = columns.T @ columns
@@ -54,6 +79,7 @@ def test_counts(name):
     found = fit(problem)
     assert round(1 - found.deviance / found.null_deviance, 4) == SHARE[name]
     np.testing.assert_allclose(found.mean.sum(), problem.y.sum(), rtol=1e-12)
+    assert agrees(problem, found)
     if name in real.CLUSTERS:
         assert problem.groups.shape == problem.y.shape
         assert np.all(found.bse("cluster")[:-1] > 0.5 * found.bse("HC1")[:-1])
@@ -82,6 +108,7 @@ def test_severity_of_motorcycles():
     problem = real.claim_severity("swmotorcycle")
     found = fit(problem)
     assert round(1 - found.deviance / found.null_deviance, 4) == 0.1286
+    assert agrees(problem, found)
     s = problem.sample_weight
     np.testing.assert_allclose(s @ (problem.y / found.mean), s.sum(), rtol=1e-12)
 
@@ -89,7 +116,9 @@ def test_severity_of_motorcycles():
 @pytest.mark.slow
 def test_counts_and_premium_of_motorcycles():
     for make, share in ((real.claim_counts, 0.1311), (real.pure_premium, 0.2546)):
-        found = fit(make("swmotorcycle"))
+        problem = make("swmotorcycle")
+        found = fit(problem)
+        assert agrees(problem, found)
         assert round(1 - found.deviance / found.null_deviance, 4) == share
 
 
@@ -112,3 +141,43 @@ def test_classes(name):
     if problem.test is not None:
         assert problem.test[0].shape == (len(problem.test[1]), problem.X.shape[1])
         assert set(problem.test[1]) == set(range(number))
+
+
+# C, and rows where the whole set takes too long
+FITTED = {
+    "pendigits": (1.0, None),
+    "letter": (1.0, None),
+    "covtype15k": (1.0, None),
+    "mnist": (0.01, 5000),
+    "news20_libsvm": (1.0, 4000),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("mnist", "news20_libsvm") else name
+        for name in FITTED
+    ],
+)
+def test_coefficients_of_classes_are_within_their_gradient_of_the_optimum(name):
+    """The objective is 1-strongly convex in W: |W - W*| <= |g|, here formed by NumPy."""
+    C, rows = FITTED[name]
+    problem = real.classes(name, rows=rows) if rows else real.classes(name)
+    X, y = problem.X, problem.y
+    few = X.shape[1] < 100
+    model = daskglm.LogisticRegression(
+        C=C, tol=1e-20 if few else 1e-16, solver="newton" if few else "auto"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rounding may end it first
+        model.fit(X, y)
+    slopes = softmax(X @ model.coef_.T + model.intercept_, axis=1)
+    slopes[np.arange(len(y)), y] -= 1.0
+    gradient = model.coef_ + C * (X.T @ slopes).T
+    # the intercepts' part moves that of the coefficients by at most the largest row
+    rest = C * np.abs(slopes.sum(axis=0)).sum() * np.sqrt(np.max(sp.csr_array(X).power(2).sum(1)))
+    size = np.linalg.norm(model.coef_)
+    assert np.linalg.norm(gradient) <= 1e-8 * size if few else 1e-7 * size
+    assert rest <= 1e-6 * size
+    assert model.report_.relative_gap < 1e-6

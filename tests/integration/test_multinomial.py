@@ -60,18 +60,25 @@ def test_coefficients_are_scikit_learns(load, intercept):
         close(model, theirs, atol=2e-6)
 
 
-REAL = {"letter": 6000, "pendigits": 4000, "mnist": 600, "news20_libsvm": 600}
+# rows, and scikit-learn's solver: its newton-cg does not end on the columns of the first two
+REAL = {
+    "letter": (2000, "newton-cholesky"),
+    "pendigits": (4000, "newton-cholesky"),
+    "mnist": (200, "newton-cg"),
+    "news20_libsvm": (300, "newton-cg"),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(REAL))
 def test_coefficients_on_real_data_are_scikit_learns(name, real_set):
     X, y = real_set(name)
-    rows = np.random.default_rng(0).permutation(X.shape[0])[: REAL[name]]
+    most, solver = REAL[name]
+    rows = np.random.default_rng(0).permutation(X.shape[0])[:most]
     X, y = X[rows], np.asarray(y)[rows]
     if sp.issparse(X):
         X = sp.csr_matrix(X, dtype=np.float64)
-    theirs = LogisticRegression(tol=1e-10, max_iter=10_000, solver="newton-cg").fit(X, y)
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000, solver=solver).fit(X, y)
     model = daskglm.LogisticRegression(tol=1e-14).fit(X, y)
     assert model.report_.relative_gap <= 1e-14
     close(model, theirs, atol=1e-5)
