@@ -27,10 +27,10 @@ def less_log1p(x):
     return np.where(np.abs(x) < 0.1, small * s - 2 * odd, x - np.log1p(np.maximum(x, -0.999)))
 
 
-def divergence(p, d):
-    """Of a share p from that whose log odds are higher by d."""
+def divergence(p, d, q=None):
+    """Of a share p = 1 - q from that whose log odds are higher by d."""
     flip = p > 0.5
-    s, t = np.where(flip, 1 - p, p), np.where(flip, -d, d)
+    s, t = np.where(flip, 1 - p if q is None else q, p), np.where(flip, -d, d)
     x = s * np.expm1(t)
     far = (
         np.maximum(t, 0) + np.log(np.where(t > 0, s + (1 - s) * np.exp(-np.abs(t)), 1 + x)) - s * t
@@ -55,10 +55,11 @@ def loss_of(loss, y, z):
         value = least * (less_linear(-a * d) / a + less_linear(b * d) / b)
         return np.where(positive, value, up / b), up - down, a * down + b * up
     if name == "negative_binomial":
-        share, over = p1 * y / (1 + p1 * y), 1 / (np.exp(-z) + p1)
+        share, rest = p1 * y / (1 + p1 * y), 1 / (1 + p1 * y)  # the rest of a huge count is tiny
+        over = 1 / (np.exp(-z) + p1)
         x = z + np.log(p1)
         none = (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / p1
-        value = np.where(positive, (y + 1 / p1) * divergence(share, d), none)
+        value = np.where(positive, (y + 1 / p1) * divergence(share, d, rest), none)
         return value, over - y / (1 + p1 * mu), (1 + p1 * y) * over / (1 + p1 * mu)
     inside = (y > 0) & (y < 1)
     p, q = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(z))
