@@ -138,6 +138,18 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     )
 
 
+def test_a_cluster_names_the_column(client):
+    rare = (RARE > 0.0).astype(float)
+    X = da.from_array(np.c_[LEVELS, rare], chunks=(100, 4))
+    counts = da.from_array(np.where(rare > 0.0, 0.0, CLAIMS), chunks=100)
+    for solver in ("auto", "newton", "lbfgs", "tron"):
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+            daskglm.fit(X, counts, family="poisson", alpha=0, solver=solver)
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+            labels = da.from_array((CLAIMS > 1.0) & (rare == 0.0), chunks=100)
+            daskglm.fit(X, labels, C=math.inf, solver=solver)
+
+
 def test_a_cluster_finds_the_same(client):
     X, y = separable()
     lazy = da.from_array(X, chunks=(20, -1)), da.from_array(y, chunks=20)
@@ -151,6 +163,35 @@ def test_a_cluster_finds_the_same(client):
         da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6)
     )
     np.testing.assert_allclose(model.coef_, LinearRegression().fit(wide, target).coef_, atol=1e-8)
+
+
+@every_solver
+@pytest.mark.parametrize("flip", [0, 1])
+def test_a_level_whose_rows_are_all_of_one_class_is_named(solver, flip):
+    X, y = make_problem(n=400, d=3)
+    rare = (np.random.default_rng(0).random(400) < 0.1).astype(float)
+    frame = pd.DataFrame(np.c_[X, rare], columns=["a", "b", "c", "rare"])
+    labels = np.where(rare == flip, 1, y) if flip else np.where(rare > 0.0, -1, y)
+    with pytest.warns(ConvergenceWarning, match="falls along column 'rare': all targets") as said:
+        model = daskglm.LogisticRegression(C=math.inf, solver=solver, max_iter=3000)
+        model.fit(frame, labels)
+    assert len(said) == 1
+    assert not model.report_.converged
+    assert np.isfinite(model.coef_).all()
+    assert abs(model.coef_[0, 3]) > 4.0
+    # with a penalty, or one row of the other class, there is an optimum
+    assert daskglm.LogisticRegression(solver=solver).fit(frame, labels).report_.converged
+    labels[np.argmax(rare)] *= -1
+    assert model.fit(frame, labels).report_.converged
+
+
+def test_separable_classes_are_told_with_their_columns():
+    X, y = separable()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(nothing=0.0)
+    with pytest.warns(ConvergenceWarning, match="falls along column 'a', column 'b'") as said:
+        daskglm.LogisticRegression(C=math.inf).fit(frame, y)
+    assert len(said) == 1
+    assert "nothing" not in str(said[0].message)
 
 
 # ---- families
