@@ -46,8 +46,8 @@ RUNAWAY_STEP, RUNAWAY_MARGIN = 0.5, 4.0
 # Newton's steps after which an objective that falls has no optimum near. Chosen.
 FAR_STEPS = 4.0
 # Share of the slope at the point that is left after one of these steps at most: exp(-1) where all
-# that is left falls exponentially, but more than 3/4 of a parabola whose least value lies beyond all
-# of them, because rounding makes the step too short. Chosen.
+# that is left falls exponentially, but more than 3/4 of a parabola whose least value lies beyond
+# all of them, because rounding makes the step too short. Chosen.
 LEFT = 0.6
 # Steps taken to find one along which the objective falls: points of other solvers than Newton's
 # method may lie to the side of that. Chosen.

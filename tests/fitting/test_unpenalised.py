@@ -145,8 +145,8 @@ def test_a_cluster_names_the_column(client):
     for solver in ("auto", "newton", "lbfgs", "tron"):
         with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
             daskglm.fit(X, counts, family="poisson", alpha=0, solver=solver)
+        labels = da.from_array((CLAIMS > 1.0) & (rare == 0.0), chunks=100)
         with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
-            labels = da.from_array((CLAIMS > 1.0) & (rare == 0.0), chunks=100)
             daskglm.fit(X, labels, C=math.inf, solver=solver)
 
 
@@ -172,8 +172,8 @@ def test_a_level_whose_rows_are_all_of_one_class_is_named(solver, flip):
     rare = (np.random.default_rng(0).random(400) < 0.1).astype(float)
     frame = pd.DataFrame(np.c_[X, rare], columns=["a", "b", "c", "rare"])
     labels = np.where(rare == flip, 1, y) if flip else np.where(rare > 0.0, -1, y)
+    model = daskglm.LogisticRegression(C=math.inf, solver=solver, max_iter=3000)
     with pytest.warns(ConvergenceWarning, match="falls along column 'rare': all targets") as said:
-        model = daskglm.LogisticRegression(C=math.inf, solver=solver, max_iter=3000)
         model.fit(frame, labels)
     assert len(said) == 1
     assert not model.report_.converged
