@@ -96,14 +96,20 @@ def settled(
         return solution
     if loss.is_quadratic:
         return _shortest(objective, solution)
-    warn_if_dependent(objective, solution)
-    return solution
+    if not warn_if_dependent(objective, solution):
+        return solution
+    return _projected(objective, solution) if loss.bends else solution
 
 
-def warn_if_dependent(objective: Objective, solution: Solution) -> None:
-    """Warn if other coefficients fit as well. Cost: a Gram where that is cheap, or nothing."""
-    if _too_few_rows(objective) or _is_dependent(objective, solution.point):
+def warn_if_dependent(objective: Objective, solution: Solution) -> bool:
+    """Warn if other coefficients fit as well, and return whether they do.
+
+    Cost: a Gram where that is cheap, or nothing.
+    """
+    found = _too_few_rows(objective) or _is_dependent(objective, solution.point)
+    if found:
         _warn_of_many("the columns of X are linearly dependent")
+    return found
 
 
 def _warn_of_many(why: str) -> None:
@@ -303,6 +309,28 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
     v[d:] = -(mean @ v[:d])
     curvature = float(v @ to_host(objective.hessian_vector(point, objective.xp.asarray(v))))
     return curvature <= FLAT * d * max(float(values[-1]), 0.0)
+
+
+def _projected(objective: Objective, solution: Solution) -> Solution:
+    """Return the shortest coefficients with the same margins. Cost: a pass, and that of a Gram."""
+    point, d = solution.point, objective.n_features
+    gram = _gram(objective, point)
+    if gram is None:
+        return solution
+    centred, mean = _centred(objective, gram)
+    root, _, vectors, zero = _spectrum(objective, gram, centred)
+    if not zero.any():
+        return solution
+    w = to_host(point.w).copy()
+    null = np.linalg.qr(vectors[:, zero] / root[:, None])[0]
+    moved = null @ (null.T @ w[:d])
+    w[:d] -= moved
+    if objective.fit_intercept:
+        w[d] += float(mean @ moved)
+    shorter = objective.at(objective.xp.asarray(w))
+    at_start = objective.at(objective.origin).value
+    same = shorter.value <= point.value + SAME * at_start
+    return replace(solution, point=shorter) if same else solution
 
 
 def _shortest(objective: Objective, solution: Solution) -> Solution:

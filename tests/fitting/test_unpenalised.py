@@ -138,6 +138,28 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     )
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)"])
+@pytest.mark.parametrize("kind", ["copies", "wide"])
+def test_of_many_solutions_families_take_the_shortest(loss, kind, solver, intercept):
+    rng = np.random.default_rng(0)
+    base = LEVELS[:, :2] if kind == "copies" else rng.standard_normal((10, 20)) / 5.0
+    n = len(base)
+    X = np.c_[base, base @ [[1.0], [2.0]]] if kind == "copies" else base
+    y = MEAN[:n] * rng.gamma(2.0, 0.5, n) if kind == "copies" else MEAN[:n]
+    with pytest.warns(ConvergenceWarning, match="linearly dependent"):
+        found = fitted(loss, X, y, solver=solver, tol=1e-9, intercept=intercept)
+    # no part of the coefficients leaves all margins as they are
+    span = np.linalg.svd(X - X.mean(axis=0) if intercept else X, full_matrices=False)
+    rows = span[2][span[1] > 1e-9 * span[1][0]]
+    w = found.coef[0]
+    assert np.linalg.norm(w - rows.T @ (rows @ w)) <= 1e-6 * np.linalg.norm(w)
+    if kind == "copies":
+        alone = fitted(loss, base, y, solver=solver, tol=1e-9, intercept=intercept)
+        assert found.report.objective == pytest.approx(alone.report.objective, rel=1e-8)
+
+
 def test_a_cluster_names_the_column(client):
     rare = (RARE > 0.0).astype(float)
     X = da.from_array(np.c_[LEVELS, rare], chunks=(100, 4))
