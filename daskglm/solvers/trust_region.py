@@ -100,4 +100,7 @@ def _to_border(along: float, square: float, room: float) -> float:
     It is the positive root of a quadratic, in the form that does not cancel.
     """
     root = math.sqrt(max(along * along + square * room, 0.0))
-    return room / (along + root) if along >= 0 else (root - along) / square
+    if along >= 0.0:
+        # nothing is left to go where all of them vanish
+        return room / (along + root) if along + root > 0.0 else 0.0
+    return (root - along) / square

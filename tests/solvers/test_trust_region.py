@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
-from daskglm.solvers.trust_region import steihaug_cg
+from daskglm.solvers.trust_region import _to_border, steihaug_cg
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -29,3 +29,8 @@ def test_steihaug_cg_solves_or_stops_on_the_border(full):
     border = steihaug_cg(product, g, M, 1e-3)
     assert border.on_border
     assert np.sqrt(border.step @ matrix @ border.step) == pytest.approx(1e-3)
+
+
+def test_a_region_that_has_shrunk_to_nothing_leaves_no_step():
+    assert _to_border(0.0, 1e-300, 0.0) == 0.0
+    assert _to_border(0.0, 4.0, 1.0) == 0.5
