@@ -35,7 +35,7 @@ def too_large():
 # By the beginning of the text.
 RAISE = {
     "ConvergenceWarning: gd": lambda: daskglm.fit(X, y, max_iter=1, solver="gd"),
-    "ConvergenceWarning: C=inf": lambda: daskglm.fit(X, y, C=np.inf),
+    "ConvergenceWarning: the classes": lambda: daskglm.fit(X, y, C=np.inf),
     "ValueError: X contains NaN": missing,
     "ValueError: X has values": lambda: daskglm.fit(pd.DataFrame({"a": ["x", "y"] * 100}), y),
     "ValueError: all rows": lambda: daskglm.fit(X, np.ones(200)),

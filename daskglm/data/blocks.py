@@ -29,6 +29,8 @@ from daskglm.losses.family import Domain
 
 # Float32 rows with larger norms are kept as float64: their squares come near float32's range.
 LARGEST_FLOAT32 = 1e15
+# Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
+LARGEST_NUMBER = 1e154
 
 
 class Block(NamedTuple):
@@ -106,6 +108,8 @@ def to_block(
         rows = rows.astype(np.float64)
     rows = _without_values(rows)
     labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
+    if not classify:
+        _refuse_huge(targets, "y", place)
     if domain is not None and (outside := domain.outside(targets)).any():
         i = int(np.argmax(outside))
         raise ValueError(
@@ -160,6 +164,8 @@ def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.nda
     not positive, and numbers of values other than n.
     """
     added = None if offset is None else _float_column(offset, "offset", n, place)
+    if added is not None:
+        _refuse_huge(added, "offset", place)
     if exposure is None:
         return added
     exposed = _float_column(exposure, "exposure", n, place)
@@ -167,6 +173,16 @@ def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.nda
         i = int(np.argmin(exposed))
         raise ValueError(f"{place.row(i)}: exposure is {exposed[i]:g}, which is not above 0")
     return np.log(exposed) if added is None else added + np.log(exposed)
+
+
+def _refuse_huge(values: np.ndarray, name: str, place: Place) -> None:
+    """Raise ValueError, with the place, for numbers whose squares overflow."""
+    if len(values) and not max(values.max(), -values.min()) <= LARGEST_NUMBER:
+        i = int(np.argmax(np.abs(values)))
+        raise ValueError(
+            f"{place.row(i)}: {name} is {values[i]:g}, whose square overflows float64 (above 1e154 "
+            "in size); rescale before fit"
+        )
 
 
 def with_order(block: Block) -> Block:

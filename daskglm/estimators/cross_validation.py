@@ -20,7 +20,7 @@ from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import grid_of_C
-from daskglm.estimators.scorers import DEFAULT, Scoring, defined, number
+from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
@@ -188,11 +188,12 @@ class LogisticRegressionCV(LogisticRegression):
         self.random_state = random_state
         self.use_legacy_attributes = use_legacy_attributes
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        offset: Any = None,
         *,
         groups: Any = None,
         callback: Callback | None = None,
@@ -205,8 +206,8 @@ class LogisticRegressionCV(LogisticRegression):
 
         Parameters
         ----------
-        X, y, sample_weight
-            As of `LogisticRegression.fit`.
+        X, y, sample_weight, offset
+            As of `LogisticRegression.fit`. Rows held out are scored with their offsets.
         groups : (n,) array, optional
             Groups of rows that belong together, for splitters such as GroupKFold; data in memory
             only.
@@ -231,6 +232,7 @@ class LogisticRegressionCV(LogisticRegression):
             X,
             y,
             sample_weight,
+            offset=offset,
             split_params=split_params,
             score_params=score_params,
             callback=callback,
@@ -239,14 +241,14 @@ class LogisticRegressionCV(LogisticRegression):
             resume=resume,
         )
 
-    def score(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, **params: Any
     ) -> float:
         """Score predictions by `scoring`; dask collections by accuracy only.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             As of `LogisticRegression.score`.
         params
             Further arguments of the scorer, where scikit-learn's metadata routing is enabled.
@@ -258,18 +260,24 @@ class LogisticRegressionCV(LogisticRegression):
         elif params:
             raise ValueError(_only_routed("score", params))
         if scoring.name == DEFAULT:
-            return super().score(X, y, given.get("sample_weight"))
+            return super().score(X, y, given.get("sample_weight"), offset)
         if is_lazy(X):
             raise ValueError(
                 f"scoring={self.scoring!r}: score of dask collections gives accuracy only; "
                 "compute X and y first"
             )
-        X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None))
-        arrays = partitions(X, y, weight, classify=True).arrays
+        if offset is not None:
+            scoring.check_offsets()
+        beside = {} if offset is None else {"offset": offset}
+        X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None), **beside)
+        arrays = partitions(X, y, weight, classify=True, **beside).arrays
         assert arrays is not None
         if weight is not None:
             given["sample_weight"] = arrays[2]
-        return number(scoring.scorer(self, arrays[0], np.asarray(arrays[1]), **given), self.scoring)
+        model, rows = self, arrays[0]
+        if offset is not None:
+            model, rows = Decided(self.classes_), self.decision_function(rows, arrays[3])
+        return number(scoring.scorer(model, rows, np.asarray(arrays[1]), **given), self.scoring)
 
     def get_metadata_routing(self) -> Any:
         """Tell scikit-learn's metadata routing that splitter and scorer take arguments."""
@@ -297,6 +305,7 @@ class LogisticRegressionCV(LogisticRegression):
         y: Any,
         sample_weight: Any,
         *,
+        offset: Any = None,
         start: Any = None,
         client: Any = None,
         split_params: Mapping[str, Any] = MappingProxyType({}),
@@ -306,8 +315,11 @@ class LogisticRegressionCV(LogisticRegression):
         plan = self._plan(is_lazy(X), split_params, score_params)
         settings = self._settings(**more)
         settings.check()
-        X, y, sample_weight, names = self._taken(X, y, sample_weight)
-        work = partial(self._choose, X, y, settings, names, sample_weight, client, plan)
+        if offset is not None:
+            plan.scoring.check_offsets()
+        X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
+        beside = {"sample_weight": sample_weight, "offset": offset}
+        work = partial(self._choose, X, y, settings, names, beside, client, plan)
         return awaitable_on(client, is_lazy(X), work)
 
     def _plan(
@@ -363,23 +375,19 @@ class LogisticRegressionCV(LogisticRegression):
         y: Any,
         settings: FitConfig,
         names: Any,
-        sample_weight: Any,
+        beside: dict[str, Any],
         client: Any,
         plan: SearchConfig,
     ) -> LogisticRegressionCV:
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
-        rows = {
-            "sample_weight": sample_weight,
-            "client": client,
-            "cv": cv,
-            "split_params": plan.split_params,
-        }
+        rows = {**beside, "client": client, "cv": cv, "split_params": plan.split_params}
         with open_grid(X, y, settings, **rows) as grid:
             assert grid.classes is not None
             plan.scoring.check_classes(grid.classes)
             solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
-            as_trained = (sample_weight is None) == ("sample_weight" not in plan.score_params)
+            weighted = beside["sample_weight"] is not None
+            as_trained = weighted == ("sample_weight" in plan.score_params)
             scores = scores_of(
                 grid, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
             )

@@ -145,12 +145,17 @@ class HuberRegressor(Regressor):
         if hasattr(self, "outliers_"):
             del self.outliers_
         if not is_lazy(X):
-            self.outliers_ = self.outliers(X, y, data["offset"])
+            weight = data["sample_weight"]
+            rows = X.drop(columns=weight) if isinstance(weight, str) else X
+            self.outliers_ = np.asarray(self.outliers(rows, y, data["offset"]))
         return self
 
     def outliers(self, X: Any, y: Any, offset: Any = None) -> Any:
         """Mark rows with residuals beyond epsilon times the scale: (n,) bool.
 
-        Of dask collections it is lazy, with their partitions.
+        Of dask collections it is lazy, with their partitions. y and offset may be names of columns
+        of X.
         """
+        if isinstance(y, str):
+            X, y = X.drop(columns=y), X[y]
         return abs(plain(y) - self.predict(X, offset)) > self.scale_ * self.epsilon

@@ -189,7 +189,8 @@ def _sums(
             f"{place}X has {width} features, but the model was fitted to {coef.shape[1]}"
         )
     scores = decision_values(with_values(block.X), coef, intercept, place)
-    scores = scores if block.offset is None else scores + block.offset
+    if block.offset is not None:
+        scores = scores + (block.offset if scores.ndim == 1 else block.offset[:, None])
     weight = np.ones(rows) if block.weight is None else block.weight
     if classes is None:
         total = float(weight.sum())

@@ -170,6 +170,15 @@ class Scoring:
                 "weigh rows held out"
             )
 
+    def check_offsets(self) -> None:
+        """Raise ValueError where the scorer would predict rows without their offsets."""
+        if not self.by_decisions:
+            raise ValueError(
+                f"scoring={self.given!r} is a function of rows, which are given to it without "
+                "their offset: give the name of a scorer, or the result of "
+                "sklearn.metrics.make_scorer"
+            )
+
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise ValueError if scikit-learn's scorer of this name cannot score such labels.
 

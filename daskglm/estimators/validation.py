@@ -48,7 +48,9 @@ def scores_of(
     weighted = "sample_weight" in params
     if wants_rows(scoring, params):
         return _by_rows(grid, solutions.W.reshape(*shape, -1), Cs, scoring, params)
-    if scoring.name in SUMMED and len(grid.problems) == 1 and as_trained:
+    # that sweep adds no offsets
+    summed = len(grid.problems) == 1 and as_trained and not grid.engine.facts.largest_offset
+    if scoring.name in SUMMED and summed:
         scores = SUMMED[scoring.name](solutions.losses, solutions.counts)
         return scores.reshape(shape[1:])
     W = solutions.W.reshape(*shape, -1).transpose(1, 2, 0, 3)

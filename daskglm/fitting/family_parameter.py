@@ -154,6 +154,7 @@ def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> tup
     else:
         warn(f"the parameter of {family.name!r} still moved after {MOST_FITS} fits")
 
+    _warn_at_an_end(family.name, best.value)
     assert family.parameter is not None
     criteria: dict[str, Any] = _criteria(objective, best, search.parameters if best.value else 0)
     report = replace(
@@ -216,10 +217,6 @@ def _likeliest_theta(
         lambda u: likelihood(math.exp(u), 1.0), math.log(last.value), step, (low, high), precision
     )
     if at <= low + 1.0:
-        warn(
-            "the likelihood is largest for theta = 0: the counts vary no more than Poisson's, "
-            "which is fitted instead"
-        )
         return Estimate(0.0, 1.0, last.likelihood)
     return Estimate(math.exp(at), 1.0, value)
 
@@ -227,7 +224,15 @@ def _likeliest_theta(
 def _likeliest_power(
     likelihood: Likelihood, last: Estimate, step: float, precision: float
 ) -> Estimate:
-    """Return the likeliest power and dispersion."""
+    """Return the likeliest power and dispersion.
+
+    Raises ValueError for targets without dispersion, of which no power is likelier than others.
+    """
+    if not last.dispersion > 0.0:
+        raise ValueError(
+            "power='estimate': the targets are fitted without an error, so that their dispersion "
+            "is 0 and no power is the likeliest; give it as a number"
+        )
     if math.isnan(last.likelihood):  # the first time
         known = [last, *(Estimate(power, last.dispersion, math.nan) for power in FIRST_POWERS)]
         tried = [each._replace(likelihood=likelihood(*each[:2])) for each in known]
@@ -258,13 +263,28 @@ def _profiled_power(
             best = Estimate(power, math.exp(of_phi[0]), of_phi[1])
         return of_phi[1]
 
-    at, _ = climb(profile, last.value, 0.5 * step, POWERS, precision)
-    if not POWERS[0] + 1e-3 < at < POWERS[1] - 1e-3:
-        warn(
-            f"the likelihood is largest for power={at:.4g}, an end of the range that is searched: "
-            f"targets are as those of {'gamma' if at > 1.5 else 'multiples of Poisson'}"
-        )
+    climb(profile, last.value, 0.5 * step, POWERS, precision)
     return best
+
+
+def _warn_at_an_end(family: str, value: float) -> None:
+    """Warn where the likelihood is largest at the end of the range that is searched."""
+    if value == 0.0:
+        warn(
+            "the likelihood is largest for theta = 0: the counts vary no more than Poisson's, "
+            "which is fitted instead"
+        )
+    elif family == "negative_binomial" and value > 0.999 * THETAS[1]:
+        warn(
+            f"the likelihood is largest for theta={value:.4g}, the end of the range that is "
+            "searched: almost all counts are zero"
+        )
+    elif family == "tweedie" and not POWERS[0] + 1e-3 < value < POWERS[1] - 1e-3:
+        like = "gamma" if value > 1.5 else "multiples of Poisson"
+        warn(
+            f"the likelihood is largest for power={value:.4g}, an end of the range that is "
+            f"searched: targets are as those of {like}"
+        )
 
 
 SEARCHES = {

@@ -38,7 +38,7 @@ from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
 from daskglm.fitting.statistics import statistics_of
-from daskglm.fitting.unpenalised import settled
+from daskglm.fitting.unpenalised import settled, warn_of_runaways
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
@@ -357,6 +357,8 @@ def solve_one(
     statistics: dict[str, float] = {}
     if joint is not None:
         solution = joint.settled(objective, solution)
+        if solution.reason is Reason.SEPARABLE:
+            warn_of_runaways(solution.reason, [])
         statistics = joint.statistics(objective, solution.point)
     else:
         solution = settled(objective, solution, columns)
@@ -488,14 +490,8 @@ def _check_size(spec: SolverSpec, d: int) -> None:
 
 def warn_unconverged(report: Report, settings: FitConfig) -> None:
     """Raise the ConvergenceWarning of a fit that ended before `tol`."""
-    if report.reason == Reason.NO_OPTIMUM.value:
-        return  # `settled` has warned
-    if report.reason == Reason.SEPARABLE.value:
-        given = (
-            ("alpha=0", "alpha above 0") if settings.average else (f"C={settings.C}", "a finite C")
-        )
-        warn(f"{given[0]}: {report.reason}. Give {given[1]}.", ConvergenceWarning)
-        return
+    if report.reason in (Reason.NO_OPTIMUM.value, Reason.SEPARABLE.value):
+        return  # `solve_one` has warned
     gap = report.relative_gap
     if settings.stop == "coefficients":
         reached = f"relative error of the coefficients at most {report.coefficient_error:.1e}"

@@ -45,6 +45,10 @@ SAME = 1e-10
 RUNAWAY_STEP, RUNAWAY_MARGIN = 0.5, 4.0
 # Newton's steps after which an objective that falls has no optimum near. Chosen.
 FAR_STEPS = 4.0
+# Share of the slope at the point that is left after one of these steps at most: exp(-1) where all
+# that is left falls exponentially, but more than 3/4 of a parabola whose least value lies beyond
+# all of them, because rounding makes the step too short. Chosen.
+LEFT = 0.6
 # Steps taken to find one along which the objective falls: points of other solvers than Newton's
 # method may lie to the side of that. Chosen.
 LOOKS = 4
@@ -73,30 +77,39 @@ def settled(
     -----
     ConvergenceWarning
         If the coefficients of a classifier are not unique, or those of least squares not the
-        shortest; if coefficients of a family run away, which are named.
+        shortest; if coefficients run away, which are named.
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
-    if found := _runaways(objective, solution):
-        _warn_of_runaways([_name(j, objective, columns) for j in found])
-        return replace(solution, reason=Reason.NO_OPTIMUM)
-    if objective.is_penalised:
-        return solution
-    if objective.loss.is_quadratic:
-        return _shortest(objective, solution)
-    if objective.loss.classifies and _separates(objective, solution.point):
-        if not objective.loss.attains_infimum:
-            return replace(solution, reason=Reason.SEPARABLE)
+    loss = objective.loss
+    apart = not objective.is_penalised and loss.classifies and _separates(objective, solution.point)
+    if apart and loss.attains_infimum:
         _warn_of_many("the classes are linearly separable")
         return solution
-    warn_if_dependent(objective, solution)
-    return solution
+    found = _runaways(objective, solution)
+    if apart or found:
+        reason = Reason.SEPARABLE if apart else Reason.NO_OPTIMUM
+        found = found or _largest(objective, solution.point)
+        warn_of_runaways(reason, [_name(j, objective, columns) for j in found])
+        return replace(solution, reason=reason)
+    if objective.is_penalised:
+        return solution
+    if loss.is_quadratic:
+        return _shortest(objective, solution)
+    if not warn_if_dependent(objective, solution):
+        return solution
+    return _projected(objective, solution) if loss.bends else solution
 
 
-def warn_if_dependent(objective: Objective, solution: Solution) -> None:
-    """Warn if other coefficients fit as well. Cost: a Gram where that is cheap, or nothing."""
-    if _too_few_rows(objective) or _is_dependent(objective, solution.point):
+def warn_if_dependent(objective: Objective, solution: Solution) -> bool:
+    """Warn if other coefficients fit as well, and return whether they do.
+
+    Cost: a Gram where that is cheap, or nothing.
+    """
+    found = _too_few_rows(objective) or _is_dependent(objective, solution.point)
+    if found:
         _warn_of_many("the columns of X are linearly dependent")
+    return found
 
 
 def _warn_of_many(why: str) -> None:
@@ -107,13 +120,19 @@ def _warn_of_many(why: str) -> None:
     )
 
 
-def _warn_of_runaways(names: list[str]) -> None:
+def warn_of_runaways(reason: Reason, names: list[str]) -> None:
+    """Warn of coefficients that grow for ever, by the names of their columns where known."""
     named = ", ".join(names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    why = (
+        "together such columns tell the classes apart"
+        if reason is Reason.SEPARABLE
+        else "all targets where such a column is not zero, or on one side of it, are at the end of "
+        "their range. Drop the column, or join its level with another"
+    )
+    along = f" The objective falls along {named}{more}: {why}." if names else ""
     warn(
-        f"{Reason.NO_OPTIMUM.value}. It falls along {named}{more}: all targets where such a column "
-        "is not zero, or on one side of it, are at the end of their range. Drop the column, join "
-        "its level with another, or give a penalty.",
+        f"{reason.value}.{along} A penalty makes an optimum: give a finite C, or alpha above 0.",
         ConvergenceWarning,
     )
 
@@ -132,6 +151,7 @@ def _runaways(objective: Objective, solution: Solution) -> list[int]:
     """
     loss, point, d = objective.loss, solution.point, objective.n_features
     may = loss.bends and loss.link is not None and not loss.link.positive
+    may |= loss.classifies and not loss.attains_infimum and not objective.is_penalised
     # a gap of zero is that of an objective that rounding hides
     if not may or 0.0 < solution.relative_gap < math.inf or not point.gradient_norm < math.inf:
         return []
@@ -161,6 +181,16 @@ def _runaways(objective: Objective, solution: Solution) -> list[int]:
     return []
 
 
+def _largest(objective: Objective, point: Point) -> list[int]:
+    """Return the coefficients that make the largest margins, the largest first."""
+    d = objective.n_features
+    if not objective.rounding.is_surveyed:
+        objective.survey()
+    margins = objective.rounding.columns * np.abs(to_host(point.w)[:d])
+    large = np.flatnonzero(margins >= GROWING * margins.max(initial=0.0))
+    return sorted(large.tolist(), key=lambda j: -margins[j])
+
+
 def _beyond(objective: Objective, point: Point, step: np.ndarray) -> tuple[Point, bool]:
     """Return the point after a step, and whether the objective falls even after `FAR_STEPS`.
 
@@ -169,9 +199,10 @@ def _beyond(objective: Objective, point: Point, step: np.ndarray) -> tuple[Point
     w = objective.xp.asarray(to_host(point.w) + step)
     beyond = objective.at(w, gram=point.gram is not None, beside=point)
     if step[: objective.n_features].any():
-        way = np.array([[1.0 - FAR_STEPS, FAR_STEPS, 0.0]])
-        slopes = to_host(objective.along((point, beyond), way)[1])[0]
-        return beyond, bool(slopes[1] - slopes[0] < 0.0)
+        way = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0 - FAR_STEPS, FAR_STEPS, 0.0]])
+        slopes = to_host(objective.along((point, beyond), way)[1])
+        here, one, far = slopes[:, 1] - slopes[:, 0]
+        return beyond, bool(far < 0.0 and one >= LEFT * here)
     # the intercept alone: beside it rounding of the penalty would count
     slopes = to_host(objective.along((point,), np.array([[1.0, FAR_STEPS * step[-1]]]))[1])[0]
     return beyond, bool(slopes[-1] * step[-1] < 0.0)
@@ -278,6 +309,28 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
     v[d:] = -(mean @ v[:d])
     curvature = float(v @ to_host(objective.hessian_vector(point, objective.xp.asarray(v))))
     return curvature <= FLAT * d * max(float(values[-1]), 0.0)
+
+
+def _projected(objective: Objective, solution: Solution) -> Solution:
+    """Return the shortest coefficients with the same margins. Cost: a pass, and that of a Gram."""
+    point, d = solution.point, objective.n_features
+    gram = _gram(objective, point)
+    if gram is None:
+        return solution
+    centred, mean = _centred(objective, gram)
+    root, _, vectors, zero = _spectrum(objective, gram, centred)
+    if not zero.any():
+        return solution
+    w = to_host(point.w).copy()
+    null = np.linalg.qr(vectors[:, zero] / root[:, None])[0]
+    moved = null @ (null.T @ w[:d])
+    w[:d] -= moved
+    if objective.fit_intercept:
+        w[d] += float(mean @ moved)
+    shorter = objective.at(objective.xp.asarray(w))
+    at_start = objective.at(objective.origin).value
+    same = shorter.value <= point.value + SAME * at_start
+    return replace(solution, point=shorter) if same else solution
 
 
 def _shortest(objective: Objective, solution: Solution) -> Solution:

@@ -16,7 +16,7 @@ from daskglm.losses.base import BINOMIAL, BINOMIAL_CLOGLOG, BINOMIAL_PROBIT, TIN
 from daskglm.losses.family import Domain, Family
 from daskglm.losses.links import CLOGLOG, LOGIT, PROBIT
 from daskglm.losses.poisson import LARGEST_CURVATURE
-from daskglm.losses.vector_math import divergence, exp_any, exp_less_linear, log, log1p
+from daskglm.losses.vector_math import divergence, exp_any, exp_less_linear, less, log, log1p
 
 _ROOT_HALF, _ROOT_TWO_PI = math.sqrt(0.5), math.sqrt(2.0 * math.pi)
 # Margin from which Mills's ratio is taken by its continued fraction, to 1e-15 with so many terms.
@@ -42,7 +42,7 @@ def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
     else:
         value = max(z if y == 0.0 else -z, 0.0) + log1p(e)
     # the slope by the smaller of both tails, which is not a difference of numbers near one
-    slope = other - e * r if z > 0.0 else e * r - y
+    slope = less(other, e * r) if z > 0.0 else less(e * r, y)
     return value + 0.0 * z, slope, e * r * r
 
 

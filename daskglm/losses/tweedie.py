@@ -47,8 +47,8 @@ def row_above_two(y, z, p1, p2):  # type: ignore[no-untyped-def]
 
 
 def _rest_curvature(weight: float, total: float, p1: float) -> float:
-    """Bound the sum of y^(2 - p): by Young's inequality each is at most (p - 1) + (2 - p) y."""
-    return (p1 - 1.0) * weight + (2.0 - p1) * total
+    """Bound the sum of y^(2 - p): by Jensen's inequality at most that of rows with the mean."""
+    return float(weight ** (p1 - 1.0) * total ** (2.0 - p1))
 
 
 def _at(power: float) -> Loss:

@@ -90,6 +90,12 @@ def exp_any(x: float) -> float:
     return x if x != x else value  # NaN as it is
 
 
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def less(a: float, b: float) -> float:
+    """Return a - b as it stands: callers that reassociate sums do not take it apart."""
+    return a - b
+
+
 # Largest |d| of `exp_remainder`.
 REMAINDER = 0.5
 

@@ -226,6 +226,8 @@ class Rounding:
         off = FEW * UNIT * (abs(self._intercept(w)) + self.offset)
         if not self.loss.differentiable:
             return scale * weight * off  # slopes are at most one
+        if math.isinf(self.loss.smoothness) and not off < 1.0:
+            return 0.0  # curvatures within that are not known
         curvature = self._slopes(value, scale, weight)[1]
         return 0.5 * curvature * off * off if math.isfinite(curvature) else 0.0
 

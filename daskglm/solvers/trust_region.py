@@ -101,4 +101,7 @@ def _to_border(along: float, square: float, room: float) -> float:
     """
     # by parts, whose product may underflow
     root = math.hypot(along, math.sqrt(square) * math.sqrt(max(room, 0.0)))
-    return room / (along + root) if along >= 0 else (root - along) / square
+    if along >= 0.0:
+        # nothing is left to go where all of them vanish
+        return room / (along + root) if along + root > 0.0 else 0.0
+    return (root - along) / square

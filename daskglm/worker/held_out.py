@@ -73,6 +73,8 @@ def _add(
     values = _decision_values(take(block.X, rows), W.reshape(-1, W.shape[-1]), d).reshape(
         len(rows), *W.shape[:2]
     )
+    if block.offset is not None:
+        values = values + block.offset[rows][:, None, None]
     assert block.labels is not None
     codes = np.array([request.classes.index(label) for label in block.labels])[block.y[rows]]
     weights = np.ones(len(rows)) if block.weight is None else block.weight[rows].astype(np.float64)

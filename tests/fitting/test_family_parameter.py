@@ -101,6 +101,41 @@ def test_powers_at_an_end_are_told():
     with pytest.warns(UserWarning, match="end of the range that is searched.*gamma"):
         model = daskglm.TweedieRegressor(power="estimate", alpha=0).fit(X, y)
     assert model.power_ == pytest.approx(1.99)
+    counts = np.random.default_rng(0).poisson(2.0, 100).astype(float)
+    with pytest.warns(UserWarning, match="end of the range that is searched.*Poisson") as said:
+        daskglm.TweedieRegressor(power="estimate", alpha=0).fit(X, counts)
+    assert len(said) == 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_targets_that_tell_nothing_of_the_parameter():
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    with pytest.raises(ValueError, match="dispersion is 0 and no power is the likeliest"):
+        daskglm.TweedieRegressor(power="estimate", alpha=0).fit(X, np.ones(100))
+    with pytest.warns(UserWarning, match=r"largest for theta=1e\+06, the end of the range"):
+        model = negative_binomial(tol=1e-6).fit(X, np.zeros(100))
+    assert np.isfinite(model.coef_).all()
+
+
+def test_weights_are_repeated_rows_and_penalised_fits_have_a_parameter_too():
+    X, y, _, offset = sample("negative_binomial", n=400)
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    again = np.repeat(np.arange(len(y)), weight)
+    for alpha in (0.0, 0.1):
+        model = negative_binomial(alpha=alpha).fit(X, y, weight.astype(float), offset=offset)
+        repeated = negative_binomial(alpha=alpha).fit(X[again], y[again], offset=offset[again])
+        assert model.theta_ == pytest.approx(repeated.theta_, rel=1e-6)
+        np.testing.assert_allclose(model.coef_, repeated.coef_, rtol=1e-6)
+        # theta is the likeliest for these coefficients
+        fixed = [
+            daskglm.GeneralizedLinearRegressor(
+                f"negative_binomial({model.theta_ * by!r})", alpha=alpha, tol=1e-12
+            )
+            .fit(X, y, weight.astype(float), offset=offset)
+            .log_likelihood_
+            for by in (0.97, 1.0, 1.03)
+        ]
+        assert alpha > 0.0 or (fixed[1] > fixed[0] and fixed[1] > fixed[2])
 
 
 # ---- places, models as objects, refusals

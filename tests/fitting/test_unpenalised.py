@@ -138,6 +138,40 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     )
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)"])
+@pytest.mark.parametrize("kind", ["copies", "wide"])
+def test_of_many_solutions_families_take_the_shortest(loss, kind, solver, intercept):
+    rng = np.random.default_rng(0)
+    base = LEVELS[:, :2] if kind == "copies" else rng.standard_normal((10, 20)) / 5.0
+    n = len(base)
+    X = np.c_[base, base @ [[1.0], [2.0]]] if kind == "copies" else base
+    y = MEAN[:n] * rng.gamma(2.0, 0.5, n) if kind == "copies" else MEAN[:n]
+    with pytest.warns(ConvergenceWarning, match="linearly dependent"):
+        found = fitted(loss, X, y, solver=solver, tol=1e-9, intercept=intercept)
+    # no part of the coefficients leaves all margins as they are
+    span = np.linalg.svd(X - X.mean(axis=0) if intercept else X, full_matrices=False)
+    rows = span[2][span[1] > 1e-9 * span[1][0]]
+    w = found.coef[0]
+    assert np.linalg.norm(w - rows.T @ (rows @ w)) <= 1e-6 * np.linalg.norm(w)
+    if kind == "copies":
+        alone = fitted(loss, base, y, solver=solver, tol=1e-9, intercept=intercept)
+        assert found.report.objective == pytest.approx(alone.report.objective, rel=1e-8)
+
+
+def test_a_cluster_names_the_column(client):
+    rare = (RARE > 0.0).astype(float)
+    X = da.from_array(np.c_[LEVELS, rare], chunks=(100, 4))
+    counts = da.from_array(np.where(rare > 0.0, 0.0, CLAIMS), chunks=100)
+    for solver in ("auto", "newton", "lbfgs", "tron"):
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+            daskglm.fit(X, counts, family="poisson", alpha=0, solver=solver)
+        labels = da.from_array((CLAIMS > 1.0) & (rare == 0.0), chunks=100)
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+            daskglm.fit(X, labels, C=math.inf, solver=solver)
+
+
 def test_a_cluster_finds_the_same(client):
     X, y = separable()
     lazy = da.from_array(X, chunks=(20, -1)), da.from_array(y, chunks=20)
@@ -151,6 +185,35 @@ def test_a_cluster_finds_the_same(client):
         da.from_array(wide, chunks=(6, -1)), da.from_array(target, chunks=6)
     )
     np.testing.assert_allclose(model.coef_, LinearRegression().fit(wide, target).coef_, atol=1e-8)
+
+
+@every_solver
+@pytest.mark.parametrize("flip", [0, 1])
+def test_a_level_whose_rows_are_all_of_one_class_is_named(solver, flip):
+    X, y = make_problem(n=400, d=3)
+    rare = (np.random.default_rng(0).random(400) < 0.1).astype(float)
+    frame = pd.DataFrame(np.c_[X, rare], columns=["a", "b", "c", "rare"])
+    labels = np.where(rare == flip, 1, y) if flip else np.where(rare > 0.0, -1, y)
+    model = daskglm.LogisticRegression(C=math.inf, solver=solver, max_iter=3000)
+    with pytest.warns(ConvergenceWarning, match="falls along column 'rare': all targets") as said:
+        model.fit(frame, labels)
+    assert len(said) == 1
+    assert not model.report_.converged
+    assert np.isfinite(model.coef_).all()
+    assert abs(model.coef_[0, 3]) > 4.0
+    # with a penalty, or one row of the other class, there is an optimum
+    assert daskglm.LogisticRegression(solver=solver).fit(frame, labels).report_.converged
+    labels[np.argmax(rare)] *= -1
+    assert model.fit(frame, labels).report_.converged
+
+
+def test_separable_classes_are_told_with_their_columns():
+    X, y = separable()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(nothing=0.0)
+    with pytest.warns(ConvergenceWarning, match="falls along column 'a', column 'b'") as said:
+        daskglm.LogisticRegression(C=math.inf).fit(frame, y)
+    assert len(said) == 1
+    assert "nothing" not in str(said[0].message)
 
 
 # ---- families

@@ -1,6 +1,7 @@
 """Offsets and exposures, from every container of rows, on every way to a fit."""
 
 import math
+import warnings
 
 import dask
 import dask.array as da
@@ -211,6 +212,7 @@ def test_an_exposure_wants_a_log_link(loss):
         ("exposure", 417, np.nan, "exposure contains NaN"),
         ("offset", 417, np.nan, "offset contains NaN"),
         ("offset", 417, np.inf, "offset contains infinity"),
+        ("offset", 417, -1e300, r"offset is -1e\+300, whose square overflows"),
     ],
 )
 def test_bad_values_are_named_with_their_row(beside, row, value, said, lazy):
@@ -239,6 +241,8 @@ def test_bad_values_are_named_with_their_row(beside, row, value, said, lazy):
         ("binomial", 1.5, "y is 1.5, but binomial has targets from 0 to 1"),
         ("poisson", np.nan, "y contains NaN"),
         ("poisson", np.inf, "y contains infinity"),
+        ("poisson", 1e300, r"y is 1e\+300, whose square overflows"),
+        ("squared", -1e200, r"y is -1e\+200, whose square overflows"),
     ],
 )
 def test_targets_out_of_the_domain_are_named_with_their_row(loss, value, said, lazy):
@@ -276,3 +280,46 @@ def test_the_start_is_near_the_best_intercept():
     found = fitted(X * 1e-6, exposure=EXPOSURE * 1e3, C=1e-6, max_iter=None)
     assert found.report.n_iter <= 2
     assert found.intercept[0] == pytest.approx(LOG.of_mean(Y.sum() / (EXPOSURE * 1e3).sum()))
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1.0)"])
+@pytest.mark.parametrize("all_rows", [True, False])
+def test_offsets_as_large_as_exponents_may_be(loss, all_rows):
+    y = Y + (0.5 if loss == "gamma" else 0.0)
+    if all_rows:
+        for large in (700.0, -700.0):
+            found = fitted(X, y, loss=loss, offset=np.full(N, large), tol=1e-6)
+            assert found.report.converged
+            assert found.intercept[0] == pytest.approx(fitted(X, y, loss=loss).intercept[0] - large)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fitted(X, y, loss=loss, offset=np.where(np.arange(N) == 3, 700.0, 0.0), tol=1e-6)
+    assert np.isfinite(found.coef).all()
+    # either way the report says so
+    assert found.report.converged == (found.report.relative_gap <= 1e-6)
+    if found.report.converged:
+        margins = X @ found.coef[0] + found.intercept[0] + 700.0 * (np.arange(N) == 3)
+        value = (
+            0.5 * found.coef[0] @ found.coef[0]
+            + 0.5 * reference(loss.partition("(")[0], y, margins)[0].sum()
+        )
+        assert found.report.objective == pytest.approx(float(value), rel=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e50, 1e100, 1e140])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1.0)"])
+def test_gaps_of_huge_targets_are_none_too_small(loss, scale):
+    """A fit that stands still at zero coefficients was once reported with a gap of zero."""
+    y = scale * (Y + (0.5 if loss == "gamma" else 0.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = fitted(X, y, loss=loss, tol=1e-6).report
+    # the coefficients of the targets as they are, whose margins are less by the logarithm of the scale
+    power = {"poisson": 1.0, "gamma": 0.0, "tweedie(1.5)": 0.5}.get(loss)
+    if power is None:
+        assert report.relative_gap <= 1e-6
+        return
+    best = fitted(X, y / scale, loss=loss, C=0.5 * scale**power, tol=1e-10).report
+    least = best.objective * (1.0 - best.relative_gap)
+    assert report.objective <= least * (1.0 + report.relative_gap) * (1.0 + 1e-9)

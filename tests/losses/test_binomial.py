@@ -5,8 +5,11 @@ import pytest
 from scipy import stats
 
 from daskglm.losses.binomial import LOSSES, mills
+from daskglm.losses.dispatch import tile
 from daskglm.losses.logistic import LOSS as LOGISTIC
+from daskglm.losses.table import law_of
 from tests.losses import checks
+from tests.losses.formulas import reference
 
 LOGIT, PROBIT, CLOGLOG = LOSSES
 SHARES = [0.0, 1e-9, 0.3, 0.5, 1.0 - 1e-9, 1.0]
@@ -32,6 +35,18 @@ def test_labels_are_those_of_the_logistic_loss():
         for y in (0.0, 1.0):
             found, known = checks.at(LOGIT, y, z), checks.at(LOGISTIC, 2.0 * y - 1.0, z)
             np.testing.assert_allclose(found, known, rtol=4e-15, atol=1e-300)
+
+
+@pytest.mark.parametrize("weights", [0, 1])
+@pytest.mark.parametrize("y", [0.0, 1e-9, 0.3, 1.0 - 1e-9, 1.0])
+def test_compiled_slopes_are_those_of_the_smaller_tail(y, weights):
+    """As they were written: sums that are reassociated lose digits where margins are large."""
+    z = np.concatenate([np.linspace(-700.0, 700.0, 1403), [-20.0, 20.0, 1e-9]])
+    slope, curvature = np.empty_like(z), np.empty_like(z)
+    tile(law_of(LOGIT.ref), np.full_like(z, y), z, np.ones(weights * len(z)), slope, curvature)
+    _, s, c = reference("binomial", np.full_like(z, y), z)
+    np.testing.assert_allclose(slope, s, rtol=4e-15)
+    np.testing.assert_allclose(curvature, c, rtol=4e-15)
 
 
 @pytest.mark.parametrize("y", [1e-9, 0.01, 0.5, 0.9, 1.0 - 1e-6])

@@ -35,3 +35,8 @@ def test_the_border_is_found_where_products_underflow():
     t = _to_border(0.0, 1e-183, 1e-179)
     assert t == pytest.approx(100.0)
     assert _to_border(1e-190, 1e-183, 1e-179) == pytest.approx(100.0, rel=1e-6)
+
+
+def test_a_region_that_has_shrunk_to_nothing_leaves_no_step():
+    assert _to_border(0.0, 1e-300, 0.0) == 0.0
+    assert _to_border(0.0, 4.0, 1.0) == 0.5
