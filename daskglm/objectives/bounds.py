@@ -215,9 +215,18 @@ class Rounding:
         slopes = 2.0 * M * value + math.sqrt(2.0 * rest * value)
         return slopes, rest + M * slopes
 
-    def zero(self, w: Vector, value: float, *, scale: float, weight: float) -> float:
+    def zero(
+        self,
+        w: Vector,
+        value: float,
+        *,
+        scale: float,
+        weight: float,
+        curvature: float | None = None,
+    ) -> float:
         """Return the objective of targets that an intercept alone fits, but for its rounding.
 
+        `curvature` is the sum of all curvatures, if it is known; else it is bounded.
         `FEW` roundings of the intercept are in each margin. 0 without an intercept, and for labels,
         whose losses have their least value far from any label or are exactly zero.
         """
@@ -226,7 +235,8 @@ class Rounding:
         off = FEW * UNIT * (abs(self._intercept(w)) + self.offset)
         if not self.loss.differentiable:
             return scale * weight * off  # slopes are at most one
-        curvature = self._slopes(value, scale, weight)[1]
+        if curvature is None:
+            curvature = self._slopes(value, scale, weight)[1]
         return 0.5 * curvature * off * off if math.isfinite(curvature) else 0.0
 
     def gap(
