@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from daskglm.core.requests import Totals
 from daskglm.core.summation import MOMENT
+from daskglm.losses.base import LARGEST_FALL
 from daskglm.objectives.bounds import Rounding, Vector, excess
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 
@@ -18,8 +19,8 @@ from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 LEAST = 1e-9
 # Largest change of a logarithm of a curvature by roundings that leaves the other bounds true.
 MOST_CHANGED = 0.25
-# Decrement times rate up to which the least value is within `LARGEST_FALL` of the point.
-LARGEST_STEP = 0.5
+# Decrement times rate up to which the least value is where rates hold: 0.501.
+LARGEST_STEP = 1.0 + math.expm1(-LARGEST_FALL) / LARGEST_FALL
 
 
 class LocalRates(NamedTuple):

@@ -274,7 +274,8 @@ class Objective:
     def is_local(self) -> bool:
         """Whether only rates of curvatures near a point bound it, at points with a Hessian."""
         loss = self.loss
-        return loss.local_rate is not None and not (loss.is_bounded and self.is_penalised)
+        has_rates = loss.local_rate is not None and loss.link is not None
+        return has_rates and not (loss.is_bounded and self.is_penalised)
 
     @property
     def can_go_without(self) -> bool:

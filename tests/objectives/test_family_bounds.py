@@ -66,7 +66,7 @@ def test_the_bound_of_a_hard_problem_is_not_below_the_truth(first):
 
 @pytest.mark.parametrize("loss", LOCAL_NAMES)
 def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
-    found = [check_one(seed, loss)[0] for seed in range(15)]
+    found = [check_one(seed, loss)[0] for seed in range(10)]
     assert sum(math.isfinite(report.relative_gap) for report in found) >= 2
 
 
@@ -74,7 +74,7 @@ def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("loss", LOCAL_NAMES)
 def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss):
-    found = [check_one(seed, loss)[0] for seed in range(1000, 1150)]
+    found = [check_one(seed, loss)[0] for seed in range(1000, 1100)]
     assert np.mean([math.isfinite(report.relative_gap) for report in found]) > 0.2
 
 
