@@ -1,8 +1,10 @@
 """Sums over curvatures: over blocks, threads and runs of rows, against NumPy over all rows."""
 
+import dask.array as da
 import numpy as np
 import pytest
 
+import daskglm
 from daskglm.core.requests import Evaluate, Problem, RateSums
 from daskglm.core.summation import MARGIN_ROUNDING, MOMENT
 from daskglm.losses.table import loss_of_family
@@ -82,3 +84,14 @@ def test_margins_that_may_be_outside_are_told_but_for_rows_without_weight():
     error = 4.0
     told = ask(shard(X, y, weight, None, ()), "gamma", "inverse", 3.0, error=error)["changed"]
     assert told ** (1 / MOMENT) > 1.0
+
+
+def test_rows_out_of_core_are_not_read_for_it(monkeypatch):
+    X, y, _, _ = sample("gamma", "inverse", 3.0)
+    lazy = (da.from_array(X, chunks=(60, -1)), da.from_array(y, chunks=60))
+    monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 10_000)
+    options = {"family": "gamma", "link": "inverse", "alpha": 0.0, "tol": 1e-8}
+    report = daskglm.fit(*lazy, solver="newton", out_of_core=True, **options).report_
+    assert report.waiting > 0.0
+    assert report.relative_gap <= 1e-8
+    assert report.passes <= report.n_iter + 2.1
