@@ -183,6 +183,32 @@ class ResidualSums:
 
 
 @dataclass(frozen=True)
+class RateSums:
+    """Add up what a Hessian proves of losses with a `Loss.local_rate`. 0 passes.
+
+    Parameters
+    ----------
+    at : tuple of (int, (size,) array)
+    margin_error : float
+        Bound on the error of any margin.
+    reach : float
+        Bound on the change of any margin by a step of norm one in that of the Hessian.
+    scale : float
+        C.
+
+    Reply: `slopes` and `curvature`, weighted sums of sizes; `moved`, that of the curvatures times
+    squared errors of margins; and sums of powers `summation.MOMENT` of what bounds the largest:
+    `changed`, of errors times rates, and `rate`, of rates times the change of that row's margin by
+    a step of norm one.
+    """
+
+    at: tuple[int, np.ndarray]
+    margin_error: float
+    reach: float
+    scale: float
+
+
+@dataclass(frozen=True)
 class DualStateRef:
     """Names a state of all dual variables and carries what rebuilds it.
 
@@ -355,6 +381,7 @@ Request = (
     | TrustRegionStep
     | EvaluateAlong
     | ResidualSums
+    | RateSums
     | Sampled
     | DualRequest
     | BatchRequest

@@ -152,7 +152,8 @@ def _offset_facts(
     """Return the largest absolute offset, and the sums of offsets and of their exponentials."""
     if added is None or not len(added):
         return 0.0, 0.0, 0.0
-    with np.errstate(over="ignore"):
+    # nan for rows without weight beside exponentials that overflow, for which it is not used
+    with np.errstate(over="ignore", invalid="ignore"):
         exposed = _weighted(np.exp(added), weights)
     return float(np.abs(added).max()), _weighted(added, weights), exposed
 

@@ -37,6 +37,8 @@ OUTSIDE = 1000
 
 # Mean of targets that are all zero, from which a solve starts. Chosen.
 LEAST_MEAN = 1e-8
+# Change of a margin, times its rate, within which `Loss.local_rate` bounds the fall of a curvature.
+LARGEST_FALL = 1.6
 # Replaces zero in logarithms and divisions.
 TINY = 1e-300
 
@@ -138,6 +140,12 @@ class Loss:
         How a margin gives the mean of the family.
     fisher : callable, optional
         (y, z, p1, p2) to the expected curvature; default: that of `row` is.
+    local_rate : callable, optional
+        (y, z) to rates at which the curvature falls near a margin, vectors (n,): within d of z it
+        is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate. For
+        convex losses of families whose curvature changes at no bounded rate. Of links that take
+        margins above zero only it falls in z, and the curvature too; of others the curvature rises
+        no faster.
     rest_curvature : callable, optional
         (weight, sum of weighted targets, p1) to a bound on the weighted sum of the curvatures at
         the margins where each row's loss is least: for self-concordant losses without smoothness.
@@ -183,6 +191,7 @@ class Loss:
     family: Family | None = None
     link: Link | None = None
     fisher: Callable[..., float] | None = None
+    local_rate: Callable[[Any, Any], Any] | None = None
     rest_curvature: Callable[[float, float, float], float] | None = None
     two_classes: str = ""
     shifts: bool = False

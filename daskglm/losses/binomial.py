@@ -84,6 +84,11 @@ def probit_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
     return mills(z)[0] * mills(-z)[0]
 
 
+def probit_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which curvatures of the probit fall: see `Loss.local_rate`."""
+    return np.abs(z) + 2.0
+
+
 def cloglog(y, z, p1, p2):  # type: ignore[no-untyped-def]
     """Value, slope and curvature with the complementary log-log link, u = -log(1 - mu) = exp(z)."""
     u, other = exp_any(z), 1.0 - y
@@ -109,6 +114,16 @@ def cloglog_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
     """Return the expected curvature with the complementary log-log link."""
     u = min(exp_any(z), 700.0)
     return u * u / math.expm1(u) if u > 0.0 else 0.0
+
+
+def cloglog_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which curvatures of the complementary log-log fall.
+
+    See `Loss.local_rate`. It is infinite where curvatures are cut off.
+    """
+    u = np.exp(np.minimum(z, _CERTAIN))
+    rate = np.where(y > 0.0, 2.0 + u, 1.0)
+    return np.where(u < LARGEST_CURVATURE, rate, np.inf)
 
 
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
@@ -141,6 +156,7 @@ LOSSES = (
         family=FAMILY,
         link=PROBIT,
         fisher=probit_fisher,
+        local_rate=probit_rate,
         code=BINOMIAL_PROBIT,
     ),
     Loss(
@@ -151,6 +167,7 @@ LOSSES = (
         family=FAMILY,
         link=CLOGLOG,
         fisher=cloglog_fisher,
+        local_rate=cloglog_rate,
         code=BINOMIAL_CLOGLOG,
     ),
 )

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from daskglm.losses.base import GAMMA, GAMMA_IDENTITY, GAMMA_INVERSE, TINY, Loss
 from daskglm.losses.family import Domain, Family
 from daskglm.losses.links import INVERSE, LOG, POSITIVE_IDENTITY
-from daskglm.losses.poisson import LARGEST_CURVATURE
+from daskglm.losses.poisson import LARGEST_CURVATURE, identity_rate
 from daskglm.losses.vector_math import REMAINDER, exp_any, exp_remainder, linear_less_log, log
 
 
@@ -69,6 +69,7 @@ LOSSES = (
         smoothness=np.inf,
         family=FAMILY,
         link=INVERSE,
+        local_rate=identity_rate,
         code=GAMMA_INVERSE,
     ),
     Loss(

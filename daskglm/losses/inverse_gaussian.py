@@ -29,6 +29,11 @@ def inverse_squared(y, z, p1, p2):  # type: ignore[no-untyped-def]
     return (value if z > 0.0 else np.inf), 0.5 * r / root, 0.25 / (root * root * root)
 
 
+def inverse_squared_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which z^-1.5 falls: see `Loss.local_rate`."""
+    return 1.5 / z
+
+
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
     """Return logarithms of the rows' likelihoods, times their weights."""
     spread = np.square(y - mu) / (y * np.square(mu) * phi)
@@ -57,6 +62,7 @@ LOSSES = (
         smoothness=np.inf,
         family=FAMILY,
         link=INVERSE_SQUARED,
+        local_rate=inverse_squared_rate,
         code=INVERSE_GAUSSIAN_SQUARED,
     ),
 )

@@ -51,6 +51,16 @@ def square_root_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
     return 4.0
 
 
+def identity_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which 1 / z^2 falls: see `Loss.local_rate`."""
+    return 2.0 / z
+
+
+def square_root_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which 2 + 2 y / z^2 falls: see `Loss.local_rate`."""
+    return 2.0 * y / (z * (z * z + y))
+
+
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
     """Return logarithms of the rows' likelihoods, times their weights."""
     return weight * (xlogy(y, mu) - mu - log_factorial(y))
@@ -78,6 +88,7 @@ LOSSES = (
         family=FAMILY,
         link=POSITIVE_IDENTITY,
         fisher=identity_fisher,
+        local_rate=identity_rate,
         code=POISSON_IDENTITY,
     ),
     Loss(
@@ -88,6 +99,7 @@ LOSSES = (
         family=FAMILY,
         link=SQUARE_ROOT,
         fisher=square_root_fisher,
+        local_rate=square_root_rate,
         code=POISSON_SQRT,
     ),
 )

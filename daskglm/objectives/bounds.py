@@ -215,9 +215,18 @@ class Rounding:
         slopes = 2.0 * M * value + math.sqrt(2.0 * rest * value)
         return slopes, rest + M * slopes
 
-    def zero(self, w: Vector, value: float, *, scale: float, weight: float) -> float:
+    def zero(
+        self,
+        w: Vector,
+        value: float,
+        *,
+        scale: float,
+        weight: float,
+        curvature: float | None = None,
+    ) -> float:
         """Return the objective of targets that an intercept alone fits, but for its rounding.
 
+        `curvature` is the sum of all curvatures, if it is known; else it is bounded.
         `FEW` roundings of the intercept are in each margin. 0 without an intercept, and for labels,
         whose losses have their least value far from any label or are exactly zero.
         """
@@ -228,7 +237,8 @@ class Rounding:
             return scale * weight * off  # slopes are at most one
         if math.isinf(self.loss.smoothness) and not off < 1.0:
             return 0.0  # curvatures within that are not known
-        curvature = self._slopes(value, scale, weight)[1]
+        if curvature is None:
+            curvature = self._slopes(value, scale, weight)[1]
         return 0.5 * curvature * off * off if math.isfinite(curvature) else 0.0
 
     def gap(

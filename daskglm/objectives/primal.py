@@ -24,6 +24,7 @@ from daskglm.core.requests import (
     EvaluateAlong,
     HessianVector,
     Problem,
+    RateSums,
     Request,
     Sampled,
     Totals,
@@ -31,9 +32,11 @@ from daskglm.core.requests import (
 )
 from daskglm.core.summation import AT_ONCE, SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import EXACT, Norms, Rounding, Vector, relative_gap
+from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding, Vector, relative_gap
+from daskglm.objectives.certificate import Certificate
 from daskglm.objectives.convex import Seen, least_point
-from daskglm.objectives.hessian_factor import GradientError, HessianFactor
+from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.objectives.local_rates import LocalRates
 from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
@@ -70,6 +73,8 @@ class Point:
         Returns the point with the true value and gap.
     norms : pair of Norms, optional
         Those of w and of the gradient.
+    rates : LocalRates, optional
+        What the curvatures of the rows say of the Hessian; see `Objective.with_rates`.
     beside : tuple of (int, float), optional
         Token of the point that was evaluated before this one, and the distance from it.
     """
@@ -87,6 +92,7 @@ class Point:
     certify: Callable[[], Point] | None = None
     norms: tuple[Norms, Norms] | None = None
     beside: tuple[int, float] | None = None
+    rates: LocalRates | None = None
     # the best point of a solve is found among all of them, by value
     replaces_earlier: ClassVar[bool] = False
 
@@ -128,7 +134,11 @@ class Point:
             return relative_gap(bound, self.value)
         objective = self.objective
         zero = objective.rounding.zero(
-            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
+            self.vectors[0],
+            self.value,
+            scale=objective.scale,
+            weight=objective.total_weight,
+            curvature=None if self.rates is None else self.rates.curvature,
         )
         return relative_gap(bound, self.value, zero)
 
@@ -160,7 +170,12 @@ class Point:
         It is infinite for points without one. Cost: nothing.
         """
         objective = self.objective
-        if self.gram is None or not math.isfinite(objective.loss.self_concordance):
+        if self.gram is None:
+            return math.inf
+        if self.rates is not None:
+            decrement = self.factor.decrement(to_host(self.gradient))
+            return self.rates.excess(objective.rounding, self.factor, self.vectors[0], decrement)
+        if not math.isfinite(objective.loss.self_concordance):
             return math.inf
         return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
 
@@ -255,6 +270,13 @@ class Objective:
     def proves(self) -> bool:
         """Whether points can be bounded: losses of families even without a penalty."""
         return self.loss.is_bounded and (self.is_penalised or self.can_go_without)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only rates of curvatures near a point bound it, at points with a Hessian."""
+        loss = self.loss
+        has_rates = loss.local_rate is not None and loss.link is not None
+        return has_rates and not (loss.is_bounded and self.is_penalised)
 
     @property
     def can_go_without(self) -> bool:
@@ -437,20 +459,42 @@ class Objective:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
         That is so without a penalty, but for losses of families at points with a Hessian, and for
-        losses of which too little is known (see `Loss.is_bounded`). The least of three bounds, all
-        of which allow for rounding in the gradient and the Hessian (see `bounds`): by strong
+        losses of which too little is known (see `Loss.is_bounded`); those that have a
+        `Loss.local_rate` are bounded at points by `with_rates`. The least of three bounds, all of
+        which allow for rounding in the gradient and the Hessian (see `bounds`): by strong
         convexity, by the Hessian where it is known, and the value itself, since losses are not
         negative. Cost: nothing.
         """
-        if not self.proves:
+        if not (self.proves or self.is_local):
             return math.nan
-        if not self.is_penalised:
+        if self.is_local or not self.is_penalised:
             # without a Hessian there is no bound but the value, which says nothing
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         convex = self.rounding.convex(
             *point.vectors, point.value, point.error, self.span, point.near
         )
         return min(convex, point.value, point.excess)
+
+    def with_rates(self, point: Point) -> Point:
+        """Let the rows say at which rates their curvatures fall near a point with a Hessian.
+
+        Returns the point with what may bound it, or as it is where the Hessian is not known well
+        enough. Cost: 0 passes, 1 round.
+        """
+        known = point.gram is not None and math.isfinite(point.value) and point.factor.proves
+        if point.rates is not None or not known:
+            return point
+        totals = self.ask(
+            RateSums(
+                (point.token, point.w),
+                self.rounding.row * UNIT * self.rounding.size(point.vectors[0]),
+                self.rounding.reach(point.factor),
+                self.scale,
+            )
+        )
+        found = replace(point, rates=LocalRates.of(totals, self.scale))
+        vars(found)["factor"] = point.factor  # cached, as the point had it
+        return found
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by strong convexity as if arithmetic were exact: it steers, and proves nothing.
@@ -479,9 +523,12 @@ class Objective:
 
     def is_hidden(self, point: Point, tol: float) -> bool:
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
+        wanted = tol * point.value
+        if point.rates is not None and not self.rounding.is_surveyed:
+            left = point.rates.excess(self.rounding, point.factor, point.vectors[0], 0.0)
+            return left > HIDDEN * wanted
         if not (self.is_penalised and self.loss.is_bounded):
             return False
-        wanted = tol * point.value
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)
 
     def with_near_intercept(self, point: Point) -> Point:
@@ -543,42 +590,6 @@ class Objective:
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.waited += totals.get("waited", 0.0)
         return totals
-
-
-class Certificate:
-    """Bounds points, and improves the intercept if only that keeps a bound above `tol`."""
-
-    def __init__(self, objective: Objective, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        can_settle = objective.fit_intercept and objective.is_penalised
-        can_settle = can_settle and objective.loss.is_bounded
-        self.settle_below = 0.5 * tol if can_settle else -1.0
-
-    def __call__(self, point: Point) -> tuple[Point, float]:
-        """Return the point, or one with the same features and a better intercept, and its gap."""
-        gap = point.relative_gap
-        if not gap > self.tol or point.gap is not None:
-            return point, gap
-        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-        settle = features <= self.settle_below
-        if settle:
-            # a point that fails with its best intercept is not tried again before the features'
-            # part of the bound has fallen tenfold
-            self.settle_below = 0.1 * features
-            point = self.objective.with_near_intercept(point)
-            gap = point.relative_gap
-
-        if gap > self.tol and self.objective.is_hidden(point, self.tol):
-            self.objective.survey()
-            point = replace(point)  # a new point, since the old one caches its bounds
-            gap = point.relative_gap
-
-        if not (settle and gap > self.tol):
-            return point, gap
-        settled = self.objective.with_best_intercept(point)
-        settled = self.objective.with_near_intercept(settled)
-        better = settled.relative_gap
-        return (settled, better) if better < gap else (point, gap)
 
 
 class Sample(Objective):

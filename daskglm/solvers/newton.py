@@ -85,6 +85,7 @@ def _is_inexact(point: Point, square: float, tol: float) -> bool:
     """
     objective = point.objective
     proves = math.isfinite(objective.loss.self_concordance) and objective.is_penalised
+    proves = proves or objective.is_local
     # a decrement this small would have ended the solve, had rounding not widened the bound
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 

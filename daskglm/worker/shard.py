@@ -25,6 +25,7 @@ from daskglm.core.requests import (
     EvaluateAlong,
     HessianVector,
     Problem,
+    RateSums,
     Request,
     ResidualSums,
     Sampled,
@@ -49,6 +50,7 @@ from daskglm.worker.inference import answer_inference
 from daskglm.worker.ordinal import answer_ordinal
 from daskglm.worker.outputs import answer_outputs
 from daskglm.worker.pieces import Piece, divide
+from daskglm.worker.rates import rate_sums
 from daskglm.worker.residuals import residual_sums
 from daskglm.worker.subsampling import draw
 
@@ -141,6 +143,9 @@ class Shard:
         if isinstance(request, ResidualSums):
             read = self._update_margins([request.at], caches)
             return {**residual_sums(problem, request, caches, self._each), "rows": read}
+        if isinstance(request, RateSums):
+            read = self._update_margins([request.at], caches)
+            return {**rate_sums(problem, request, caches, self._each), "rows": read}
         if isinstance(request, TrustRegionStep):
             return self._trust_region_step(law, request, caches)
         if isinstance(request, DualRequest):

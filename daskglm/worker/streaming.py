@@ -30,6 +30,7 @@ from daskglm.core.requests import (
     DualValue,
     EvaluateAlong,
     Problem,
+    RateSums,
     Request,
     ResidualSums,
     Totals,
@@ -237,7 +238,7 @@ def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> boo
         return True
     if isinstance(request, DualShape):
         return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share
-    if isinstance(request, ResidualSums):
+    if isinstance(request, (RateSums, ResidualSums)):
         return all(request.at[0] in cache.margins for cache in caches if cache)
     if isinstance(request, EvaluateAlong):
         return all(

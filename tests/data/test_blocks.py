@@ -109,6 +109,9 @@ def test_offsets_and_logarithms_of_exposures_add_up():
     assert facts.offset_sum == pytest.approx(both.offset @ [1.0, 1.0, 2.0, 0.0])
     assert facts.exposure_sum == pytest.approx(np.exp(both.offset) @ [1.0, 1.0, 2.0, 0.0])
     assert found().facts.largest_offset == found().facts.exposure_sum == 0.0
+    # exponentials that overflow in rows without weight are no reason for a warning
+    beyond = found(offset=np.full(4, 1e4), weight=[1.0, 1.0, 2.0, 0.0]).facts
+    assert not np.isfinite(beyond.exposure_sum)
 
 
 def test_offsets_are_merged_counted_and_part_of_the_checksum():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from daskglm.losses.base import LARGEST_FALL
 from tests.losses.formulas import POSITIVE, reference
 
 LONG = np.longdouble
@@ -100,6 +101,32 @@ def check_self_concordance(loss, targets):
             ratios.append(abs(third) / curvature)
             assert ratios[-1] <= loss.self_concordance * (1 + 1e-6)
     assert max(ratios) >= 0.99 * loss.self_concordance
+
+
+def check_local_rate(loss, targets, margins):
+    """Curvatures fall at the rate near a margin at most, and rise at twice that within rounding."""
+    tight = 0.0
+    for y in targets:
+        for z in margins:
+            curvature = at(loss, y, z)[2]
+            rate = float(loss.local_rate(np.float64(y), np.float64(z)))
+            within = min(LARGEST_FALL / rate, 1e3 * abs(z)) if rate else 1e3 * abs(z)
+            for share in (1e-3, 0.1, 0.5, 1.0):
+                for d in (share * within, -share * within):
+                    if loss.link.positive and not z + d > 0.0:
+                        continue
+                    other = at(loss, y, z + d)[2]
+                    least = curvature * math.exp(-rate * abs(d))
+                    assert other >= least * (1 - 1e-9) - 1e-290, f"y={y:g}, z={z:g}, d={d:g}"
+                    if d > 0.0 and rate * d > 1e-4 and other < curvature:
+                        tight = max(tight, math.log(curvature / max(other, 1e-300)) / (rate * d))
+            falling = max(rate, 2.0 / z) if loss.link.positive else rate
+            for d in (-0.25 / falling, 0.25 / falling):
+                grown = math.exp(0.5 + 1e-9)
+                other, faster = at(loss, y, z + d)[2], loss.local_rate(np.float64(y), z + d)
+                assert curvature / grown - 1e-290 <= other <= curvature * grown + 1e-290
+                assert faster <= rate * grown
+    assert tight >= 0.4
 
 
 def check_fisher(loss, targets):

@@ -68,6 +68,12 @@ def test_constants():
     assert not CLOGLOG.is_bounded
 
 
+@pytest.mark.parametrize("loss", [PROBIT, CLOGLOG], ids=lambda loss: loss.name)
+def test_rates_at_which_curvatures_fall(loss):
+    # beyond, curvatures of single rows are below 1e-250
+    checks.check_local_rate(loss, SHARES, np.linspace(-25.0, 5.0, 121))
+
+
 def test_the_normal_density_over_its_tail():
     for m in (-1e150, -1e3, -40.0, -4.1, -3.9, -0.1, 0.0, 2.0, 30.0, 1e3):
         ratio, above = mills(m)

@@ -29,6 +29,10 @@ def test_constants():
     checks.check_rest_curvature(LOG, lambda rng, n: rng.gamma(0.5, 2.0, n))
 
 
+def test_rates_at_which_curvatures_fall():
+    checks.check_local_rate(LOSSES[1], TARGETS, checks.SIZES)
+
+
 def test_the_canonical_link_near_the_least_value():
     for y in (1e-6, 1.0, 1e9):
         found = checks.at(LOSSES[1], y, (1.0 + 1e-6) / y)[0]

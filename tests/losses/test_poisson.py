@@ -28,6 +28,11 @@ def test_constants():
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:], ids=lambda loss: loss.name)
+def test_rates_at_which_curvatures_fall(loss):
+    checks.check_local_rate(loss, COUNTS, checks.SIZES)
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:], ids=lambda loss: loss.name)
 def test_other_links_near_the_least_value(loss):
     for y in (1e-6, 1.0, 1e9):
         z = float(loss.link.of_mean(y)) * (1.0 + 1e-6)

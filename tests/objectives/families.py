@@ -2,8 +2,10 @@
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import log_ndtr, xlogy
 
 from daskglm.losses.table import find
+from tests.losses.formulas import POSITIVE
 
 LONG = np.longdouble
 
@@ -25,6 +27,12 @@ def less_log1p(x):
     s = small / (2 + small)
     odd = sum(s ** (2 * k + 1) / (2 * k + 1) for k in range(1, 10))
     return np.where(np.abs(x) < 0.1, small * s - 2 * odd, x - np.log1p(np.maximum(x, -0.999)))
+
+
+def linear_less_log(a, b):
+    """t - 1 - log(t) of t = a / b."""
+    x = (a - b) / b
+    return np.where(np.abs(x) < 0.1, less_log1p(x), x - np.log(a / b))
 
 
 def divergence(p, d, q=None):
@@ -61,12 +69,48 @@ def loss_of(loss, y, z):
         none = (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / p1
         value = np.where(positive, (y + 1 / p1) * divergence(share, d, rest), none)
         return value, over - y / (1 + p1 * mu), (1 + p1 * y) * over / (1 + p1 * mu)
+    if name in POSITIVE:
+        parts = positive_loss_of(name, y, z)
+        return np.where(z > 0, parts[0], np.inf), *parts[1:]
     inside = (y > 0) & (y < 1)
+    if name == "binomial_probit":
+        return probit_of(np.float64(y), np.float64(z))
+    if name == "binomial_cloglog":
+        odds = mu / np.expm1(mu)
+        log_odds = mu + np.log(-np.expm1(-mu))
+        shifted = log_odds - np.log(np.where(inside, y / (1 - np.where(inside, y, 0)), 1))
+        label = np.where(y == 1, -np.log(-np.expm1(-mu)), mu)
+        value = np.where(inside, divergence(y, shifted), label)
+        bend = np.where(mu < 1e-6, mu / 2 - mu * mu / 6, odds * (mu + odds - 1))
+        return value, (1 - y) * mu - y * odds, (1 - y) * mu + y * bend
     p, q = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(z))
     odds = np.log(np.where(inside, y / (1 - np.where(inside, y, 0)), 1))
     m = np.where(y == 1, -z, z)
     label = np.maximum(m, 0) + np.log1p(np.exp(-np.abs(m)))
     return np.where(inside, divergence(y, z - odds), label), (1 - y) * p - y * q, p * q
+
+
+def positive_loss_of(name, y, z):
+    """Those whose links take margins above zero only."""
+    some = np.where(y > 0, y, 1)
+    if name == "poisson_identity":
+        value = np.where(y > 0, y * linear_less_log(z, some), z)
+        return value, 1 - y / z, y / z**2
+    if name == "poisson_sqrt":
+        value = np.where(y > 0, y * linear_less_log(z * z, some), z * z)
+        return value, 2 * z - 2 * y / z, 2 + 2 * y / z**2
+    if name == "gamma_inverse":
+        return linear_less_log(z, 1 / y), y - 1 / z, 1 / z**2
+    root = np.sqrt(z)
+    return (y * root - 1) ** 2 / (2 * y), (y - 1 / root) / 2, root**-3 / 4
+
+
+def probit_of(y, z):
+    """In double precision, which special functions have."""
+    up, down = (np.exp(-z * z / 2 - log_ndtr(m)) / np.sqrt(2 * np.pi) for m in (z, -z))
+    value = -y * log_ndtr(z) - (1 - y) * log_ndtr(-z) + xlogy(y, y) + xlogy(1 - y, 1 - y)
+    bent = y * up * (up + z) + (1 - y) * down * (down - z)
+    return value, (1 - y) * down - y * up, np.maximum(bent, 0)
 
 
 class Problem:
@@ -83,7 +127,9 @@ class Problem:
 
     def losses(self, z):
         with np.errstate(all="ignore"):
-            return loss_of(self.loss, self.y.astype(LONG), z + self.o)
+            # rows without weight may have margins that the link does not take
+            z = np.where(self.s > 0, z + self.o, 1)
+            return loss_of(self.loss, self.y.astype(LONG), z)
 
     def value(self, w, b):
         w = w.astype(LONG)
@@ -96,7 +142,11 @@ class Problem:
         _, slopes, curvatures = self.losses(self.dense @ w + b)
         sizes = np.abs(self.dense) @ np.abs(w) + abs(b) + np.abs(self.o)
         slopes = np.abs(slopes) + curvatures * 1e-19 * sizes
-        return 8 * np.finfo(LONG).eps * (self.scale * (self.s * slopes) @ sizes + self.value(w, b))
+        margins = self.scale * (self.s * slopes) @ sizes
+        off = 8 * np.finfo(LONG).eps * (margins + self.value(w, b))
+        if self.loss.name == "binomial_probit":
+            off += 8 * np.finfo(float).eps * (self.scale * self.s.sum() + self.value(w, b))
+        return off
 
     def least(self):
         """The least value, by Newton's method on centred and scaled columns."""
@@ -114,9 +164,11 @@ class Problem:
 
     def _constant(self):
         mean = (self.s @ self.y) / max(self.s.sum(), LONG(1e-300))
-        if self.loss.name == "binomial":
+        if self.loss.name in POSITIVE:
+            return LONG(self.loss.link.of_mean(float(max(mean, LONG(1e-8))))) + abs(self.o).max()
+        if self.loss.family.name == "binomial":
             mean = min(max(mean, LONG(1e-3)), LONG(1 - 1e-3))
-            return np.log(mean / (1 - mean))
+            return LONG(self.loss.link.of_mean(float(mean)))
         return np.log(max(mean, LONG(1e-8))) - self.o.mean()
 
 
@@ -168,6 +220,11 @@ LOSS_NAMES = (
     *("poisson", "gamma", "tweedie(1.1)", "tweedie(1.5)", "tweedie(1.9)"),
     *("negative_binomial(0.01)", "negative_binomial(1.0)", "negative_binomial(20.0)", "binomial"),
 )
+# those whose curvature changes at no bounded rate
+LOCAL_NAMES = (
+    *("poisson_identity", "poisson_sqrt", "gamma_inverse", "inverse_gaussian_squared"),
+    *("binomial_cloglog", "binomial_probit"),
+)
 
 
 def rows(rng):
@@ -202,6 +259,11 @@ def targets(rng, loss, X):
         trials = rng.integers(1, 20)
         return rng.binomial(trials, 1 / (1 + np.exp(-z)), n) / trials
     mean = np.exp(np.clip(z, -20, 20)) * 10 ** rng.uniform(-6, 6)
+    if loss in POSITIVE and rng.random() < 0.6:
+        # as the link has it: else the optimum is mostly where some margin is zero
+        mean = find(loss).link.mean(1.0 + 0.5 * np.tanh(z)) * 10 ** rng.uniform(-2, 6)
+    if family == "inverse_gaussian":
+        return rng.wald(mean, mean * 4.0) + 1e-6 * mean
     if family == "gamma":
         return np.maximum(mean * rng.gamma(1 / 0.5, 0.5, n), 1e-200)
     if family == "tweedie":
@@ -222,11 +284,15 @@ def draw(seed, loss=None):
     n = len(y)
     weight = rng.exponential(1.0, n) * (rng.random(n) < 0.9) if rng.random() < 0.3 else None
     offset = rng.standard_normal(n) * rng.choice([0.3, 3.0]) if rng.random() < 0.4 else None
+    if offset is not None and loss in POSITIVE:
+        # of the size of margins
+        offset *= 0.1 * float(find(loss).link.of_mean(y.mean() or 1.0))
     C = (
         float("inf")
         if rng.random() < 0.3
         else float(10 ** rng.uniform(-3, 4) / max(y.mean(), 1e-6))
     )
-    problem = Problem(loss, X, y, C, bool(rng.integers(2)), weight, offset)
+    intercept = bool(rng.integers(2)) or loss in POSITIVE
+    problem = Problem(loss, X, y, C, intercept, weight, offset)
     solver = str(rng.choice(["auto", "newton", "newton", "lbfgs", "tron"]))
     return problem, solver, float(10 ** rng.uniform(-12, -1))

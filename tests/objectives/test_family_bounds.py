@@ -16,7 +16,15 @@ from daskglm.fitting.runner import train
 from daskglm.losses.table import find
 from daskglm.objectives.bounds import Rounding
 from daskglm.objectives.primal import Objective
-from tests.objectives.families import LONG, LOSS_NAMES, Problem, draw, loss_of, targets
+from tests.objectives.families import (
+    LOCAL_NAMES,
+    LONG,
+    LOSS_NAMES,
+    Problem,
+    draw,
+    loss_of,
+    targets,
+)
 
 
 def check_one(seed, loss=None):
@@ -54,6 +62,20 @@ def test_the_bound_of_a_hard_problem_is_not_below_the_truth(first):
             assert math.isfinite(report.relative_gap) or report.objective == 0.0
     unpenalised = [report for report, problem in found if math.isinf(problem.C)]
     assert any(math.isfinite(report.relative_gap) for report in unpenalised)
+
+
+@pytest.mark.parametrize("loss", LOCAL_NAMES)
+def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
+    found = [check_one(seed, loss)[0] for seed in range(10)]
+    assert sum(math.isfinite(report.relative_gap) for report in found) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("loss", LOCAL_NAMES)
+def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss):
+    found = [check_one(seed, loss)[0] for seed in range(1000, 1100)]
+    assert np.mean([math.isfinite(report.relative_gap) for report in found]) > 0.2
 
 
 @pytest.mark.slow
