@@ -7,6 +7,7 @@ sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,35 @@ class InferenceSums:
 
     w: np.ndarray
     curvature: str = "fisher"
+    meat: bool = False
+    frequency: bool = False
+    clusters: bool = False
+
+
+@dataclass(frozen=True)
+class JointInferenceSums:
+    """Add up what covariances are made of, for a loss of all classes together. 1 pass.
+
+    Parameters
+    ----------
+    params : (p,) array
+        Multinomial: coefficients of all classes but the first, class after class, each with its
+        intercept last if there is one; those of the first class are zero. Ordinal: coefficients (d,)
+        and the thresholds, one less than classes.
+    classes : tuple
+        Labels in the order of `params`; rows of other labels must have weight zero.
+    ordinal : bool
+        Whether it is the ordinal loss.
+    meat, frequency, clusters : bool
+        As of `InferenceSums`.
+
+    Reply: value, gradient, bread (of second derivatives), weight, used and rows, and where asked
+    for meat and clusters, as of `InferenceSums`, but whole matrices.
+    """
+
+    params: np.ndarray
+    classes: tuple[Any, ...]
+    ordinal: bool = False
     meat: bool = False
     frequency: bool = False
     clusters: bool = False
@@ -95,4 +125,4 @@ def together(labels: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(labels)
 
 
-InferenceRequest = InferenceSums | SaturatedLikelihood
+InferenceRequest = InferenceSums | JointInferenceSums | SaturatedLikelihood

@@ -176,13 +176,15 @@ class LinearModel(BaseEstimator):
         observed: bool = False,
         penalized: str | None = None,
         use_t: bool | None = None,
+        reference: Any = None,
         client: Any = None,
         out_of_core: bool = False,
     ) -> Any:
         """Return standard errors, tests and intervals of the fitted coefficients.
 
         One pass over the rows beyond loading them, where they are. For smooth losses and one vector
-        of coefficients. Formulas are in docs/inference.md.
+        of coefficients, and for classes that were fitted together. Formulas are in
+        docs/inference.md.
 
         Parameters
         ----------
@@ -204,6 +206,9 @@ class LinearModel(BaseEstimator):
         use_t : bool, optional
             Whether p-values and intervals are by Student's distribution; default: only for least
             squares with the classical covariance, as in statsmodels.
+        reference : label, optional
+            Of more than two classes that were fitted together: the class that coefficients of the
+            others are log odds against; default: the first.
         client : distributed.Client, optional
             Where to run; default as of `fit`.
         out_of_core : bool
@@ -219,7 +224,7 @@ class LinearModel(BaseEstimator):
             For penalised fits, dependent columns, data that the coefficients are no optimum of,
             losses with corners, and what `fit` refuses.
         """
-        config = InferenceConfig(covariance, weights, observed, penalized, use_t)
+        config = InferenceConfig(covariance, weights, observed, penalized, use_t, reference)
         beside = {
             "y": y,
             "sample_weight": sample_weight,

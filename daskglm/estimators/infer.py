@@ -15,6 +15,7 @@ from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.inference import Inference, names_of
+from daskglm.estimators.joint_parameters import joint_parameters
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig, infer
 from daskglm.fitting.runner import rows_of
@@ -42,18 +43,22 @@ def inference_of(
     settings.check()
     loss = find(settings.loss)
     config.check(loss, settings, clusters=beside["clusters"] is not None)
-    w = _coefficients(model, settings)
+    joint = joint_parameters(model, loss, config.reference)
+    w = _coefficients(model, settings) if joint is None else joint.params
     X, beside = plain(X), {name: plain(values) for name, values in beside.items()}
     given = [value for value in beside.values() if isinstance(value, str)]
     names = feature_names(X, *given)
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names)
     of = names_of(columns, model.n_features_in_, fit_intercept=bool(settings.fit_intercept))
+    order: tuple[int, ...] = ()
+    if joint is not None:
+        of, order = joint.names(of[: model.n_features_in_]), joint.order
 
     def work() -> Inference:
         classes = getattr(model, "classes_", None)
         client = where["client"]
-        found = infer(data, settings, w, config, of, classes=classes, client=client)
+        found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)
         return Inference(of, loss.ref, config, found, bool(settings.fit_intercept), columns)
 
     return awaitable_on(where["client"], is_lazy(X), work)

@@ -15,7 +15,7 @@ from daskglm.estimators.inference_prediction import MeanModel, predict_mean
 from daskglm.estimators.inference_table import Summary
 from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
 from daskglm.losses.base import Loss
-from daskglm.losses.table import loss_of
+from daskglm.losses.table import JOINT_LOSSES, loss_of
 
 if TYPE_CHECKING:
     import pandas
@@ -272,6 +272,11 @@ class Inference:
             For data that do not fit the model, and "response" of a loss without a link.
         """
         check_choice(type, "type", PREDICTIONS)
+        if self.loss.name in JOINT_LOSSES:
+            raise ValueError(
+                f"loss={self.loss.name!r}: there are no standard errors of probabilities of more "
+                "than two classes; the model's predict_proba has the probabilities"
+            )
         model = MeanModel(
             self.found.params, self.found.cov, self.loss, self.fit_intercept, self.columns
         )
@@ -321,6 +326,10 @@ class Inference:
         notes = []
         if self.loss.family is not None and self.loss.family.name == "negative_binomial":
             notes.append(f"theta={self.loss.p1:g} is taken as known: its own error is not counted.")
+        if self.loss.name == "multinomial":
+            notes.append("Coefficients are log odds of a class against the class of reference.")
+        if self.loss.name == "ordinal":
+            notes.append("Thresholds are the t of P(up to the lower class) = sigma(t - x.w).")
         if self.config.penalized is not None:
             notes.append(
                 "The fit is penalised: intervals are around the penalised optimum, not the truth."

@@ -11,7 +11,12 @@ import numpy as np
 
 from daskglm.core.arguments import check_choice, check_flag
 from daskglm.core.engine import Engine
-from daskglm.core.inference_requests import InferenceSums, SaturatedLikelihood
+from daskglm.core.inference_requests import (
+    InferenceRequest,
+    InferenceSums,
+    JointInferenceSums,
+    SaturatedLikelihood,
+)
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import Problem, Totals
 from daskglm.data.partitions import Partitions
@@ -41,6 +46,7 @@ class InferenceConfig:
     observed: bool = False
     penalized: str | None = None
     use_t: bool | None = None
+    reference: Any = None
 
     def check(self, loss: Loss, settings: FitConfig, *, clusters: bool) -> None:
         """Raise ValueError for what cannot be inferred, before anything is loaded.
@@ -59,10 +65,15 @@ class InferenceConfig:
                 f"covariance={self.covariance!r}, but clusters {said}: give both covariance="
                 "'cluster' and clusters, or none of them"
             )
-        if loss.name in JOINT_LOSSES:
+        if self.reference is not None and loss.name != "multinomial":
             raise ValueError(
-                f"loss={loss.full_name!r}: there is no inference for losses of all classes "
-                "together so far; of two classes there is"
+                f"reference={self.reference!r}: only fits of more than two classes together have a "
+                "class of reference"
+            )
+        if loss.name in JOINT_LOSSES and self.penalized is not None:
+            raise ValueError(
+                f"penalized={self.penalized!r}: for loss={loss.full_name!r} there is no covariance "
+                "around a penalised optimum; fit without a penalty (C=inf)"
             )
         if not loss.differentiable:
             raise ValueError(
@@ -139,7 +150,8 @@ class Inferred:
 
 def has_likelihood(loss: Loss) -> bool:
     """Return whether a loss is minus a log-likelihood, up to the dispersion and a constant."""
-    return loss.family is not None or loss.code == LOGISTIC
+    joint = loss.name in JOINT_LOSSES
+    return loss.family is not None or loss.code == LOGISTIC or joint
 
 
 def fixed_dispersion(loss: Loss) -> float | None:
@@ -155,6 +167,7 @@ def infer(
     names: Sequence[str],
     *,
     classes: np.ndarray | None = None,
+    order: Sequence[int] = (),
     client: Any = None,
 ) -> Inferred:
     """Infer from the rows that coefficients w were fitted to. 1 pass beyond loading.
@@ -169,6 +182,9 @@ def infer(
         Of all coefficients, for errors.
     classes : array, optional
         Those of the fit.
+    order : sequence of int
+        Of losses of all classes together: the places of the classes in the order of w; see
+        `JointInferenceSums`.
     client : distributed.Client, optional
         Where to run; as of `fit`.
 
@@ -186,20 +202,25 @@ def infer(
                 f"{_short(classes)}"
             )
         problem, sides = on.problems[0]
-        request = InferenceSums(
-            w,
-            config.curvature,
-            meat=config.covariance in ("HC0", "HC1"),
-            frequency=config.weights == "frequency",
-            clusters=config.covariance == "cluster",
-        )
-        totals = on.engine.total(problem, request)
+        sums: dict[str, Any] = {
+            "meat": config.covariance in ("HC0", "HC1"),
+            "frequency": config.weights == "frequency",
+            "clusters": config.covariance == "cluster",
+        }
+        request: InferenceRequest
+        if loss.name in JOINT_LOSSES:
+            known = sorted(label for label, _, _ in on.engine.facts.classes)
+            labels = tuple(known[k] for k in order)
+            request = JointInferenceSums(w, labels, loss.name == "ordinal", **sums)
+        else:
+            request = InferenceSums(w, config.curvature, **sums)
+        totals = {"pearson": math.nan, **on.engine.total(problem, request)}
         ridge = _ridge(settings, sum(sides), len(w))
         found, matrix = _covariance(w, totals, ridge, loss, config, names)
         llf = _log_likelihood(on.engine, problem, totals, loss, config)
         passes = totals["rows"] / max(on.engine.facts.n_rows, 1)
 
-    count = len(totals["clusters"].labels) if request.clusters else 0
+    count = len(totals["clusters"].labels) if sums["clusters"] else 0
     of_least_squares = loss.is_quadratic and config.covariance == "classical"
     return Inferred(
         params=w,

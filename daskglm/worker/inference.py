@@ -17,6 +17,7 @@ from daskglm.core.inference_requests import (
     ClusterSums,
     InferenceRequest,
     InferenceSums,
+    JointInferenceSums,
     SaturatedLikelihood,
     together,
 )
@@ -28,6 +29,7 @@ from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of, loss_of
+from daskglm.worker.joint_inference import answer_joint
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -94,6 +96,10 @@ def answer_inference(
         return _saturated(problem, request, caches)
     if any(cache.backend is not host for cache in caches):
         raise ValueError("inference wants X in host memory, and these rows are on a GPU")
+    if isinstance(request, JointInferenceSums):
+        groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
+        codes = [_class_codes(block, request.classes) for block in blocks]
+        return answer_joint(request, codes, groups, blocks, caches, facts, each)
     d = facts.n_features or 0
     laws = _Laws(
         law_of(problem.loss, curvature=request.curvature),
@@ -229,6 +235,15 @@ def _groups(blocks: Sequence[Block]) -> _Groups:
     codes, labels = pd.factorize(together([part.labels for part in parts]))
     cuts = np.cumsum([len(part.labels) for part in parts])[:-1]
     return _Groups(np.asarray(labels), parts, np.split(codes.astype(np.int64), cuts))
+
+
+def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
+    """Return the place of the class of each row; 0 for labels that are not among the classes."""
+    assert block.labels is not None
+    places = {label: k for k, label in enumerate(classes)}
+    table = np.array([places.get(label, 0) for label in block.labels], np.intp)
+    codes: np.ndarray = table[block.y]
+    return codes
 
 
 # ---- likelihood

@@ -211,11 +211,9 @@ def test_a_search_has_the_penalty_that_it_found():
 
 
 def test_several_vectors_of_coefficients_are_refused():
-    for multi_class in ("auto", "ovr"):
-        three = daskglm.LogisticRegression(C=np.inf, multi_class=multi_class)
-        three.fit(X, np.arange(3000) % 3)
-        with pytest.raises(ValueError, match="for losses of all classes|for each of 3 classes"):
-            three.inference(X, np.arange(3000) % 3)
+    three = daskglm.LogisticRegression(C=np.inf, multi_class="ovr").fit(X, np.arange(3000) % 3)
+    with pytest.raises(ValueError, match="for each of 3 classes"):
+        three.inference(X, np.arange(3000) % 3)
     two = daskglm.Ridge(alpha=0).fit(X, np.stack([Y, Y], axis=1))
     with pytest.raises(ValueError, match="each of 2 targets"):
         two.inference(X, Y)
@@ -271,10 +269,3 @@ def test_exposures_want_a_log_link():
     model = fitted("gamma_inverse", data.X, data.y)
     with pytest.raises(ValueError, match="exposure is given, but loss='gamma_inverse' has no log"):
         model.inference(data.X, data.y, exposure=np.ones(400))
-
-
-def test_ordered_classes_have_no_inference():
-    y = np.arange(3000) % 3
-    model = daskglm.OrdinalRegression(C=np.inf).fit(X, y)
-    with pytest.raises(ValueError, match="no inference for losses of all classes"):
-        model.inference(X, y)

@@ -54,11 +54,10 @@ def test_losses_with_corners_and_without_a_likelihood_are_refused():
 
 
 @pytest.mark.parametrize("loss", ["ordinal", "multinomial"])
-def test_losses_of_all_classes_are_refused(loss):
-    with pytest.raises(
-        ValueError, match=f"'{loss}': there is no inference for losses of all classes"
-    ):
-        check(InferenceConfig(), loss)
+def test_losses_of_all_classes_have_none_around_a_penalised_optimum(loss):
+    check(InferenceConfig(), loss)
+    with pytest.raises(ValueError, match=f"for loss='{loss}' there is no covariance around"):
+        check(InferenceConfig(penalized="effective"), loss)
 
 
 def test_observed_hessians_of_losses_that_have_the_expected_one_are_refused():
