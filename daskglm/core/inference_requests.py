@@ -53,8 +53,8 @@ class JointInferenceSums:
     ----------
     params : (p,) array
         Multinomial: coefficients of all classes but the first, class after class, each with its
-        intercept last if there is one; those of the first class are zero. Ordinal: coefficients (d,)
-        and the thresholds, one less than classes.
+        intercept last if there is one; those of the first class are zero. Ordinal: coefficients
+        (d,) and the thresholds, one less than classes.
     classes : tuple
         Labels in the order of `params`; rows of other labels must have weight zero.
     ordinal : bool

@@ -37,7 +37,7 @@ def fit(
     loss: str = "logistic",
     family: str | None = None,
     link: str = "auto",
-    C: Any = None,
+    C: Any = 1.0,
     alpha: Any = None,
     solver: str = "auto",
     fit_intercept: bool = True,
@@ -198,7 +198,7 @@ def fit(
     other_loss = loss != "logistic"
     if family == "ordinal" and not other_loss:  # whose scale is that of classifiers
         family, loss = None, "ordinal"
-    if family is not None and (other_loss or C is not None):
+    if family is not None and (other_loss or is_sequence(C) or C != 1.0):
         raise ValueError(
             f"family={family!r} with {'loss' if other_loss else 'C'}: a family has its own "
             "loss, and alpha for the strength of its penalty"
@@ -208,7 +208,6 @@ def fit(
             f"{'alpha' if alpha is not None else 'link'} is given without a family; losses take C"
         )
     find(loss)
-    C = 1.0 if C is None else C
     path = {name: given for name, given in (("C", C), ("alpha", alpha)) if is_sequence(given)}
     params: dict[str, Any] = {
         "C": 1.0 if "C" in path else C,
