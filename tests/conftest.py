@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from tests.losses.formulas import FAMILIES, reference, targets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+LOG_COSH = Path(__file__).parent / "extending" / "log_cosh.py"
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +35,22 @@ def real_set():
         return known[name]
 
     return load
+
+
+@pytest.fixture(scope="module")
+def log_cosh():
+    """A loss from outside of the package.
+
+    The module by the name that workers know it by; not on the path, which workers would inherit. Its name
+    is free again after the tests of a file.
+    """
+    from daskglm.losses.table import LOSSES
+
+    spec = importlib.util.spec_from_file_location("log_cosh", LOG_COSH)
+    module = sys.modules["log_cosh"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["log_cosh"], LOSSES["log_cosh"]
 
 
 def listen_to_sigint():

@@ -77,9 +77,7 @@ def test_a_gaussian_score_is_r_squared_with_targets_far_from_zero():
     assert model.score(*lazy) == pytest.approx(wanted, abs=1e-8)
 
 
-def test_losses_that_are_of_no_family_score_by_r_squared():
-    from tests.extending import log_cosh  # noqa: F401
-
+def test_losses_that_are_of_no_family_score_by_r_squared(log_cosh):
     X, y, weight, offset = sample("gaussian")
     model = daskglm.GeneralizedLinearRegressor("log_cosh", alpha=0.01).fit(X, y, weight, offset)
     wanted = r2_score(y, model.predict(X, offset), sample_weight=weight)

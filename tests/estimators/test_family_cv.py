@@ -161,9 +161,7 @@ def test_folds_by_splitters_and_groups():
     )
 
 
-def test_losses_of_no_family_have_no_share_of_deviance():
-    from tests.extending import log_cosh  # noqa: F401
-
+def test_losses_of_no_family_have_no_share_of_deviance(log_cosh):
     model = daskglm.GeneralizedLinearRegressorCV("log_cosh", alphas=ALPHAS, cv=3).fit(X, y)
     assert np.isnan(model.d2_path_).all()
     assert np.isfinite(model.deviance_path_).all()

@@ -1,8 +1,6 @@
 """A loss is added from outside of the package, as the one module `log_cosh.py`, and fitted in process and on a cluster."""
 
-import importlib.util
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,16 +15,6 @@ from daskglm.losses.base import DualFormulas
 from daskglm.losses.table import LOSSES, law_of
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def log_cosh():
-    """The module by the name that workers know it by; not on the path, which workers would inherit."""
-    spec = importlib.util.spec_from_file_location("log_cosh", HERE / "log_cosh.py")
-    module = sys.modules["log_cosh"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["log_cosh"], LOSSES["log_cosh"]
 
 
 def rows(n=600, d=6):
