@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -25,6 +25,7 @@ from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
 from daskglm.fitting.driver import Callback
+from daskglm.fitting.joint_grid import JointGrid, each_once
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
@@ -56,7 +57,8 @@ class Tried:
 class LogisticRegressionCV(LogisticRegression):
     """Logistic regression with C chosen by cross-validation.
 
-    All folds, classes and values of C share passes over the data.
+    All folds and values of C share passes over the data, where there are two classes or one is
+    fitted against the rest; multinomial fits share the loaded rows.
 
     Parameters
     ----------
@@ -73,9 +75,10 @@ class LogisticRegressionCV(LogisticRegression):
     penalty : "l2"
         Without a penalty: `Cs` with inf. "deprecated" (scikit-learn's default) is "l2".
     dual, solver, n_jobs, verbose, intercept_scaling, multi_class
-        As of `LogisticRegression`. "auto" and "newton" solve problems with few features together
-        (up to 1,000, or 500 sparse ones); others are solved one after another on the same rows,
-        each from the solution of the next smaller C.
+        As of `LogisticRegression`: more than two classes are multinomial unless `multi_class` is
+        "ovr". "auto" and "newton" solve problems of two classes, and of one class against the rest,
+        with few features together (up to 1,000, or 500 sparse ones); others are solved one after
+        another on the same rows, each from the solution of the next smaller C.
     scoring : str, callable or None
         What is best on rows held out: a name of `sklearn.metrics.get_scorer_names()`, a function of
         (estimator, X, y), or None, "accuracy". More than two classes are scored together. Functions
@@ -113,12 +116,14 @@ class LogisticRegressionCV(LogisticRegression):
         Most iterations of any class.
     report_ : Report
         `parts` has the reports of all problems: classes, folds and values of C in this order, C
-        fastest, then those fitted again on all rows.
+        fastest, then those fitted again on all rows. Multinomial fits have one report for all
+        classes.
 
     Notes
     -----
     A fold that lacks a class trains with a constant in its place: the intercept at which a row's
-    loss is at rounding error, about -36. It is scored like others. Where a score is not defined
+    loss is at rounding error, about -36 (of a multinomial fit so much below the others). It is
+    scored like others. Where a score is not defined
     (nan) in a fold, that fold does not count in the choice of C.
 
     Unless scikit-learn's metadata routing is enabled, scorers are given `sample_weight` where `fit`
@@ -134,7 +139,6 @@ class LogisticRegressionCV(LogisticRegression):
     (5, 2)
     """
 
-    _is_multinomial = False
     C_: Any
     l1_ratio_: Any
     coefs_paths_: Any
@@ -165,7 +169,7 @@ class LogisticRegressionCV(LogisticRegression):
         verbose: int = 0,
         refit: bool = True,
         intercept_scaling: float = 1,
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         random_state: Any = None,
         use_legacy_attributes: Any = True,
     ) -> None:
@@ -276,7 +280,8 @@ class LogisticRegressionCV(LogisticRegression):
             given["sample_weight"] = arrays[2]
         model, rows = self, arrays[0]
         if offset is not None:
-            model, rows = Decided(self.classes_), self.decision_function(rows, arrays[3])
+            decided = Decided(self.classes_, joint=self._is_multinomial)
+            model, rows = decided, self.decision_function(rows, arrays[3])
         return number(scoring.scorer(model, rows, np.asarray(arrays[1]), **given), self.scoring)
 
     def get_metadata_routing(self) -> Any:
@@ -382,8 +387,9 @@ class LogisticRegressionCV(LogisticRegression):
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
         rows = {**beside, "client": client, "cv": cv, "split_params": plan.split_params}
-        with open_grid(X, y, settings, **rows) as grid:
+        with open_grid(X, y, settings, **rows, joint=JointGrid) as grid:
             assert grid.classes is not None
+            plan = replace(plan, scoring=plan.scoring.of_joint(isinstance(grid, JointGrid)))
             plan.scoring.check_classes(grid.classes)
             solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
             weighted = beside["sample_weight"] is not None
@@ -393,7 +399,7 @@ class LogisticRegressionCV(LogisticRegression):
             )
             tried = _tried(grid, solutions, scores)
             W, best, again = self._best(grid, tried, plan)
-            reports = [*solutions.reports, *again]
+            reports = each_once([*solutions.reports, *again])
             report = grid.report(reports, began)
             classes = grid.classes
         warn_unsolved(reports, float(settings.tol))

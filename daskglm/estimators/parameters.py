@@ -63,7 +63,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     if params.get("multi_class") == "multinomial" and loss != "multinomial":
         raise ValueError(
             "multi_class='multinomial' is not implemented here; more than two classes are fitted "
-            "'ovr' (LogisticRegression has the multinomial loss)"
+            "'ovr' (LogisticRegression and LogisticRegressionCV have the multinomial loss)"
         )
     fields = {
         name: params[name]

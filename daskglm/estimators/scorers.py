@@ -13,14 +13,14 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring, get_scorer, get_scorer_names, make_scorer
 
-from daskglm.core.decisions import predicted, probabilities
+from daskglm.core.decisions import predicted, probabilities, softmax_probabilities
 from daskglm.core.warn import warn
 
 DEFAULT = "accuracy"
@@ -82,10 +82,14 @@ better.
 
 # ---- any number of classes
 class Decided(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose X are decision values, for scorers that call an estimator."""
+    """A fitted classifier whose X are decision values, for scorers that call an estimator.
 
-    def __init__(self, classes: np.ndarray) -> None:
+    Those of a `joint` one are the margins of a softmax.
+    """
+
+    def __init__(self, classes: np.ndarray, *, joint: bool = False) -> None:
         self.classes_ = classes
+        self.joint = joint
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         """Return the decision values."""
@@ -98,7 +102,7 @@ class Decided(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Probabilities."""
-        return probabilities(X)
+        return softmax_probabilities(X) if self.joint else probabilities(X)
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,14 @@ class Scoring:
         Of one of scikit-learn's scorers; None: a callable.
     scorer : callable
         (estimator, X, y, **params) to a number, the higher the better.
+    joint : bool
+        Whether decision values are the margins of a softmax.
     """
 
     given: Any
     name: str | None
     scorer: Any
+    joint: bool = False
 
     @classmethod
     def of(cls, given: Any, estimator: Any) -> Scoring:
@@ -149,6 +156,10 @@ class Scoring:
             return cls(given, None, check_scoring(estimator, scoring=given))
         except ValueError as error:
             raise ValueError(f"scoring={given!r}: {error}") from error
+
+    def of_joint(self, joint: bool) -> Scoring:
+        """Return the same for margins of a softmax, or for others."""
+        return replace(self, joint=joint)
 
     @property
     def by_decisions(self) -> bool:
@@ -208,7 +219,9 @@ class Scoring:
         """
         more = {} if weights is None else {"sample_weight": weights}
         try:
-            score = self._with_labels(classes)(Decided(classes), values, classes[codes], **more)
+            score = self._with_labels(classes)(
+                Decided(classes, joint=self.joint), values, classes[codes], **more
+            )
         except (ValueError, TypeError) as error:
             labels = f"{classes.tolist()}"
             raise ValueError(

@@ -54,7 +54,9 @@ def scores_of(
         scores = SUMMED[scoring.name](solutions.losses, solutions.counts)
         return scores.reshape(shape[1:])
     W = solutions.W.reshape(*shape, -1).transpose(1, 2, 0, 3)
-    if scoring.name in COUNTED or (scoring.name == LOG_LOSS and as_trained):
+    # the workers' losses are of one class against the rest
+    lost = scoring.name == LOG_LOSS and as_trained and not scoring.joint
+    if scoring.name in COUNTED or lost:
         return _by_counts(grid, W, scoring, weighted)
     return _by_decision_values(grid, W, scoring, weighted)
 
@@ -141,7 +143,9 @@ def _by_rows(
         more = _check_method_params(X, given, test)
         for c, C in enumerate(Cs):
             model = LogisticRegression(
-                C=float(C), fit_intercept=grid.objective.fit_intercept, multi_class="ovr"
+                C=float(C),
+                fit_intercept=grid.objective.fit_intercept,
+                multi_class="auto" if scoring.joint else "ovr",
             )
             W = paths[:, fold, c]
             model.classes_ = classes

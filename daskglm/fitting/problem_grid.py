@@ -42,8 +42,9 @@ from daskglm.fitting.runner import (
     solve_one,
     start_of,
 )
-from daskglm.fitting.setup import loaded
+from daskglm.fitting.setup import loaded, problems_of
 from daskglm.losses.base import Loss
+from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
@@ -354,6 +355,7 @@ def open_grid(
     cv: Any = False,
     split_params: Mapping[str, Any] = MappingProxyType({}),
     start: Any = None,
+    joint: type[ProblemGrid] | None = None,
 ) -> Iterator[ProblemGrid]:
     """Load the rows for as long as the context lasts.
 
@@ -367,6 +369,9 @@ def open_grid(
         Arguments of the splitter's `split`, such as groups.
     start : list of (coef, intercept), optional
         Where problems will start, see `ProblemGrid.starts`; checked here before any work.
+    joint : type, optional
+        Kind of the grid where the loss is of all classes together, and there are more than two;
+        it has the problems of one class against the rest.
 
     Raises
     ------
@@ -385,8 +390,16 @@ def open_grid(
             raise ValueError(
                 "cross-validation in one pass wants rows in host memory: give device='cpu'"
             )
-        problems = [problem for problem, _ in on.problems]
-        yield ProblemGrid(
+        made, pairs = ProblemGrid, on.problems
+        if loss.two_classes:
+            assert on.classes is not None
+            loss = find(loss.two_classes)
+            if len(on.classes) == 2:
+                settings = replace(settings, loss=loss.full_name)
+            elif joint is not None:
+                made, pairs = joint, problems_of(on.engine.facts, loss, settings)[1]
+        problems = [problem for problem, _ in pairs]
+        yield made(
             on.engine, loss, settings, on.classes, problems, folds, on.seconds, data, checkpoints
         )
 

@@ -65,10 +65,11 @@ def test_the_dual_solver_of_several_classes_is_one_against_the_rest():
     assert by_their_name.why == "solver='saga' of scikit-learn: sdca; multinomial: lbfgs"
 
 
-def test_cross_validation_stays_one_against_the_rest():
+def test_cross_validation_fits_one_against_the_rest_where_it_is_asked_to():
     X, y = load_iris(return_X_y=True)
-    model = daskglm.LogisticRegressionCV(Cs=[1.0], cv=3, multi_class="auto").fit(X, y)
+    model = daskglm.LogisticRegressionCV(Cs=[1.0], cv=3, multi_class="ovr").fit(X, y)
     plain = daskglm.LogisticRegression(multi_class="ovr").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-3)
-    with pytest.raises(ValueError, match="multi_class='multinomial' is not implemented here"):
-        daskglm.LogisticRegressionCV(multi_class="multinomial").fit(X, y)
+    joint = daskglm.LogisticRegressionCV(Cs=[1.0], cv=3, tol=1e-10).fit(X, y)
+    alone = daskglm.LogisticRegression(tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(joint.predict_proba(X), alone.predict_proba(X), atol=1e-6)

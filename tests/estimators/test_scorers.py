@@ -48,7 +48,7 @@ def expected(model, X, y, folds, scorer, weight=None):
     scores = np.empty((len(folds), len(model.Cs_)))
     for v, (_, test) in enumerate(folds):
         for c in range(len(model.Cs_)):
-            alone = daskglm.LogisticRegression(multi_class="ovr")
+            alone = daskglm.LogisticRegression(multi_class=model.multi_class)
             W = np.array([path[v, c] for path in model.coefs_paths_.values()])
             alone.classes_, alone.n_features_in_ = model.classes_, X.shape[1]
             alone.coef_, alone.intercept_ = W[:, :-1], W[:, -1]
@@ -106,6 +106,16 @@ def test_classes_are_scored_together(scoring):
     for label in model.classes_:
         np.testing.assert_allclose(model.scores_[label], scores, atol=1e-12)
     np.testing.assert_array_equal(model.C_, np.full(3, CS[scores.sum(axis=0).argmax()]))
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "roc_auc_ovr"])
+def test_one_against_the_rest_is_scored_together(scoring):
+    X, y = three_classes(n=150)
+    folds = list(StratifiedKFold(3).split(X, y))
+    model = daskglm.LogisticRegressionCV(Cs=CS, cv=folds, scoring=scoring, multi_class="ovr")
+    model.fit(X, y)
+    scores = expected(model, X, y, folds, get_scorer(scoring))
+    np.testing.assert_allclose(model.scores_["top"], scores, atol=1e-12)
 
 
 def kinds(X, y):
@@ -288,7 +298,12 @@ def test_functions_of_rows_are_refused_for_dask_collections():
 def test_folds_may_lack_a_class(solver, fit_intercept):
     X, y = load_iris(return_X_y=True)  # sorted by class
     model = daskglm.LogisticRegressionCV(
-        Cs=CS, cv=KFold(3), scoring="neg_log_loss", solver=solver, fit_intercept=fit_intercept
+        Cs=CS,
+        cv=KFold(3),
+        scoring="neg_log_loss",
+        solver=solver,
+        fit_intercept=fit_intercept,
+        multi_class="ovr",
     ).fit(X, y)
     assert model.report_.converged
     assert np.isfinite(model.scores_[0]).all()
@@ -297,7 +312,9 @@ def test_folds_may_lack_a_class(solver, fit_intercept):
         for v in range(3):
             np.testing.assert_array_equal(model.coefs_paths_[v][v, :, :-1], 0.0)
             np.testing.assert_allclose(model.coefs_paths_[v][v, :, -1], np.log(np.finfo(float).eps))
-        accuracy = daskglm.LogisticRegressionCV(Cs=CS, cv=KFold(3), solver=solver).fit(X, y)
+        accuracy = daskglm.LogisticRegressionCV(
+            Cs=CS, cv=KFold(3), solver=solver, multi_class="ovr"
+        ).fit(X, y)
         np.testing.assert_array_equal(accuracy.scores_[0], 0.0)
 
 
@@ -319,7 +336,7 @@ def test_the_probabilities_of_a_fold_that_lacks_a_class_are_those_of_the_others(
     X, y = three_classes(n=150)
     train, test = np.flatnonzero(y != "mid"), np.flatnonzero(y == "mid")
     model = daskglm.LogisticRegressionCV(
-        Cs=[1.0], cv=[(train, test)], scoring="neg_brier_score", tol=1e-10
+        Cs=[1.0], cv=[(train, test)], scoring="neg_brier_score", tol=1e-10, multi_class="ovr"
     ).fit(X, y)
     two = daskglm.LogisticRegression(tol=1e-10).fit(X[train], y[train])
     np.testing.assert_allclose(model.coefs_paths_["top"][0, 0, :-1], two.coef_[0], atol=1e-4)

@@ -27,7 +27,11 @@ def test_every_fold_class_and_C_is_the_separate_fit(data, fit_intercept, class_w
     X, y = data
     folds = list(StratifiedKFold(3).split(X, y))
     model = daskglm.LogisticRegressionCV(
-        Cs=CS, cv=folds, fit_intercept=fit_intercept, class_weight=class_weight
+        Cs=CS,
+        cv=folds,
+        fit_intercept=fit_intercept,
+        class_weight=class_weight,
+        multi_class="ovr",
     ).fit(X, y)
     labels = list(model.classes_)
     whole = {label: len(y) / (len(labels) * np.sum(y == label)) for label in labels}
