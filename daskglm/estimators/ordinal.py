@@ -45,9 +45,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         Iterations at most; default: the solver's own.
     random_state, verbose, warm_start, n_jobs, progress, stop, solver_options
         As of `LogisticRegression`.
-    device : {"cpu"}, optional
-        Rows on a GPU are refused: there are no CUDA kernels of this loss yet.
-    device_memory_limit
+    device, device_memory_limit
         As of `LogisticRegression`.
 
     Attributes

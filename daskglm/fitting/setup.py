@@ -49,13 +49,8 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
     ):
         check_facts(engine.facts, loss)
         loss = for_classes(loss, len(engine.facts.classes))
-        if engine.capabilities.device != "cpu" and not loss.runs_on_gpu:
-            if loss.name in JOINT_LOSSES:
-                hint = ", or multi_class='ovr' to fit one class against the rest"
-                raise ValueError(
-                    f"loss={loss.name!r} has no CUDA kernels yet, but the rows are on a GPU; use "
-                    f"device='cpu'{hint if loss.two_classes else ''}"
-                )
+        known = loss.runs_on_gpu or loss.name in JOINT_LOSSES
+        if engine.capabilities.device != "cpu" and not known:
             raise ValueError(
                 f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "
                 "on a GPU; use device='cpu'"

@@ -76,6 +76,7 @@ class MultinomialObjective(Objective):
         self.n_features = self.sets * self.width
         self.size = self.sets * (self.width + self.fit_intercept)
         self.penalty = Ridge(self.n_features, self.penalty.strong_convexity)
+        self.xp = np  # the change between V and W is made here, wherever the rows are
         self.shares = np.asarray(weights, float)
         self.total_weight = float(self.shares.sum())
         self.rounding: OutputRounding = OutputRounding(
@@ -84,9 +85,20 @@ class MultinomialObjective(Objective):
             self.basis,
             self.shares,
             fit_intercept=self.fit_intercept,
+            on_device=engine.capabilities.device != "cpu",
             penalty=self.penalty,
             mass=self.scale * self.total_weight,
         )
+
+    @property
+    def solves_trust_regions(self) -> bool:
+        """Whether subproblems of a trust region may be solved where the rows are: not these."""
+        return False
+
+    @property
+    def can_go_without(self) -> bool:
+        """Whether a Hessian alone bounds points, without a penalty: it does."""
+        return True
 
     @property
     def only_side(self) -> float:

@@ -97,8 +97,19 @@ class OrdinalObjective(Objective):
         self.size = self.n_features + len(classes) - 1
         self.total_weight = float(self.shares.sum())
         self.rounding: OrdinalRounding = OrdinalRounding(
-            engine.facts, loss, self.shares, self.scale, self.penalty
+            engine.facts,
+            loss,
+            self.shares,
+            self.scale,
+            self.penalty,
+            on_device=engine.capabilities.device != "cpu",
         )
+        self.xp = np  # thresholds are compared and moved here, wherever the rows are
+
+    @property
+    def solves_trust_regions(self) -> bool:
+        """Whether subproblems of a trust region may be solved where the rows are: not these."""
+        return False
 
     @property
     def can_go_without(self) -> bool:

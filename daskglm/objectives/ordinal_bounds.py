@@ -51,13 +51,29 @@ class OrdinalRounding(Rounding):
     scale : float
         C.
     penalty : Ridge
+    on_device : bool
+        Whether the sums are made on a GPU.
     """
 
     def __init__(
-        self, facts: DataSummary, loss: Loss, shares: np.ndarray, scale: float, penalty: Ridge
+        self,
+        facts: DataSummary,
+        loss: Loss,
+        shares: np.ndarray,
+        scale: float,
+        penalty: Ridge,
+        *,
+        on_device: bool,
     ) -> None:
-        run = None if facts.sparse else SUMMED_ROWS
-        super().__init__(facts, loss, fit_intercept=True, on_device=False, run=run, penalty=penalty)
+        super().__init__(
+            facts,
+            loss,
+            fit_intercept=True,
+            on_device=on_device,
+            run=None if facts.sparse else SUMMED_ROWS,
+            penalty=penalty,
+        )
+        self.is_narrow = False  # a device's Grams are cuBLAS's, of any width
         self.row += 2  # an offset and a threshold are added to a margin
         self.constants = constants_of(shares)
         # weights of the barriers between the thresholds of a class

@@ -55,6 +55,8 @@ class OutputRounding(Rounding):
     shares : (K,) array
         Total weights of the classes, all above zero if there is an intercept.
     fit_intercept : bool
+    on_device : bool
+        Whether the sums are made on a GPU.
     penalty : Ridge
         On the coefficients of features, r sets of them.
     mass : float
@@ -69,11 +71,13 @@ class OutputRounding(Rounding):
         shares: np.ndarray,
         *,
         fit_intercept: bool,
+        on_device: bool,
         penalty: Ridge,
         mass: float,
     ) -> None:
         run = None if facts.sparse else SUMMED_ROWS
-        super().__init__(facts, loss, fit_intercept=fit_intercept, on_device=False, run=run)
+        super().__init__(facts, loss, fit_intercept=fit_intercept, on_device=on_device, run=run)
+        self.is_narrow = False  # a device's Grams are cuBLAS's, of any width
         K, self.sets = basis.shape
         self.basis, self.width, self.mass = basis, facts.n_features or 0, mass
         self.n_features = self.sets * self.width

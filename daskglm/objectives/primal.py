@@ -255,6 +255,11 @@ class Objective:
         return self.penalty.strong_convexity > 0.0
 
     @property
+    def solves_trust_regions(self) -> bool:
+        """Whether subproblems of a trust region may be solved where the rows are."""
+        return self.engine.capabilities.solves_trust_regions
+
+    @property
     def has_dual(self) -> bool:
         """Whether the dual problem is known: not with offsets, unless targets take them in."""
         has_offset = self.engine.facts.largest_offset > 0.0 and not self.loss.shifts

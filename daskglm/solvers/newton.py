@@ -84,8 +84,8 @@ def _is_inexact(point: Point, square: float, tol: float) -> bool:
     That is to step by, or to prove `tol`. `square` is the square of its Newton decrement.
     """
     objective = point.objective
-    proves = math.isfinite(objective.loss.self_concordance) and objective.is_penalised
-    proves = proves or objective.is_local
+    by_hessian = math.isfinite(objective.loss.self_concordance)
+    proves = (by_hessian and objective.proves) or objective.is_local
     # a decrement this small would have ended the solve, had rounding not widened the bound
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 

@@ -35,7 +35,7 @@ def solve_in_region(point: Point, M: Metric, radius: float) -> RegionStep:
 
     Engines that can solve it where the rows are do so, in one round.
     """
-    if point.objective.engine.capabilities.solves_trust_regions:
+    if point.objective.solves_trust_regions:
         # an engine that fails has warned, and no longer offers to
         with contextlib.suppress(CollectiveLost):
             metric = M.values if isinstance(M, Diagonal) else M.inverse

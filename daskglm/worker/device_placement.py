@@ -32,6 +32,8 @@ VECTORS = 24
 EXACT_VECTORS = 36
 # Bytes per row of an offset, which is float64.
 OFFSET = 8
+# Bytes per row and class where all classes are solved together: margins of two points.
+EACH_CLASS = 16
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
 def _vectors(block: Block) -> int:
     """Return the bytes of the vectors that a solve keeps beside a block."""
     a_row = EXACT_VECTORS if block.labels is None else VECTORS
+    if block.labels is not None and len(block.labels) > 2:
+        a_row += EACH_CLASS * len(block.labels)
     return (a_row + (0 if block.offset is None else OFFSET)) * block.facts.n_rows
 
 

@@ -2,9 +2,8 @@
 `ordinal_csr`.
 
 A block caches the class of each row, the weights of the classes, and the margins of two points,
-which are rebuilt from the request. Vectors of requests reach kernels as read-only ones, as those
-from other processes are, so that kernels are compiled once for both. Only rows in host memory are
-served.
+which are rebuilt from the request. Vectors of requests reach kernels of the CPU as read-only ones,
+as those from other processes are, so that these are compiled once for both.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.ordinal_requests import (
     EvaluateOrdinal,
@@ -44,17 +44,18 @@ class OrdinalRows:
     """What a block caches: the class (n,) of each row, weights (K,), margins (n,) by token."""
 
     classes: tuple[Any, ...]
-    codes: np.ndarray
+    codes: Any
     weights: np.ndarray
-    margins: dict[int, np.ndarray] = field(default_factory=dict)
+    xp: Any = np
+    margins: dict[int, Any] = field(default_factory=dict)
 
-    def reserve(self, token: int, needed: Sequence[int | None]) -> np.ndarray:
+    def reserve(self, token: int, needed: Sequence[int | None]) -> Any:
         """Return room for the margins of a token; a full cache evicts the oldest not `needed`."""
         if token not in self.margins:
             spare = next((t for t in self.margins if t not in needed), None)
             full = len(self.margins) >= KEPT and spare is not None
             old = self.margins.pop(spare) if full and spare is not None else None
-            self.margins[token] = np.empty(len(self.codes)) if old is None else old
+            self.margins[token] = self.xp.empty(len(self.codes)) if old is None else old
         return self.margins[token]
 
 
@@ -66,8 +67,6 @@ def answer_ordinal(
     each: Each,
 ) -> Totals:
     """Answer a request about the ordinal loss with sums over the rows of all blocks."""
-    if any(cache.backend is not host for cache in caches):
-        raise NotImplementedError("the ordinal loss wants rows in host memory: give device='cpu'")
     known = [
         _ordinal_rows(cache, block, request.classes)
         for cache, block in zip(caches, blocks, strict=True)
@@ -99,9 +98,10 @@ def _ordinal_rows(cache: Any, block: Block, classes: tuple[Any, ...]) -> Ordinal
         places = {label: k for k, label in enumerate(classes)}
         table = np.array([places.get(label, 0) for label in block.labels], np.int32)
         codes = table[block.y]
-        weight = cache.weight if len(cache.weight) else None
+        weight = to_host(cache.weight) if len(cache.weight) else None
         weights = np.bincount(codes, weight, len(classes)).astype(np.float64)
-        known = cache.ordinal = OrdinalRows(classes, read_only(codes), weights)
+        xp = cache.backend.xp
+        known = cache.ordinal = OrdinalRows(classes, xp.asarray(read_only(codes)), weights, xp)
     return known
 
 
@@ -119,8 +119,15 @@ class _Sweep:
         cache = self.caches[i]
         return cache.rows, self.known[i].codes, cache.weight, cache.offset
 
+    @property
+    def backend(self) -> Any:
+        """Where the rows are."""
+        return self.caches[0].backend if self.caches else host
+
     def kernels(self, i: int) -> ModuleType:
         """Kernels for the storage of block i."""
+        if self.backend is not host:
+            return cast(ModuleType, self.backend.ordinal)
         return ordinal_dense if self.caches[i].kernels is dense else ordinal_csr
 
     @property
@@ -131,7 +138,8 @@ class _Sweep:
     def update_margins(self, points: Sequence[tuple[int, np.ndarray]]) -> int:
         """Cache the margins of all points in all blocks; return the number of rows read for it."""
         read = 0
-        for token, w in points:
+        for token, at in points:
+            w, b = self.backend.coefficients(at, len(at))
             missing = {i for i, rows in enumerate(self.known) if token not in rows.margins}
             for i in missing:
                 self.known[i].reserve(token, [t for t, _ in points])
@@ -139,13 +147,14 @@ class _Sweep:
             def work(
                 pieces: list[Piece],
                 token: int = token,
-                w: np.ndarray = w,
+                w: Any = w,
+                b: float = b,
                 missing: set[int] = missing,
             ) -> Totals:
                 for i, lo, hi in pieces:
                     if i in missing:
                         cache, out = self.caches[i], self.known[i].margins[token]
-                        cache.kernels.margins(cache.rows, w, 0.0, lo, hi, out)
+                        cache.kernels.margins(cache.rows, w, b, lo, hi, out)
                 return {}
 
             if missing:
@@ -157,7 +166,9 @@ class _Sweep:
 def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
     d, K = len(request.w), len(request.classes)
-    w, edges = read_only(request.w), read_only(edges_of(request.thresholds))
+    xp, zeros = sweep.backend.xp, sweep.backend.zeros
+    w = xp.asarray(read_only(request.w))
+    edges = xp.asarray(read_only(edges_of(request.thresholds)))
     side = gram_side(d) if request.gram else 0
     kept = [
         rows.reserve(request.token, [request.beside]) if request.keep else NOTHING
@@ -165,10 +176,10 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
     ]
 
     def work(pieces: list[Piece]) -> Totals:
-        sums, slopes, curvatures = np.zeros(d + 1), np.zeros(K + 1), np.zeros(K + 1)
-        diagonal = np.zeros(d if request.diagonal else 0)
-        gram = np.zeros((side, side))
-        cross = np.zeros((K + 1, d) if request.gram else (0, 0))
+        sums, slopes, curvatures = zeros(d + 1), zeros(K + 1), zeros(K + 1)
+        diagonal = zeros(d if request.diagonal else 0)
+        gram = zeros(side, side)
+        cross = zeros(*((K + 1, d) if request.gram else (0, 0)))
         for i, lo, hi in pieces:
             kernels = sweep.kernels(i)
             evaluate = kernels.evaluate_exactly if request.exact else kernels.evaluate
@@ -178,7 +189,7 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
         return {"sums": sums, "diagonal": diagonal, "gram": gram, "cross": cross, **by}
 
     threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
-    totals = sweep.each(work, threads)
+    totals = sweep.backend.to_host(sweep.each(work, threads))
     reply = {
         "value": totals["sums"][d],
         "gradient": totals["sums"][:d],
@@ -197,12 +208,14 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
 
 def _hessian_vector(request: OrdinalHessianVector, sweep: _Sweep) -> Totals:
     d, K = len(request.v), len(request.classes)
-    edges, shifts = read_only(edges_of(request.thresholds)), edges_of(request.shifts)[0]
-    v = read_only(request.v)
+    xp, zeros = sweep.backend.xp, sweep.backend.zeros
+    edges = xp.asarray(read_only(edges_of(request.thresholds)))
+    shifts = xp.asarray(edges_of(request.shifts)[0])
+    v = xp.asarray(read_only(request.v))
     read = sweep.update_margins([request.at])
 
     def work(pieces: list[Piece]) -> Totals:
-        product, by = np.zeros(d), np.zeros(K + 1)
+        product, by = zeros(d), zeros(K + 1)
         for i, lo, hi in pieces:
             z = sweep.known[i].margins[request.at[0]]
             sweep.kernels(i).hessian_vector(
@@ -211,7 +224,7 @@ def _hessian_vector(request: OrdinalHessianVector, sweep: _Sweep) -> Totals:
         return {"product": product, "by": by[1:-1]}
 
     read += sweep.facts.n_rows
-    return {**sweep.each(work, None), "weights": sweep.weights, "rows": read}
+    return {**sweep.backend.to_host(sweep.each(work, None)), "weights": sweep.weights, "rows": read}
 
 
 def _along(request: OrdinalAlong, sweep: _Sweep) -> Totals:
@@ -219,15 +232,17 @@ def _along(request: OrdinalAlong, sweep: _Sweep) -> Totals:
     tokens = [token for token, _ in request.points]
     many, K = len(request.coefficients), len(request.classes)
     edges = np.stack([edges_of(thresholds) for thresholds in request.thresholds])
-    coefficients = read_only(request.coefficients)
+    coefficients, zeros = read_only(request.coefficients), sweep.backend.zeros
+    kernels = ordinal if sweep.backend is host else sweep.backend.ordinal
 
     def work(pieces: list[Piece]) -> Totals:
-        out = np.zeros(many), np.zeros((many, K + 1)), np.zeros((many, K + 1))
+        out = zeros(many), zeros(many, K + 1), zeros(many, K + 1)
         for i, lo, hi in pieces:
             rows = sweep.known[i]
             Z = tuple(rows.margins[token] for token in tokens)
             beside = rows.codes, sweep.caches[i].weight, sweep.caches[i].offset
-            ordinal.along(*beside, Z, coefficients, edges, lo, hi, out)
+            kernels.along(*beside, Z, coefficients, edges, lo, hi, out)
         return {"values": out[0], "slopes": out[1][:, 1:-1], "curvatures": out[2][:, 1:-1]}
 
-    return {**sweep.each(work, None), "weights": sweep.weights, "rows": read}
+    totals = sweep.backend.to_host(sweep.each(work, None))
+    return {**totals, "weights": sweep.weights, "rows": read}

@@ -307,7 +307,11 @@ def test_a_file_holds_the_model(tmp_path, data):
         daskglm.load(path)
 
 
-def test_rows_on_a_gpu_are_refused(cupy):
+def test_rows_on_a_gpu(cupy):
     X, y = rows(13)
-    with pytest.raises(ValueError, match="no CUDA kernels yet"):
-        daskglm.OrdinalRegression().fit(cupy.asarray(X), y)
+    there = daskglm.OrdinalRegression(tol=1e-10).fit(cupy.asarray(X), y)
+    here = daskglm.OrdinalRegression(tol=1e-10).fit(X, y)
+    assert there.report_.device == "cuda"
+    assert there.report_.relative_gap <= 1e-10
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(there.predict(X), here.predict(X))

@@ -418,3 +418,42 @@ def test_rows_on_a_device_can_be_computed_on_the_host(cupy):
     X, y = make_problem(200, 3)
     model = daskglm.fit(on_device(cupy, X), cupy.asarray(y), device="cpu")
     np.testing.assert_allclose(model.coef_, daskglm.fit(X, y).coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+def test_losses_of_all_classes_together(cupy, model, solver, sparse):
+    X, _ = make_problem(500, 9, sparse=sparse, dtype=np.float32)
+    rng = np.random.default_rng(1)
+    y = np.digitize(X @ rng.standard_normal(9) + rng.logistic(size=500), [-1.0, 0.5, 1.0])
+    if model == "LogisticRegression":
+        y = np.array(["b", "d", "a", "c"])[y]
+    weight = rng.random(500) + 0.5
+    given = {"solver": solver, "tol": 1e-9, "class_weight": "balanced"}
+    host, device = (
+        getattr(daskglm, model)(**given, device=where).fit(X, y, weight)
+        for where in ("cpu", "cuda")
+    )
+    assert device.report_.converged
+    assert device.report_.device == "cuda"
+    assert device.report_.relative_gap <= 1e-9
+    np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(device.predict(X), host.predict(X))
+    if model == "LogisticRegression":
+        there = daskglm.LogisticRegression(**given).fit(on_device(cupy, X), y, weight)
+        np.testing.assert_allclose(there.coef_, device.coef_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("features", [3, 300])
+def test_several_classes_without_a_penalty_on_a_device(cupy, features):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, features))
+    z = X[:, :3] @ rng.standard_normal((3, 3)) + rng.gumbel(size=(2000, 3))
+    y = z.argmax(axis=1)
+    host, device = (
+        daskglm.LogisticRegression(C=np.inf, tol=1e-8, device=where).fit(X, y)
+        for where in ("cpu", "cuda")
+    )
+    assert device.report_.relative_gap <= 1e-8
+    np.testing.assert_allclose(device.coef_, host.coef_, rtol=1e-3, atol=1e-4)

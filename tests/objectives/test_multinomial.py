@@ -1,8 +1,13 @@
 """The multinomial objective as solvers see it: derivatives, searches, intercepts, samples."""
 
+import math
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+import daskglm
 from daskglm.core.requests import Problem
 from daskglm.losses.table import find
 from daskglm.objectives.multinomial import MultinomialObjective
@@ -138,3 +143,26 @@ def test_one_class_alone_is_a_constant():
     w = np.zeros(objective.size)
     w[-1] = objective.only_side * LOSS.rest_margin
     assert objective.at(w).value < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_hessian_bounds_points_without_a_penalty(seed):
+    rng = np.random.default_rng(seed)
+    n, d, K = int(rng.integers(200, 600)), int(rng.integers(1, 6)), int(rng.integers(3, 6))
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-1, 1, d)
+    z = X / X.std(axis=0) @ rng.standard_normal((d, K))
+    y = (0.5 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+    def fitted(tol):
+        return daskglm.LogisticRegression(C=np.inf, solver="newton", tol=tol).fit(X, y).report_
+
+    best = fitted(1e-11)
+    assert 0.0 <= best.relative_gap <= 1e-11
+    for max_iter in (2, 3, 4):  # from afar, where a bound may be infinite
+        model = daskglm.LogisticRegression(C=np.inf, solver="newton", tol=1e-11, max_iter=max_iter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = model.fit(X, y).report_
+        excess = found.objective - best.objective * (1.0 + 1e-11)
+        assert math.isnan(found.relative_gap) or excess <= found.relative_gap * best.objective
+    assert fitted(1e-6).relative_gap <= 1e-6

@@ -98,10 +98,3 @@ def test_a_sample_has_the_weights_of_its_own_rows():
     got = shard([]).answer(PROBLEM, Sampled(ROUND[0], 0.25, 3))
     assert got["rows"] == 2000
     assert 0.8 < got["weights"].sum() / 1000 < 1.2
-
-
-def test_rows_on_a_device_are_refused(cupy):
-    X, y = np.random.default_rng(0).standard_normal((30, 2)), np.arange(30) % 3
-    device = Shard([to_block(cupy.asarray(X), y, place=Place(), classify=True)], 1)
-    with pytest.raises(NotImplementedError, match="device='cpu'"):
-        device.answer(PROBLEM, EvaluateOrdinal(np.ones(2), T, (0, 1, 2), 1))

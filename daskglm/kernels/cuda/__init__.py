@@ -16,7 +16,16 @@ import numpy as np
 from cupyx import errstate
 from cupyx.scipy.linalg import solve_triangular
 
-from daskglm.kernels.cuda import collective, csr, dense, margins, streamed
+from daskglm.kernels.cuda import (
+    collective,
+    csr,
+    dense,
+    margins,
+    ordinal,
+    outputs,
+    several,
+    streamed,
+)
 from daskglm.kernels.cuda.ball import Ball
 from daskglm.kernels.cuda.dual import OnDevice
 from daskglm.kernels.cuda.memory import Upload, adopt_rmm, available
@@ -39,6 +48,9 @@ __all__ = [
     "kept_margins",
     "margins",
     "move",
+    "ordinal",
+    "outputs",
+    "several",
     "solve_positive",
     "take",
     "to_host",

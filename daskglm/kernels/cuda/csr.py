@@ -149,7 +149,8 @@ def evaluate(
         add_up(partial[2:], grid, 3, diagonal[d:])
     _columns(part, slope, sums, curvature if diagonal.size else None, diagonal)
     if gram.size:
-        _gram(part, curvature, gram, np.dtype(np.float64) if exact else part.data.dtype)
+        dtype = np.dtype(np.float64) if exact else part.data.dtype
+        add_curved_gram(part, curvature, gram, dtype)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -263,14 +264,26 @@ def _columns(
     columns((columns.grid(part.d * 4, THREADS),), (THREADS,), args)
 
 
-def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
-    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(dtype))
-    side = gram.shape[0]
-    for lo, run, scaled in scaled_runs(part, side, dtype):
-        scaled.fill(0)
-        args = (*run.arrays, np.int32(part.d), np.int32(side), curvature[lo : lo + run.n], scaled)
-        function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
+def add_curved_gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
+    """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
+    for lo, run, scaled in scaled_runs(part, gram.shape[0], dtype):
+        fill_scaled(run, curvature[lo : lo + run.n], scaled)
         add_gram(scaled, gram, part.workspace)
+
+
+def fill_scaled(part: Rows, curvature: Any, out: Any) -> None:
+    """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
+    function = _csr("csr_scaled", part, numbers(curvature), scaled_as(out.dtype))
+    out.fill(0)
+    args = (*part.arrays, np.int32(part.d), np.int32(out.shape[1]), curvature, out)
+    function((function.grid(part.n, THREADS // 32),), (THREADS,), args)
+
+
+def add_squares(part: Rows, curvature: Any, out: Any) -> None:
+    """Add [X.^2 1]' curvature, float64 (n,), to `out` (d + 1,)."""
+    beside = part.workspace.get("products", part.d)
+    _columns(part, curvature, beside, curvature, out)
+    out[part.d :] += curvature.sum()
 
 
 def _lanes(each: float) -> int:

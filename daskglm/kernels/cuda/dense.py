@@ -107,7 +107,7 @@ def evaluate(
     else:
         _two_passes(part, law, w, b, vectors, (sums, diagonal))
     if gram.size:
-        _gram(part, vectors[-1], gram, np.dtype(np.float64) if exact else part.X.dtype)
+        add_curved_gram(part, vectors[-1], gram, np.dtype(np.float64) if exact else part.X.dtype)
 
 
 evaluate_exactly = functools.partial(evaluate, exact=True)
@@ -389,21 +389,25 @@ def _backward(
         add_up(partial[d + 1 :], grid, length, diagonal, live=live)
 
 
-def _gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
+def add_curved_gram(part: Rows, curvature: Any, gram: Any, dtype: Any) -> None:
     """Add [X 1]' D [X 1] to the upper triangle of `gram`; products are summed in this dtype."""
-    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(dtype))
-    side = gram.shape[0]
-    for lo, run, scaled in scaled_runs(part, side, dtype):
-        args = (
-            run.X,
-            np.int64(run.n),
-            np.int32(part.d),
-            np.int32(side),
-            curvature[lo : lo + run.n],
-            scaled,
-        )
-        function((function.grid(run.n, THREADS // 32),), (THREADS,), args)
+    for lo, run, scaled in scaled_runs(part, gram.shape[0], dtype):
+        fill_scaled(run, curvature[lo : lo + run.n], scaled)
         add_gram(scaled, gram, part.workspace)
+
+
+def fill_scaled(part: Rows, curvature: Any, out: Any) -> None:
+    """Set `out` (n, side) to sqrt(D) [X 1], and what lies beyond to zero."""
+    function = _dense("dense_scaled", part, numbers(curvature), scaled_as(out.dtype))
+    args = (
+        part.X,
+        np.int64(part.n),
+        np.int32(part.d),
+        np.int32(out.shape[1]),
+        curvature,
+        out,
+    )
+    function((function.grid(part.n, THREADS // 32),), (THREADS,), args)
 
 
 def scaled_as(dtype: Any) -> str:

@@ -30,6 +30,7 @@ LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
 FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 35), "-DMODE=32", "-DMODE=30"
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
+    ("joint",): [(f"-DVECTOR={vector}",) for vector in REALS],
     ("ball",): [()],
     ("point",): [()],
     ("dense",): [

@@ -164,7 +164,8 @@ def _operator(name, inplace):
     def operator(self, other):
         _default()
         _refuse(other)
-        result = getattr(self._a, name)(unwrap(other))
+        with np.errstate(all="ignore"):  # CuPy does not warn
+            result = getattr(self._a, name)(unwrap(other))
         if result is NotImplemented:
             return NotImplemented
         return self if inplace else wrap(result)
