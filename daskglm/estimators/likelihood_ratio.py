@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from daskglm.losses.table import find
 
 # Relative difference of deviances that may be rounding, or what two fits stopped short of.
 SAME = 1e-8
+# The same of deviances of the best constant alone, whose search ends sooner. Chosen.
+SAME_NULL = 1e-6
 
 
 class LikelihoodRatioTest(NamedTuple):
@@ -35,7 +38,10 @@ class LikelihoodRatioTest(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What is needed of a fit; columns are None where they have no names."""
+    """What is needed of a fit; columns are None where they have no names.
+
+    `null` is the deviance of the best constant, nan where that was not looked for.
+    """
 
     loss: Loss
     deviance: float
@@ -43,6 +49,7 @@ class _Fit(NamedTuple):
     rows: float
     columns: tuple[str, ...] | None
     dispersion: float | None
+    null: float = math.nan
 
 
 def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
@@ -86,6 +93,11 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
     if small.rows != large.rows:
         raise ValueError(
             f"m0 was fitted to {small.rows:g} rows and m1 to {large.rows:g}: fit both to the same"
+        )
+    if abs(small.null - large.null) > SAME_NULL * abs(large.null):
+        raise ValueError(
+            f"m0's null deviance is {small.null:.8g} and m1's {large.null:.8g}, so their rows, "
+            "targets, weights or offsets differ: fit both to the same"
         )
     if not small.size < large.size:
         raise ValueError(
@@ -134,6 +146,7 @@ def _fit(model: Any, name: str) -> _Fit:
         report.n_rows,
         None if columns is None else tuple(map(str, columns)),
         fixed_dispersion(loss),
+        report.null_deviance,
     )
 
 

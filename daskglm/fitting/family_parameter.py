@@ -36,7 +36,8 @@ from daskglm.fitting.runner import (
 from daskglm.fitting.setup import Loaded, loaded
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Changes of a parameter, of its logarithm for theta, at which the fit ends.
 SAME = 1e-7

@@ -26,7 +26,8 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.report import Report
 from daskglm.fitting.same_rows import Fit, SameRows
 from daskglm.losses.table import find
-from daskglm.objectives.primal import Objective, Point, tokens
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective, tokens
 
 # Least scale, as scikit-learn's.
 LEAST = 10.0 * float(np.finfo(np.float64).eps)

@@ -10,7 +10,8 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.requests import EvaluateAlong, ResidualSums
 from daskglm.objectives.convex import Seen, least_point
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 
 def statistics_of(objective: Objective, point: Point) -> dict[str, float]:

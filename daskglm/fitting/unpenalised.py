@@ -23,7 +23,8 @@ from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.hessian_factor import HessianFactor
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Most features of a Gram that is formed to find dependent columns: 32 MB, and a second for its
 # eigenvectors.
@@ -54,6 +55,9 @@ LEFT = 0.6
 LOOKS = 4
 # Share of the largest part of that step from which a coefficient counts as growing.
 GROWING = 0.1
+# What warnings say of rows whose coefficients run away.
+ALL_AT_THE_END = "all targets are at the end of their range"
+ONE_IS_MISSING = "some class does not occur"
 # Columns named in a warning.
 MOST_NAMED = 5
 
@@ -101,6 +105,32 @@ def settled(
     return _projected(objective, solution) if loss.bends else solution
 
 
+def warn_if_classes_part(
+    objective: Objective, solution: Solution, columns: Sequence[str] | None
+) -> Solution:
+    """Return the solution of all classes together as it should be reported.
+
+    Warns of coefficients that run away, by their columns: where all classes are separable, and
+    where some class does not occur on a side of a column. Cost: nothing where a gap is proved; else
+    what `Objective.survey` takes, and some passes.
+    """
+    if solution.reason is Reason.SEPARABLE:
+        found = _largest(objective, solution.point)
+    else:
+        if objective.is_penalised or not math.isfinite(solution.point.value):
+            return solution
+        d, width = objective.n_features, len(objective.feature_sizes(to_host(solution.point.w)))
+        grown = [j for j in _runaways(objective, solution) if j < d]
+        if not grown:
+            return solution
+        # vectors of solvers have the features of one set after those of another
+        found = list(dict.fromkeys(j % width for j in grown))
+        solution = replace(solution, reason=Reason.NO_OPTIMUM)
+    names = [_name(j, objective, columns) for j in found]
+    warn_of_runaways(solution.reason, names, ONE_IS_MISSING)
+    return solution
+
+
 def warn_if_dependent(objective: Objective, solution: Solution) -> bool:
     """Warn if other coefficients fit as well, and return whether they do.
 
@@ -120,15 +150,18 @@ def _warn_of_many(why: str) -> None:
     )
 
 
-def warn_of_runaways(reason: Reason, names: list[str]) -> None:
-    """Warn of coefficients that grow for ever, by the names of their columns where known."""
+def warn_of_runaways(reason: Reason, names: list[str], rows: str = ALL_AT_THE_END) -> None:
+    """Warn of coefficients that grow for ever, by the names of their columns where known.
+
+    `rows` says what is so where such a column is not zero, unless all classes are separable.
+    """
     named = ", ".join(names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     why = (
         "together such columns tell the classes apart"
         if reason is Reason.SEPARABLE
-        else "all targets where such a column is not zero, or on one side of it, are at the end of "
-        "their range. Drop the column, or join its level with another"
+        else f"where such a column is not zero, or on one side of it, {rows}. Drop the column, or "
+        "join its level with another"
     )
     along = f" The objective falls along {named}{more}: {why}." if names else ""
     warn(
@@ -182,11 +215,12 @@ def _runaways(objective: Objective, solution: Solution) -> list[int]:
 
 
 def _largest(objective: Objective, point: Point) -> list[int]:
-    """Return the coefficients that make the largest margins, the largest first."""
-    d = objective.n_features
+    """Return the features whose coefficients make the largest margins, the largest first."""
     if not objective.rounding.is_surveyed:
         objective.survey()
-    margins = objective.rounding.columns * np.abs(to_host(point.w)[:d])
+    sizes = objective.feature_sizes(to_host(point.w))
+    columns = objective.rounding.columns
+    margins = sizes * (columns[: len(sizes)] if np.ndim(columns) else columns)
     large = np.flatnonzero(margins >= GROWING * margins.max(initial=0.0))
     return sorted(large.tolist(), key=lambda j: -margins[j])
 
@@ -199,9 +233,7 @@ def _beyond(objective: Objective, point: Point, step: np.ndarray) -> tuple[Point
     w = objective.xp.asarray(to_host(point.w) + step)
     beyond = objective.at(w, gram=point.gram is not None, beside=point)
     if step[: objective.n_features].any():
-        way = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0 - FAR_STEPS, FAR_STEPS, 0.0]])
-        slopes = to_host(objective.along((point, beyond), way)[1])
-        here, one, far = slopes[:, 1] - slopes[:, 0]
+        here, one, far = objective.slopes_between(point, beyond, (0.0, 1.0, FAR_STEPS))
         return beyond, bool(far < 0.0 and one >= LEFT * here)
     # the intercept alone: beside it rounding of the penalty would count
     slopes = to_host(objective.along((point,), np.array([[1.0, FAR_STEPS * step[-1]]]))[1])[0]

@@ -33,9 +33,8 @@ from daskglm.core.requests import (
 from daskglm.losses.conjugates import losses
 from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
-from daskglm.objectives.primal import Objective, Point, tokens
-
-NO_GRADIENT = np.array([math.nan])
+from daskglm.objectives.point import NO_GRADIENT, Point
+from daskglm.objectives.primal import Objective, tokens
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsH
 from daskglm.core.requests import Problem, Request, Sampled, Totals
 from daskglm.losses.base import Loss
 from daskglm.objectives.output_bounds import OutputRounding, contrasts
-from daskglm.objectives.primal import Objective, Point, tokens
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective, slopes_by_passes, tokens
 from daskglm.penalties.ridge import Ridge
 
 # Steps for the intercepts alone; lengths that are tried of each step of Newton's method, and of one
@@ -124,6 +125,11 @@ class MultinomialObjective(Objective):
         V = self.basis.T @ W
         return np.concatenate([V[:, : self.width].ravel(), V[:, self.width :].ravel()])
 
+    def feature_sizes(self, w: np.ndarray) -> np.ndarray:
+        """Return the sizes of the coefficients of each feature, over all classes."""
+        found: np.ndarray = np.linalg.norm(self.matrix(w)[:, : self.width], axis=0)
+        return found
+
     # ---- points
     def at(
         self,
@@ -205,6 +211,10 @@ class MultinomialObjective(Objective):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Raise NotImplementedError: K margins a row have K constants, so see `between`."""
         raise NotImplementedError("a softmax is searched by `between`")
+
+    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
+        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
+        return slopes_by_passes(self, a, b, steps)
 
     def _along(
         self, points: Sequence[Point], coefficients: np.ndarray, shifts: np.ndarray

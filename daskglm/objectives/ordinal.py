@@ -23,7 +23,8 @@ from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import barrier, barrier_slope
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, barrier_hessian
-from daskglm.objectives.primal import Objective, Point, tokens
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective, slopes_by_passes, tokens
 
 # Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
 THRESHOLD_STEPS = 60
@@ -255,6 +256,10 @@ class OrdinalObjective(Objective):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Raise NotImplementedError: a row has several thresholds, no one constant."""
         raise NotImplementedError("an ordinal loss is searched by `between` and `best_thresholds`")
+
+    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
+        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
+        return slopes_by_passes(self, a, b, steps)
 
     def _along(
         self, points: Sequence[Point], coefficients: np.ndarray, thresholds: np.ndarray

@@ -10,13 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from daskglm.core.device import gpu, on_device, to_host
+from daskglm.core.device import gpu, to_host
 from daskglm.core.engine import Engine
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
@@ -30,154 +29,20 @@ from daskglm.core.requests import (
     Totals,
     TrustRegionStep,
 )
-from daskglm.core.summation import AT_ONCE, SUMMED_ROWS
+from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding, Vector, relative_gap
+from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding
 from daskglm.objectives.certificate import Certificate
 from daskglm.objectives.convex import Seen, least_point
-from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
+from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.local_rates import LocalRates
+from daskglm.objectives.point import Point
 from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
 SAME_VALUE = 1e-12
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """The objective at w: value and gradient, and the Hessian or its diagonal if asked for.
-
-    Parameters
-    ----------
-    objective : Objective
-    w : (size,) array
-    value : float
-        Value of the objective; for points with `certify` an estimate.
-    gradient : (size,) array
-        Gradient of the objective; nan for points of a dual solver.
-    token : int
-        Names the margins at w that workers keep.
-    gram : (size, size) array, optional
-        Hessian.
-    diagonal : (size,) array, optional
-        Diagonal of the Hessian.
-    exact : bool
-        Whether the Hessian was summed in float64, whatever the dtype of the rows.
-    near : float
-        Bound on the distance of the intercept from the best one for these coefficients.
-    gap : float, optional
-        Primal less dual value, for points of a dual solver; with `certify` an estimate.
-    certify : callable, optional
-        Returns the point with the true value and gap.
-    norms : pair of Norms, optional
-        Those of w and of the gradient.
-    rates : LocalRates, optional
-        What the curvatures of the rows say of the Hessian; see `Objective.with_rates`.
-    beside : tuple of (int, float), optional
-        Token of the point that was evaluated before this one, and the distance from it.
-    """
-
-    objective: Objective
-    w: np.ndarray
-    value: float
-    gradient: np.ndarray
-    token: int
-    gram: np.ndarray | None = None
-    diagonal: np.ndarray | None = None
-    exact: bool = False
-    near: float = math.inf
-    gap: float | None = None
-    certify: Callable[[], Point] | None = None
-    norms: tuple[Norms, Norms] | None = None
-    beside: tuple[int, float] | None = None
-    rates: LocalRates | None = None
-    # the best point of a solve is found among all of them, by value
-    replaces_earlier: ClassVar[bool] = False
-
-    @property
-    def vectors(self) -> tuple[Vector, Vector]:
-        """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
-        return self.norms or (self.w, self.gradient)
-
-    @property
-    def gradient_norm(self) -> float:
-        """Norm of the gradient. Cost: nothing."""
-        if self.norms is None:
-            return float(np.linalg.norm(self.gradient))
-        return math.hypot(*self.norms[1])
-
-    def distance(self, other: Point) -> float:
-        """Norm of the difference of the coefficients. Cost: nothing."""
-        if self.beside is not None and self.beside[0] == other.token:
-            return self.beside[1]
-        if on_device(self.w):
-            return float(np.linalg.norm(self.w - other.w))
-        # in runs, since the whole difference would be another vector as long as w
-        runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))
-        parts = [float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]
-        return float(np.linalg.norm(parts))
-
-    def hessian_vector(self, v: np.ndarray) -> np.ndarray:
-        """Multiply v by the Hessian of the objective at w. Cost: 1 pass, 1 round."""
-        return self.objective.hessian_vector(self, v)
-
-    @property
-    def relative_gap(self) -> float:
-        """Bound on (value - optimum) / optimum; nan without a penalty. Cost: nothing.
-
-        It follows from the duality gap of points that have one, else from `Objective.bound`.
-        """
-        bound = self.objective.bound(self) if self.gap is None else self.gap
-        if not bound >= self.value:
-            return relative_gap(bound, self.value)
-        objective = self.objective
-        zero = objective.rounding.zero(
-            self.vectors[0],
-            self.value,
-            scale=objective.scale,
-            weight=objective.total_weight,
-            curvature=None if self.rates is None else self.rates.curvature,
-        )
-        return relative_gap(bound, self.value, zero)
-
-    @cached_property
-    def error(self) -> GradientError:
-        """Bounds on the rounding errors of the gradient. Cost: nothing."""
-        objective = self.objective
-        return objective.rounding.gradient(
-            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
-        )
-
-    @cached_property
-    def factor(self) -> HessianFactor:
-        """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        return HessianFactor.of(to_host(self.gram), self.objective.rounding.gram(exact=self.exact))
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether rounding may have changed the Hessian so much that its step leads elsewhere.
-
-        Cost: nothing.
-        """
-        return self.factor.is_doubtful(self.objective.rounding.gram(exact=self.exact, likely=True))
-
-    @cached_property
-    def excess(self) -> float:
-        """Bound on the distance of the value from the optimum by the Hessian.
-
-        It is infinite for points without one. Cost: nothing.
-        """
-        objective = self.objective
-        if self.gram is None:
-            return math.inf
-        if self.rates is not None:
-            decrement = self.factor.decrement(to_host(self.gradient))
-            return self.rates.excess(objective.rounding, self.factor, self.vectors[0], decrement)
-        if not math.isfinite(objective.loss.self_concordance):
-            return math.inf
-        return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
 
 
 class Objective:
@@ -455,6 +320,20 @@ class Objective:
         coefficients = np.stack([1 - steps, steps, np.zeros(len(steps))], axis=1)
         return self.along((a, b), coefficients)[0]
 
+    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
+        """Return slopes along b - a at a + t (b - a) for each t of `steps`.
+
+        Cost: 0 passes, 1 round.
+        """
+        way = np.array([[1.0 - t, t, 0.0] for t in steps])
+        slopes = to_host(self.along((a, b), way)[1])
+        found: np.ndarray = slopes[:, 1] - slopes[:, 0]
+        return found
+
+    def feature_sizes(self, w: np.ndarray) -> np.ndarray:
+        """Return the sizes of the coefficients of each feature, of w in host memory."""
+        return np.abs(w[: self.n_features])
+
     # ---- how good a point is
     def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
         """Return what the driver calls to bound the points of one solve; see `Certificate`."""
@@ -595,6 +474,12 @@ class Objective:
         self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
         self.waited += totals.get("waited", 0.0)
         return totals
+
+
+def slopes_by_passes(objective: Any, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
+    """Return slopes between points of an objective with several constants, a pass for each."""
+    way = b.w - a.w
+    return np.array([float(objective.at(a.w + t * way, keep=False).gradient @ way) for t in steps])
 
 
 class Sample(Objective):

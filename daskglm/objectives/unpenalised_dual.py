@@ -23,7 +23,8 @@ from daskglm.core.requests import DualValue, Problem, SDCAConfig
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.dual import NO_GRADIENT, Dual
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Changes of dual variables, as shares of the box, from which columns are measured. Chosen.
 TELLING = 1e-9

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from daskglm.core.arguments import is_number, shown
 from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.spec import SolverSpec

@@ -12,7 +12,8 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.multinomial import MultinomialObjective
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.dual_bound import bounded
 from daskglm.solvers.forecast import iterations_left, relative_error

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 
 # Share of the decrease that the slope predicts which a step must reach (Nocedal & Wright,
 # equation 3.4).

@@ -11,7 +11,8 @@ import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack

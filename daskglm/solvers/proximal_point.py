@@ -17,7 +17,8 @@ from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.primal import Objective, Point
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import residual_unit, smoothed
 from daskglm.objectives.unpenalised_dual import UnpenalisedDual
 from daskglm.solvers import costs

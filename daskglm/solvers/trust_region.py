@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.requests import CollectiveLost
-from daskglm.objectives.primal import Point
+from daskglm.objectives.point import Point
 from daskglm.solvers.linear_systems import Diagonal, Metric
 
 

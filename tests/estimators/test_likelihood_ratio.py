@@ -75,6 +75,15 @@ def test_models_that_are_not_nested_are_refused():
         likelihood_ratio_test(1, found[1])
 
 
+def test_other_rows_of_the_same_number_are_told_by_their_null_deviance():
+    data = data_of(CASES["poisson"])
+    half = len(data.y) // 2
+    small = fitted("poisson", data.X[:half, :1], data.y[:half])
+    large = fitted("poisson", data.X[half:], data.y[half:])
+    with pytest.raises(ValueError, match="null deviance is .* so their rows, targets, weights"):
+        likelihood_ratio_test(small, large)
+
+
 def test_columns_by_name():
     _, found = both("poisson", (["a"], ["a", "b", "c"]))
     assert likelihood_ratio_test(*found).df == 2

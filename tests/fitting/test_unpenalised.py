@@ -165,10 +165,10 @@ def test_a_cluster_names_the_column(client):
     X = da.from_array(np.c_[LEVELS, rare], chunks=(100, 4))
     counts = da.from_array(np.where(rare > 0.0, 0.0, CLAIMS), chunks=100)
     for solver in ("auto", "newton", "lbfgs", "tron"):
-        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: where .*all targets"):
             daskglm.fit(X, counts, family="poisson", alpha=0, solver=solver)
         labels = da.from_array((CLAIMS > 1.0) & (rare == 0.0), chunks=100)
-        with pytest.warns(ConvergenceWarning, match="falls along column 3: all targets"):
+        with pytest.warns(ConvergenceWarning, match="falls along column 3: where .*all targets"):
             daskglm.fit(X, labels, C=math.inf, solver=solver)
 
 
@@ -195,7 +195,9 @@ def test_a_level_whose_rows_are_all_of_one_class_is_named(solver, flip):
     frame = pd.DataFrame(np.c_[X, rare], columns=["a", "b", "c", "rare"])
     labels = np.where(rare == flip, 1, y) if flip else np.where(rare > 0.0, -1, y)
     model = daskglm.LogisticRegression(C=math.inf, solver=solver, max_iter=3000)
-    with pytest.warns(ConvergenceWarning, match="falls along column 'rare': all targets") as said:
+    with pytest.warns(
+        ConvergenceWarning, match="falls along column 'rare': where .*all targets"
+    ) as said:
         model.fit(frame, labels)
     assert len(said) == 1
     assert not model.report_.converged
@@ -233,7 +235,9 @@ def fitted(loss, X, y, *, C=math.inf, solver="newton", tol=1e-6, intercept=True)
 @pytest.mark.parametrize("loss", ["poisson", "tweedie(1.5)", "negative_binomial(0.5)"])
 def test_a_level_whose_counts_are_all_zero_is_named(loss, solver, tol):
     X = pd.DataFrame(np.c_[LEVELS, RARE], columns=["a", "b", "c", "rare"])
-    with pytest.warns(ConvergenceWarning, match=r"no optimum.* along column 'rare': all") as said:
+    with pytest.warns(
+        ConvergenceWarning, match=r"no optimum.* along column 'rare': where .*all targets"
+    ) as said:
         found = fitted(loss, X, np.where(RARE > 0.0, 0.0, CLAIMS), solver=solver, tol=tol)
     assert len(said) == 1
     assert not found.report.converged
@@ -243,7 +247,7 @@ def test_a_level_whose_counts_are_all_zero_is_named(loss, solver, tol):
     rest = RARE == 0.0
     alone = fitted(loss, LEVELS[rest], CLAIMS[rest], tol=1e-12)
     np.testing.assert_allclose(found.coef[0, :3], alone.coef[0], atol=30 * tol)
-    with pytest.warns(ConvergenceWarning, match="along column 3: all"):
+    with pytest.warns(ConvergenceWarning, match="along column 3: where .*all targets"):
         fitted(loss, X.to_numpy(), np.where(RARE > 0.0, 0.0, CLAIMS), solver=solver, tol=tol)
 
 
@@ -296,3 +300,47 @@ def test_huge_counts_and_tiny_means(loss, scale, solver):
         unit = fitted(loss, LEVELS, y / scale)
         np.testing.assert_allclose(found.coef, unit.coef, atol=1e-5)
         np.testing.assert_allclose(found.intercept - math.log(scale), unit.intercept, atol=1e-5)
+
+
+# ---- all classes together
+@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+def test_a_level_without_one_of_several_classes_is_named(model):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.standard_normal(600), "level": rng.integers(0, 4, 600) == 0})
+    y = np.digitize(frame["age"] + 2.0 * rng.logistic(size=600), [-1.0, 1.0])
+    y[frame["level"] & (y == (1 if model == "LogisticRegression" else 2))] = 0
+    if model == "OrdinalRegression":
+        y[frame["level"]] = 0
+    fitted = getattr(daskglm, model)(C=np.inf, tol=1e-8)
+    with pytest.warns(ConvergenceWarning, match="'level': where.*some class does not occur"):
+        fitted.fit(frame.astype(float), y)
+    assert not fitted.report_.converged
+    assert "no optimum" in fitted.report_.reason
+
+
+@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+def test_columns_that_tell_several_classes_apart_are_named(model):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((300, 2)), columns=["noise", "sign"])
+    y = np.digitize(frame["sign"], [-0.5, 0.5])
+    fitted = getattr(daskglm, model)(C=np.inf, max_iter=200)
+    with pytest.warns(
+        ConvergenceWarning, match="falls along column 'sign'.*tell the classes apart"
+    ):
+        fitted.fit(frame, y)
+    assert not fitted.report_.converged
+
+
+def test_several_classes_with_an_optimum_have_no_warning():
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.standard_normal((900, 2)), rng.integers(0, 2, (900, 3))])
+    z = X @ rng.standard_normal((5, 3)) + rng.gumbel(size=(900, 3))
+    for solver in ("newton", "lbfgs", "tron"):
+        model = daskglm.LogisticRegression(C=np.inf, solver=solver, tol=1e-6).fit(
+            X, z.argmax(axis=1)
+        )
+        assert model.report_.converged
+    for solver in ("newton", "lbfgs", "tron"):
+        ordered = np.digitize(z[:, 0], [-1.0, 1.0])
+        model = daskglm.OrdinalRegression(C=np.inf, solver=solver, tol=1e-6).fit(X, ordered)
+        assert model.report_.converged

@@ -1,0 +1,156 @@
+"""A point that an objective has evaluated, with bounds on how far it is from the optimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from daskglm.core.device import on_device, to_host
+from daskglm.core.summation import AT_ONCE
+from daskglm.objectives.bounds import Norms, Vector, relative_gap
+from daskglm.objectives.hessian_factor import GradientError, HessianFactor
+from daskglm.objectives.local_rates import LocalRates
+
+# That of points of a dual solver.
+NO_GRADIENT = np.array([math.nan])
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The objective at w: value and gradient, and the Hessian or its diagonal if asked for.
+
+    Parameters
+    ----------
+    objective : Objective
+    w : (size,) array
+    value : float
+        Value of the objective; for points with `certify` an estimate.
+    gradient : (size,) array
+        Gradient of the objective; `NO_GRADIENT` for points of a dual solver.
+    token : int
+        Names the margins at w that workers keep.
+    gram : (size, size) array, optional
+        Hessian.
+    diagonal : (size,) array, optional
+        Diagonal of the Hessian.
+    exact : bool
+        Whether the Hessian was summed in float64, whatever the dtype of the rows.
+    near : float
+        Bound on the distance of the intercept from the best one for these coefficients.
+    gap : float, optional
+        Primal less dual value, for points of a dual solver; with `certify` an estimate.
+    certify : callable, optional
+        Returns the point with the true value and gap.
+    norms : pair of Norms, optional
+        Those of w and of the gradient.
+    rates : LocalRates, optional
+        What the curvatures of the rows say of the Hessian; see `Objective.with_rates`.
+    beside : tuple of (int, float), optional
+        Token of the point that was evaluated before this one, and the distance from it.
+    """
+
+    objective: Any
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    token: int
+    gram: np.ndarray | None = None
+    diagonal: np.ndarray | None = None
+    exact: bool = False
+    near: float = math.inf
+    gap: float | None = None
+    certify: Callable[[], Point] | None = None
+    norms: tuple[Norms, Norms] | None = None
+    beside: tuple[int, float] | None = None
+    rates: LocalRates | None = None
+    # the best point of a solve is found among all of them, by value
+    replaces_earlier: ClassVar[bool] = False
+
+    @property
+    def vectors(self) -> tuple[Vector, Vector]:
+        """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
+        return self.norms or (self.w, self.gradient)
+
+    @property
+    def gradient_norm(self) -> float:
+        """Norm of the gradient. Cost: nothing."""
+        if self.norms is None:
+            return float(np.linalg.norm(self.gradient))
+        return math.hypot(*self.norms[1])
+
+    def distance(self, other: Point) -> float:
+        """Norm of the difference of the coefficients. Cost: nothing."""
+        if self.beside is not None and self.beside[0] == other.token:
+            return self.beside[1]
+        if on_device(self.w):
+            return float(np.linalg.norm(self.w - other.w))
+        # in runs, since the whole difference would be another vector as long as w
+        runs = (slice(k, k + AT_ONCE) for k in range(0, len(self.w), AT_ONCE))
+        parts = [float(np.linalg.norm(self.w[run] - other.w[run])) for run in runs]
+        return float(np.linalg.norm(parts))
+
+    def hessian_vector(self, v: np.ndarray) -> np.ndarray:
+        """Multiply v by the Hessian of the objective at w. Cost: 1 pass, 1 round."""
+        product: np.ndarray = self.objective.hessian_vector(self, v)
+        return product
+
+    @property
+    def relative_gap(self) -> float:
+        """Bound on (value - optimum) / optimum; nan without a penalty. Cost: nothing.
+
+        It follows from the duality gap of points that have one, else from `Objective.bound`.
+        """
+        bound = self.objective.bound(self) if self.gap is None else self.gap
+        if not bound >= self.value:
+            return relative_gap(bound, self.value)
+        objective = self.objective
+        zero = objective.rounding.zero(
+            self.vectors[0],
+            self.value,
+            scale=objective.scale,
+            weight=objective.total_weight,
+            curvature=None if self.rates is None else self.rates.curvature,
+        )
+        return relative_gap(bound, self.value, zero)
+
+    @cached_property
+    def error(self) -> GradientError:
+        """Bounds on the rounding errors of the gradient. Cost: nothing."""
+        objective = self.objective
+        return objective.rounding.gradient(
+            self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
+        )
+
+    @cached_property
+    def factor(self) -> HessianFactor:
+        """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
+        return HessianFactor.of(to_host(self.gram), self.objective.rounding.gram(exact=self.exact))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether rounding may have changed the Hessian so much that its step leads elsewhere.
+
+        Cost: nothing.
+        """
+        return self.factor.is_doubtful(self.objective.rounding.gram(exact=self.exact, likely=True))
+
+    @cached_property
+    def excess(self) -> float:
+        """Bound on the distance of the value from the optimum by the Hessian.
+
+        It is infinite for points without one. Cost: nothing.
+        """
+        objective = self.objective
+        if self.gram is None:
+            return math.inf
+        if self.rates is not None:
+            decrement = self.factor.decrement(to_host(self.gradient))
+            return self.rates.excess(objective.rounding, self.factor, self.vectors[0], decrement)
+        if not math.isfinite(objective.loss.self_concordance):
+            return math.inf
+        return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
