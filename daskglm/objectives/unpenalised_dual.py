@@ -21,9 +21,9 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.requests import DualValue, Problem, SDCAConfig
 from daskglm.losses.table import LOSSES
-from daskglm.objectives.dual import NO_GRADIENT, Dual
+from daskglm.objectives.dual import Dual
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.objectives.point import Point
+from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import Objective
 
 # Changes of dual variables, as shares of the box, from which columns are measured. Chosen.
