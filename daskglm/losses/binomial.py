@@ -12,9 +12,18 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln, xlog1py, xlogy
 
-from daskglm.losses.base import BINOMIAL, BINOMIAL_CLOGLOG, BINOMIAL_PROBIT, TINY, Loss
+from daskglm.losses.base import (
+    BINOMIAL,
+    BINOMIAL_CLOGLOG,
+    BINOMIAL_PROBIT,
+    TINY,
+    DualFormulas,
+    Loss,
+)
+from daskglm.losses.entropy import beyond, bounded, log_or_least, poisson_conjugate
 from daskglm.losses.family import Domain, Family
 from daskglm.losses.links import CLOGLOG, LOGIT, PROBIT
+from daskglm.losses.logistic import sigma
 from daskglm.losses.poisson import LARGEST_CURVATURE
 from daskglm.losses.vector_math import divergence, exp_any, exp_less_linear, less, log, log1p
 
@@ -44,6 +53,30 @@ def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
     # the slope by the smaller of both tails, which is not a difference of numbers near one
     slope = less(other, e * r) if z > 0.0 else less(e * r, y)
     return value + 0.0 * z, slope, e * r * r
+
+
+def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """The entropy of the share y - a less that of y, for a in [y - 1, y]."""
+    return poisson_conjugate(y, a) + poisson_conjugate(1.0 - y, -a)
+
+
+def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
+    at = min(max(a, y - 1.0), y)
+    mean, rest = max(y - at, TINY), max(1.0 - y + at, TINY)
+    value = poisson_conjugate(y, at) + poisson_conjugate(1.0 - y, -at)
+    slope = log_or_least(rest) - log_or_least(mean)
+    return value, slope, 1.0 / mean + 1.0 / rest, beyond(a, y - 1.0, y)
+
+
+def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the best dual variable of one row, y less the share at the best margin."""
+    return bounded(y - sigma(q * (a - y) - z, q, -z), y - 1.0, y)
+
+
+def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the nearest a in [y - 1, y]."""
+    return bounded(a, y - 1.0, y)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -146,6 +179,7 @@ LOSSES = (
         self_concordance=1.0,
         family=FAMILY,
         link=LOGIT,
+        dual=DualFormulas(conjugate, derivatives, step, into_domain),
         code=BINOMIAL,
     ),
     Loss(

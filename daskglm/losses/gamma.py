@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from daskglm.losses.base import GAMMA, GAMMA_IDENTITY, GAMMA_INVERSE, TINY, Loss
+from daskglm.losses.base import GAMMA, GAMMA_IDENTITY, GAMMA_INVERSE, TINY, DualFormulas, Loss
+from daskglm.losses.entropy import (
+    LARGEST,
+    beyond,
+    bounded,
+    exponential_root,
+    log_or_least,
+    surprise,
+)
 from daskglm.losses.family import Domain, Family
 from daskglm.losses.links import INVERSE, LOG, POSITIVE_IDENTITY
 from daskglm.losses.poisson import LARGEST_CURVATURE, identity_rate
@@ -26,6 +34,30 @@ def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
 def fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
     """Return the expected curvature with the log link."""
     return 1.0
+
+
+def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """(1 + a) log((1 + a) / y) - a + log(y), for a >= -1."""
+    return surprise(-a) - a * log_or_least(y)
+
+
+def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
+    at = max(a, -1.0)
+    ratio = max(1.0 + at, TINY)
+    value = surprise(-at) - at * log_or_least(y)
+    slope = log_or_least(ratio) - log_or_least(y)
+    return value, slope, 1.0 / ratio, beyond(a, -1.0, LARGEST)
+
+
+def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the best dual variable of one row, m - 1 with log(m) + q m = log(y) - z + q a + q."""
+    return exponential_root(log_or_least(y) - z + q * a + q, q) - 1.0
+
+
+def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the nearest a >= -1."""
+    return bounded(a, -1.0, LARGEST)
 
 
 def inverse(y, z, p1, p2):  # type: ignore[no-untyped-def]
@@ -60,6 +92,7 @@ LOSSES = (
         link=LOG,
         fisher=fisher,
         rest_curvature=lambda weight, total, p1: weight,
+        dual=DualFormulas(conjugate, derivatives, step, into_domain),
         code=GAMMA,
     ),
     Loss(

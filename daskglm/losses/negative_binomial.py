@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from daskglm.losses.base import NEGATIVE_BINOMIAL, TINY, Loss, Parameter
+from daskglm.losses.base import NEGATIVE_BINOMIAL, TINY, DualFormulas, Loss, Parameter
+from daskglm.losses.entropy import beyond, bounded, log_or_least, poisson_conjugate, surprise
 from daskglm.losses.family import Domain, Family, log_factorial
 from daskglm.losses.links import LOG
+from daskglm.losses.logistic import sigma
 from daskglm.losses.vector_math import divergence, exp_any, log, log1p
 
 
@@ -35,6 +37,32 @@ def fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
     """Return the expected curvature."""
     e = exp_any(-abs(z))
     return 1.0 / (e + p1) if z > 0.0 else e / (1.0 + p1 * e)
+
+
+def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """The Poisson conjugate plus s log(s) / theta - a, s = 1 + theta a; for a in [-1/theta, y]."""
+    return poisson_conjugate(y, a) + surprise(-p1 * a) / p1
+
+
+def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
+    at = min(max(a, -1.0 / p1), y)
+    mean, rest = max(y - at, TINY), max(1.0 + p1 * at, TINY)
+    value = poisson_conjugate(y, at) + surprise(-p1 * at) / p1
+    slope = log_or_least(rest) - log_or_least(mean)
+    return value, slope, 1.0 / mean + p1 / rest, beyond(a, -1.0 / p1, y)
+
+
+def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the best dual variable: that of y + 1/theta logistic losses at z + log(theta)."""
+    trials, x = y + 1.0 / p1, z + log_or_least(p1)
+    best = y - trials * sigma(q * (a - y) - x, q * trials, -x)
+    return bounded(best, -1.0 / p1, y)
+
+
+def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the nearest a in [-1/theta, y]."""
+    return bounded(a, -1.0 / p1, y)
 
 
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
@@ -62,6 +90,7 @@ LOSS = Loss(
     link=LOG,
     fisher=fisher,
     rest_curvature=lambda weight, total, p1: min(total, weight / p1),
+    dual=DualFormulas(conjugate, derivatives, step, into_domain),
     p1=1.0,
     parameter=Parameter("theta", 0.0, np.inf, 1.0),
     code=NEGATIVE_BINOMIAL,

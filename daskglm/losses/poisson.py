@@ -7,7 +7,22 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from daskglm.losses.base import POISSON, POISSON_IDENTITY, POISSON_SQRT, TINY, Loss
+from daskglm.losses.base import (
+    POISSON,
+    POISSON_IDENTITY,
+    POISSON_SQRT,
+    TINY,
+    DualFormulas,
+    Loss,
+)
+from daskglm.losses.entropy import (
+    LARGEST,
+    beyond,
+    bounded,
+    exponential_root,
+    log_or_least,
+    poisson_conjugate,
+)
 from daskglm.losses.family import Domain, Family, log_factorial
 from daskglm.losses.links import LOG, POSITIVE_IDENTITY, SQUARE_ROOT
 from daskglm.losses.vector_math import REMAINDER, exp_any, exp_remainder, linear_less_log, log
@@ -25,6 +40,28 @@ def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
     value = near if abs(d) <= REMAINDER else mu - y - y * d
     value = mu if y == 0.0 else value
     return value + 0.0 * z, mu - y, min(mu, LARGEST_CURVATURE)
+
+
+def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """(y - a) log(y - a) + a - y log(y), for a <= y."""
+    return poisson_conjugate(y, a)
+
+
+def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
+    at = min(a, y)
+    mu = max(y - at, TINY)
+    return poisson_conjugate(y, at), -log_or_least(mu), 1.0 / mu, beyond(a, -LARGEST, y)
+
+
+def step(y, z, a, q, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the best dual variable of one row, y - mu with log(mu) + q mu = z - q a + q y."""
+    return y - exponential_root(z - q * a + q * y, q)
+
+
+def into_domain(y, a, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the nearest a <= y."""
+    return bounded(a, -LARGEST, y)
 
 
 def identity(y, z, p1, p2):  # type: ignore[no-untyped-def]
@@ -78,6 +115,7 @@ LOSSES = (
         family=FAMILY,
         link=LOG,
         rest_curvature=lambda weight, total, p1: total,
+        dual=DualFormulas(conjugate, derivatives, step, into_domain),
         code=POISSON,
     ),
     Loss(

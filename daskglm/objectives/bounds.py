@@ -36,6 +36,8 @@ CANCELLED = 4.0
 HIDDEN = 0.25
 # Change of a margin, times the loss's self-concordance, up to which a Hessian serves a bound.
 LARGEST_EXPONENT = 2.0
+# Largest |log| of a float64 that is not zero: of a mean, or of the odds of a share.
+LARGEST_LOG = 745.0
 
 
 EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
@@ -262,17 +264,23 @@ class Rounding:
         """
         size = self.size(w)
         mass = scale * weight
-        L = self.loss.smoothness
+        L, M, left = self.loss.smoothness, self.loss.self_concordance, max(primal - dual, 0.0)
         if math.isfinite(L):
             slopes = math.sqrt(2.0 * L * mass * max(primal, 0.0))
-            duals = slopes + math.sqrt(2.0 * L * mass * max(primal - dual, 0.0))
+            duals = slopes + math.sqrt(2.0 * L * mass * left)
+        elif math.isfinite(M):
+            # a row's share of the gap bounds how far its dual variable is from minus its slope
+            slopes, curvatures = self._slopes(primal, scale, weight)
+            duals = slopes + 2.0 * M * left + math.sqrt(2.0 * curvatures * left)
         else:
             # slopes and dual variables are at most one
             slopes, duals = mass, 2.0 * max(primal, 0.0) if self.loss.classifies else mass
 
         adding = 8.0 * math.sqrt(self.in_turn) * UNIT
         margins = (slopes * self.row * UNIT + duals * drift * adding) * size
-        terms = 0.0 if self.loss.classifies else 2.0 * duals * self.largest_target
+        # dual variables are multiplied by the margin at which the row's loss is least
+        rest = LARGEST_LOG if self.loss.bends else self.largest_target
+        terms = 0.0 if self.loss.classifies else 2.0 * duals * rest
         return margins + adding * (abs(primal) + abs(dual) + terms)
 
     def gram(self, *, exact: bool, likely: bool = False) -> float:

@@ -55,7 +55,8 @@ class Dual:
     objective : Objective
         With a penalty of strength one.
     w : (d,) or (d + 1,) array
-        Where to start: zero, or the dual variables are the negative slopes at w.
+        Where to start: from features of zero, with dual variables of zero and the best intercept;
+        else the dual variables are the negative slopes at w.
     plan : SDCAConfig
     seed : int
         Of the random orders; the same seed, plan and placement give the same bits.
@@ -96,7 +97,7 @@ class Dual:
         self.met, self.reached = math.inf, 0.0
         self.at_zero = math.inf  # the objective at w = 0 with the best intercept, where it is known
 
-        self.w: np.ndarray | None = w if w.any() else None
+        self.w: np.ndarray | None = w if w[:d].any() else None
         self.v = objective.xp.zeros(d + 1)
         self.change: Any = None  # of the last round, until it is committed
         self.sure = True  # v is the sum over the rows of what they have
@@ -226,24 +227,21 @@ class Dual:
         if objective.fit_intercept:
             self.kept = self.kept.copy()
 
-        if objective.loss.is_quadratic:
-            # one Newton step by the intercept is exact
-            point = objective.at(self.kept)
-            if not objective.fit_intercept:
-                return point.value
-            slope = float(point.gradient[-1])
-            curvature = C * objective.total_weight
-            self.offset = -slope / curvature
-            self.kept[-1] = self.offset
-            return point.value - 0.5 * slope * slope / curvature
-
         if not objective.loss.classifies:
             point = objective.at(self.kept)
             if not objective.fit_intercept:
                 return point.value
-            self.offset = objective.best_intercept(point)
+            if objective.loss.is_quadratic:
+                # one Newton step by the intercept is exact
+                slope = float(point.gradient[-1])
+                shift = -slope / (C * objective.total_weight)
+                value = point.value + 0.5 * slope * shift
+            else:
+                shift = objective.best_intercept(point)
+                value = float(objective.along((point,), np.array([[1.0, shift]]))[0][0])
+            self.offset = float(self.kept[-1]) + shift
             self.kept[-1] = self.offset
-            return float(objective.along((point,), np.array([[1.0, self.offset]]))[0][0])
+            return value
 
         # all margins equal the intercept: the total weights of both classes are enough
         if objective.fit_intercept and objective.sides is not None:

@@ -19,6 +19,8 @@ from daskglm.solvers.spec import Check
 
 # Factor of sigma' in the next round over the one that the last changes asked for. Chosen.
 SIGMA_MARGIN = 1.1
+# Stands for values and gaps that overflow.
+LARGEST_VALUE = float(np.finfo(float).max)
 
 
 def sdca(
@@ -103,6 +105,8 @@ def sdca(
         # sums by the margins that the epochs met, so without a pass
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
         value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
+        # exponential losses overflow at the margins of an ascent that is astray
+        value, estimate = min(value, LARGEST_VALUE), min(estimate, LARGEST_VALUE)
         share = sigma.after(totals)
         del totals  # it holds vectors as long as w
 

@@ -25,8 +25,10 @@ class Workload:
         Of the rows.
     size : int
         Coefficients, with the intercept.
-    smooth, quadratic, penalised, has_dual : bool
+    smooth, quadratic, penalised : bool
         Whether the loss has a gradient, whether it has a constant Hessian, whether C is finite.
+    has_dual : bool
+        Whether the loss has a dual whose coordinate ascent has a rate.
     has_corners : bool
         Whether the loss is one of numbers with corners that can be rounded. Of hinges it was not
         measured whether that is a good start.
@@ -74,7 +76,9 @@ class Workload:
             smooth=loss.differentiable,
             quadratic=loss.is_quadratic,
             penalised=objective.is_penalised,
-            has_dual=objective.has_dual,
+            # dual ascent has a rate only where curvatures are bounded, or nothing else is at hand
+            has_dual=objective.has_dual
+            and (math.isfinite(loss.smoothness) or not loss.differentiable),
             has_corners=loss.smoothed is not None and not loss.classifies,
             curvature_ratio=curvature_ratio(objective),
             samples=can.cheap_samples,

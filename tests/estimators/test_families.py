@@ -231,6 +231,30 @@ def test_solvers_agree(solver, family):
     np.testing.assert_allclose(coefficients(found), coefficients(wanted), rtol=close, atol=close)
 
 
+@pytest.mark.parametrize("out_of_core", [False, True], ids=["loaded", "out of core"])
+@pytest.mark.parametrize("family", ["poisson", "gamma", "negative_binomial(0.5)", "binomial"])
+def test_dual_ascent_proves_its_answer(family, out_of_core, place):
+    rows, target, weight, _ = sample(family)
+    wanted = daskglm.GeneralizedLinearRegressor(family, alpha=0.1, tol=1e-12)
+    wanted.fit(rows, target, weight)
+    found = daskglm.fit(
+        da.from_array(rows, chunks=(100, 3)),
+        da.from_array(target, chunks=100),
+        sample_weight=da.from_array(weight, chunks=100),
+        family=family,
+        alpha=0.1,
+        tol=1e-8,
+        solver="sdca",
+        solver_options={"polish": False},
+        random_state=0,
+        out_of_core=out_of_core,
+    )
+    assert found.solver_ == "sdca"
+    excess = found.report_.objective / wanted.report_.objective - 1.0
+    assert -1e-11 <= excess <= found.report_.relative_gap <= 1e-8
+    np.testing.assert_allclose(coefficients(found), coefficients(wanted), rtol=1e-3, atol=1e-4)
+
+
 # ---- models as objects
 def test_warm_starts_begin_where_the_last_fit_ended():
     model = daskglm.PoissonRegressor(warm_start=True, **TIGHT).fit(X, y, WEIGHT, OFFSET)
@@ -308,7 +332,8 @@ def test_statistics_are_not_there_before_a_fit_and_criteria_not_with_a_penalty()
         ({"family": "poisson"}, {"offset": OFFSET[1:]}, "numbers of samples: X 300, offset 299"),
         ({"family": "poisson"}, {"offset": np.where(X[:, 0] > 1, np.nan, 0.0)}, "offset contains"),
         ({"family": "poisson"}, {"offset": "o"}, "offset='o' would name a column"),
-        ({"family": "poisson", "solver": "sdca"}, {}, "no dual"),
+        ({"family": "tweedie(1.5)", "solver": "sdca"}, {}, "no dual"),
+        ({"family": "poisson", "solver": "sdca"}, {"offset": OFFSET}, "takes no offset"),
         ({"family": "gaussian", "solver": "sdca", "alpha": 0}, {"offset": OFFSET}, "no dual"),
         ({"family": "poisson", "link": "cube"}, {}, "link of family='poisson'"),
         ({"family": "poisson", "link": "logit"}, {}, "link of family='poisson'"),

@@ -151,3 +151,17 @@ def test_memory_of_an_offset_counts(cupy):
     X, y, _, offset = rows_of("poisson", n=3000, d=3)
     with pytest.raises(MemoryError, match="raise device_memory_limit"):
         fitted(X, y, "poisson", offset=offset, device="cuda", device_memory_limit=3000 * 40)
+
+
+@pytest.mark.parametrize("aggregation", ["adaptive", "search"])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "negative_binomial(0.5)", "binomial"])
+def test_dual_ascent_certifies_its_answer(cupy, loss, aggregation):
+    X, y, weight, _ = rows_of(loss, sparse=True)
+    given = {"weight": weight, "C": 0.1}
+    _, host = fitted(X, y, loss, solver="newton", tol=1e-10, **given)
+    ascent = {"polish": False, "partitions": 2, "aggregation": aggregation}
+    given |= {"solver": "sdca", "tol": 1e-4, "solver_options": ascent, "random_state": 0}
+    _, there = fitted(X, y, loss, device="cuda", **given)
+    assert there.converged
+    assert there.device == "cuda"
+    assert 0.0 <= there.objective / host.objective - 1.0 <= there.relative_gap <= 1e-4

@@ -26,10 +26,17 @@ from tests.objectives.families import (
     targets,
 )
 
+DUAL_NAMES = ["poisson", "gamma", "negative_binomial(0.5)", "binomial"]
 
-def check_one(seed, loss=None):
+
+def check_one(seed, loss=None, *, dual=False):
     """Fit one random problem; return its report. The bound must not be below the truth."""
     problem, solver, tol = draw(seed, loss)
+    if dual:
+        # dual ascent wants a penalty and no offset
+        C = problem.C if math.isfinite(problem.C) else 1.0
+        given = problem.X, problem.y, C, problem.intercept, problem.weight
+        problem, solver = Problem(problem.name, *given), "sdca"
     config = FitConfig(
         problem.name, C=problem.C, fit_intercept=problem.intercept, solver=solver, tol=tol
     )
@@ -68,6 +75,21 @@ def test_the_bound_of_a_hard_problem_is_not_below_the_truth(first):
 def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
     found = [check_one(seed, loss)[0] for seed in range(10)]
     assert sum(math.isfinite(report.relative_gap) for report in found) >= 2
+
+
+@pytest.mark.parametrize("loss", DUAL_NAMES)
+def test_the_bound_of_dual_ascent_is_not_below_the_truth(loss):
+    found = [check_one(seed, loss, dual=True)[0] for seed in range(25)]
+    assert np.mean([report.converged for report in found]) > 0.6
+    assert all(math.isfinite(report.relative_gap) for report in found if report.converged)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("loss", DUAL_NAMES)
+def test_the_bounds_of_dual_ascent_of_many_problems_are_not_below_the_truth(loss):
+    found = [check_one(seed, loss, dual=True)[0] for seed in range(1000, 1200)]
+    assert np.mean([report.converged for report in found]) > 0.6
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from daskglm.core.facts import DataSummary
 from daskglm.solvers import costs, get_solver, solver_names
 from daskglm.solvers.workload import Workload
+from tests.solvers.problems import make_objective
 
 
 def workload(n=100_000, d=100, per_row=None, **changes):
@@ -81,3 +82,10 @@ def test_sparse_hessians_cost_more_than_dense_ones():
     assert fewer.gram > sparse.gram, "a large Hessian of few values costs more than a pass"
     beyond_cache = workload(d=600, n=dense.summary.n_rows * 100, per_row=40)
     assert beyond_cache.gram > 1.5 * sparse.gram
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "binomial", "logistic", "hinge"])
+def test_auto_takes_no_dual_ascent_where_curvatures_grow_without_bound(loss):
+    objective = make_objective(loss)
+    assert objective.has_dual, "it is there by name"
+    assert Workload.of(objective).has_dual == (loss not in ("poisson", "gamma"))

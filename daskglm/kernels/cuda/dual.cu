@@ -34,12 +34,68 @@ __device__ inline double logistic_step(double c, double q, double start) {
   return 1.0 / (1.0 + exp(m));
 }
 
+// Whether the kernels are compiled for a loss of an exponential family, the one of MODE; else for
+// all others, of which `code` tells which it is.
+#define OF_FAMILY (MODE >= FIRST_FAMILY)
+// Largest dual variable, as in losses/entropy.py.
+#define LARGEST_DUAL 1e100
+
+// s log(s) - s + 1 for s = 1 - t, exact to rounding near t = 0.
+__device__ inline double surprise(double t) {
+  const double s = 1.0 - t, u = t / s;
+  if (fabs(t) >= 0.5) return s * log(larger(s, TINY)) + t;
+  if (fabs(t) >= 1e-2) return s * (u - log1p(u));
+  // the series of u - log(1 + u), whose difference would cancel
+  double p = 1.0 / 9.0;
+  for (int k = 8; k >= 2; --k) p = 1.0 / k - u * p;
+  return s * u * u * p;
+}
+
+// The conjugate of half the Poisson deviance at -a.
+__device__ inline double poisson_conjugate(double y, double a) {
+  return y > 0.0 ? y * surprise(a / y) - a * log_of(y) : a - a * log_of(-a);
+}
+
+// The m that solves log(m) + q m = k, by Wright's omega: see losses/entropy.py.
+__device__ inline double exponential_root(double k, double q) {
+  q = larger(q, TINY);
+  const double x = k + log(q);
+  if (x <= -30.0) return smaller(exp(smaller(k, 700.0)), LARGEST_DUAL);
+  double w = x;
+  if (x > 1.0) {
+    w = x - log(x);
+  } else {
+    const double e = exp(x);
+    w = e / (1.0 + 0.56 * e);
+  }
+  if (x <= 1e17)
+    for (int turn = 0; turn < 3; ++turn) {
+      const double r = x - w - log(w), p = 1.0 + w, f = 2.0 * p * (p + 2.0 / 3.0 * r);
+      w *= 1.0 + r / p * (f - r) / (f - 2.0 * r);
+    }
+  return smaller(w / q, LARGEST_DUAL);
+}
+
+// The ends of the domain of the conjugate, for losses of families.
+__device__ inline void ends_of(double p1, double y, double* low, double* high) {
+  *low = MODE == GAMMA               ? -1.0
+         : MODE == NEGATIVE_BINOMIAL ? -1.0 / p1
+         : MODE == BINOMIAL          ? y - 1.0
+                                     : -LARGEST_DUAL;
+  *high = MODE == GAMMA ? LARGEST_DUAL : smaller(y, LARGEST_DUAL);
+}
+
 // The nearest dual variable within the domain of the conjugate.
 __device__ inline double into_domain(int code, double p1, double y, double a) {
   if (code == SQUARED || code == SQUARED_EPSILON_INSENSITIVE) return a;
   if (code == HUBER) return smaller(larger(a, -p1), p1);
   if (code == QUANTILE) return smaller(larger(a, p1 - 1.0), p1);
   if (code == EPSILON_INSENSITIVE) return smaller(larger(a, -1.0), 1.0);
+  if (OF_FAMILY) {
+    double low, high;
+    ends_of(p1, y, &low, &high);
+    return smaller(larger(a, low), high);
+  }
   double p = larger(y * a, 0.0);
   return y * (code == SQUARED_HINGE ? p : smaller(p, 1.0));
 }
@@ -50,9 +106,19 @@ __device__ inline double shrunk(double u, double by) {
   return u > 0.0 ? size : -size;
 }
 
+// The best dual variable of one row of the family of MODE.
+__device__ inline double best_of_family(double p1, double y, double z, double a, double q) {
+  if (MODE == POISSON) return y - exponential_root(z - q * a + q * y, q);
+  if (MODE == GAMMA) return exponential_root(log_of(y) - z + q * a + q, q) - 1.0;
+  if (MODE == BINOMIAL) return y - logistic_step(q * (a - y) - z, q, -z);
+  const double trials = y + 1.0 / p1, x = z + log_of(p1);
+  return y - trials * logistic_step(q * (a - y) - x, q * trials, -x);
+}
+
 // The best dual variable of one row while all others are fixed: `losses.conjugates.step`.
 __device__ inline double best(int code, double p1, double p2, double y, double z, double a,
                               double q) {
+  if (OF_FAMILY) return into_domain(code, p1, y, best_of_family(p1, y, z, a, q));
   double u = y - z + q * a;
   switch (code) {
     case SQUARED: return u / (1.0 + q);
@@ -102,7 +168,32 @@ __device__ inline double conjugate(int code, double p1, double p2, double y, dou
     double p = y * a, other = 1.0 - p;
     return p * log(larger(p, TINY)) + other * log(larger(other, TINY));
   }
+  if (MODE == GAMMA) return surprise(-a) - a * log_of(y);
+  if (OF_FAMILY) {
+    double value = poisson_conjugate(y, a);
+    if (MODE == NEGATIVE_BINOMIAL) value += surprise(-p1 * a) / p1;
+    if (MODE == BINOMIAL) value += poisson_conjugate(1.0 - y, -a);
+    return value;
+  }
   return square_of(code, p1, p2) * a * a - y * a + kink_of(code, p1) * fabs(a);
+}
+
+// Its first two derivatives in a, for the family of MODE and a within the domain.
+__device__ inline void bend_of(double p1, double y, double a, double* first, double* second) {
+  if (MODE == GAMMA) {
+    const double ratio = larger(1.0 + a, TINY);
+    *first = log(ratio) - log_of(y);
+    *second = 1.0 / ratio;
+    return;
+  }
+  const double mean = larger(y - a, TINY);
+  *first = -log(mean);
+  *second = 1.0 / mean;
+  if (MODE == POISSON) return;
+  const double scale = MODE == BINOMIAL ? 1.0 : p1;
+  const double rest = larger(MODE == BINOMIAL ? 1.0 - y + a : 1.0 + p1 * a, TINY);
+  *first += log(rest);
+  *second += scale / rest;
 }
 
 typedef unsigned long long bits64;  // wraps around on overflow
@@ -179,6 +270,11 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
   }
 }
 
+// The loss of a row of weight s.
+__device__ inline double loss_of(int code, double p1, double p2, double y, double z, double s) {
+  return (OF_FAMILY ? mode_at(p1, p2, y, z, s) : loss_at(code, p1, p2, y, z, s)).value;
+}
+
 // Row blockIdx.x of partial (blocks, 4) gets the sums of the conjugates before and after an epoch,
 // and of the losses and the gaps at the margins seen.
 extern "C" __global__ void __launch_bounds__(256)
@@ -189,7 +285,7 @@ dual_estimates(long long rows, int code, double p1, double p2, const VECTOR* y,
   double sum[4] = {0.0, 0.0, 0.0, 0.0};
   for (int64 i = grid_thread(); i < rows; i += grid_threads()) {
     const double s = weight ? widen(weight[i]) : 1.0, z = seen[i], a = alpha[i];
-    const double loss = s == 0.0 ? 0.0 : loss_at(code, p1, p2, widen(y[i]), z, s).value;
+    const double loss = s == 0.0 ? 0.0 : loss_of(code, p1, p2, widen(y[i]), z, s);
     const double before = s * conjugate(code, p1, p2, widen(y[i]), a);
     sum[0] += before;
     sum[1] += s * conjugate(code, p1, p2, widen(y[i]), work[i]);
@@ -228,6 +324,11 @@ dual_along(long long rows, int code, double p1, double p2, const VECTOR* y, cons
       value = p * log_p + other * log_other;
       first = label * (log_p - log_other);
       second = 1.0 / (p * other);
+    } else if (OF_FAMILY) {
+      const double inside = into_domain(code, p1, label, at);
+      if (moved && fabs(at - inside) > 1e-15 * fabs(inside)) sum[6] += 1.0;
+      value = conjugate(code, p1, p2, label, inside);
+      bend_of(p1, label, inside, &first, &second);
     } else {
       const double beyond = fabs(at - into_domain(code, p1, label, at));
       if (moved && beyond > 1e-15 * larger(fabs(at), 1.0)) sum[6] += 1.0;

@@ -30,12 +30,13 @@ from daskglm.kernels.cuda.launch import (
     add_up,
     arguments_of,
     kernel,
+    mode_of,
     numbers,
     pointer,
     processors,
     real,
 )
-from daskglm.losses.base import Law
+from daskglm.losses.base import POISSON, Law
 
 # Count of the sums of dual_along.
 ALONG = 7
@@ -116,7 +117,7 @@ class OnDevice:
         """Bring a block's dual variables into the domain of the conjugate."""
         n = len(cache.y)
         args = (np.int64(n), *arguments_of(law), cache.y, cache.dual.alpha)
-        function = _on_vectors("dual_clip", cache)
+        function = _on_vectors("dual_clip", law, cache)
         function((function.grid(n, THREADS),), (THREADS,), args)
 
     # ---- sums
@@ -235,7 +236,7 @@ class OnDevice:
             )
             index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
             dtype = rows.data.dtype if sparse else rows.X.dtype
-            function = kernel(("dual",), "dual_sweep", real(dtype), index, numbers(cache.y))
+            function = _kernel_of(law, "dual_sweep", real(dtype), index, numbers(cache.y))
             function((teams, len(replicas)), (threads,), args)
 
     def _share(self, law: Law, request: DualRound, caches: Sequence[Any], change: Any) -> float:
@@ -258,7 +259,7 @@ class OnDevice:
         for m in caches:
             n = len(m.y)
             dual = m.dual
-            function = _on_vectors("dual_estimates", m)
+            function = _on_vectors("dual_estimates", law, m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", 4 * grid)
             args = (
@@ -283,7 +284,7 @@ class OnDevice:
         for m in caches:
             n = len(m.y)
             dual = m.dual
-            function = _on_vectors("dual_along", m)
+            function = _on_vectors("dual_along", law, m)
             grid = function.grid(n, THREADS, beside=many)
             partial = self.workspace.get("partial", grid * many * ALONG)
             args = (
@@ -311,7 +312,7 @@ class OnDevice:
         out = cp.zeros(1)
         for m in caches:
             n = len(m.y)
-            function = _on_vectors("dual_value", m)
+            function = _on_vectors("dual_value", law, m)
             grid = function.grid(n, THREADS)
             partial = self.workspace.get("partial", grid)
             args = (
@@ -352,5 +353,11 @@ def _overlap(many: Sequence[Any], d: int) -> float:
     return float((squares * squares).sum() / max(squares.sum(), 1.0))
 
 
-def _on_vectors(name: str, cache: Any) -> Kernel:
-    return kernel(("dual",), name, real(np.float64), "-DINDEX=int", numbers(cache.y))
+def _kernel_of(law: Law, name: str, *types: str) -> Kernel:
+    """Return a kernel for a loss: one for each loss of a family, and one for all others."""
+    mode = (mode_of(law),) if law[0] >= POISSON else ()
+    return kernel(("dual",), name, *types, *mode)
+
+
+def _on_vectors(name: str, law: Law, cache: Any) -> Kernel:
+    return _kernel_of(law, name, real(np.float64), "-DINDEX=int", numbers(cache.y))

@@ -28,6 +28,7 @@ TYPES = [
 LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
 # codes of the families, of which the probit's tails take the most registers
 FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 35), "-DMODE=32", "-DMODE=30"
+BINOMIAL = "-DMODE=31"
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
     ("joint",): [(f"-DVECTOR={vector}",) for vector in REALS],
@@ -74,7 +75,9 @@ OF_FAMILIES = {
     ("narrow",): [(*EXACT, f"-DGRAM={gram}") for gram in (0, 1)],
     ("wide",): [(*EXACT, "-DEACH=4", "-DDIAGONAL=1"), (*EXACT, "-DEACH=64", "-DDIAGONAL=0")],
     ("dense",): [EXACT],
+    ("dual",): [(*EXACT, "-DINDEX=int")],
 }
+WITH_DUAL = [loss.code for loss in BUILTIN if loss.has_dual and loss.code >= base.POISSON]
 LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds
 # Blocks of 256 threads for which the registers of a multiprocessor suffice, and bytes spilled, each where it is not
 # FOUR or NO; by kernel and the options it depends on. More registers than that, or a spill in a loop, are a step back.
@@ -102,6 +105,7 @@ BUDGET = {
     ("dense_backward",): (6, NO),
     ("along",): (2, NO),
     ("dual_sweep",): (4, 8),
+    ("dual_estimates", BINOMIAL): (3, NO),
     ("dual_along",): (3, NO),  # 72 registers, where four blocks need 64 at most
     ("csr_forward", PRODUCT): (5, NO),
     ("csr_forward", FORWARD): (5, NO),
@@ -111,6 +115,8 @@ BUDGET = {
 # Bytes spilled by families, where more than `BUDGET` says. They are the compiler's counts; whether the spills lie
 # in loops over rows is not known, as no disassembler was at hand, and what they cost has not run on a GPU.
 SPILLED = {
+    ("dual_estimates", NEGATIVE_BINOMIAL): 4,
+    ("dual_sweep",): 8,
     ("dense_narrow", PROBIT, "-DGRAM=0"): 56,
     ("dense_narrow", PROBIT, "-DGRAM=1"): 360,
     ("dense_narrow", NEGATIVE_BINOMIAL, "-DGRAM=0"): 8,
@@ -227,7 +233,8 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
     ids="+".join,
 )
 def test_every_family_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files):
-    for code, options in itertools.product(FAMILIES, OF_FAMILIES[files]):
+    codes = WITH_DUAL if files == ("dual",) else FAMILIES
+    for code, options in itertools.product(codes, OF_FAMILIES[files]):
         keeps_to_its_registers(nvrtc, "sm_90", files, (f"-DMODE={code}", *options), SPILLED)
 
 
