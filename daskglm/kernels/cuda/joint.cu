@@ -18,6 +18,8 @@ softmax_rows(long long rows, int K, const double* z, const int* codes, const VEC
     double largest = z[i];
     for (int k = 1; k < K; ++k) largest = larger(largest, z[k * rows + i]);
     double own = 0.0, others = 0.0, mine = 0.0, bad = 0.0;
+    // not unrolled: for sm_80 that spills
+#pragma unroll 1
     for (int k = 0; k < K; ++k) {
       const double at = z[k * rows + i], e = exp(at - largest);
       if (k == code) {
