@@ -38,7 +38,7 @@ from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
 from daskglm.fitting.statistics import statistics_of
-from daskglm.fitting.unpenalised import settled, warn_if_classes_part
+from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
@@ -356,7 +356,7 @@ def solve_one(
         )
     statistics: dict[str, float] = {}
     if joint is not None:
-        solution = warn_if_classes_part(objective, joint.settled(objective, solution), columns)
+        solution = warn_of_separated_classes(objective, joint.settled(objective, solution), columns)
         statistics = joint.statistics(objective, solution.point)
     else:
         solution = settled(objective, solution, columns)

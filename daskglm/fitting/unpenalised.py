@@ -105,7 +105,7 @@ def settled(
     return _projected(objective, solution) if loss.bends else solution
 
 
-def warn_if_classes_part(
+def warn_of_separated_classes(
     objective: Objective, solution: Solution, columns: Sequence[str] | None
 ) -> Solution:
     """Return the solution of all classes together as it should be reported.
