@@ -67,8 +67,10 @@ def place(
     """Join tiny neighbours and move rows, with their y and weights unless `rows_only`.
 
     Names of joined blocks become tuples. `placed` has blocks that were moved before, by name, and
-    gets those that are moved now.
+    gets those that are moved now; where it has all of them, they stay as they are there.
     """
+    if all(name in placed for name, _ in named):
+        return [name for name, _ in named], [placed[name] for name, _ in named]
     blocks = [block for _, block in named]
     if not where.is_cuda(blocks):
         named = [(name, block._replace(X=to_host(block.X))) for name, block in named]
