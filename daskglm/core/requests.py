@@ -407,10 +407,13 @@ class Restricted:
     def __post_init__(self) -> None:
         """Refuse columns of the wrong kind, before any work."""
         columns = self.columns
-        if getattr(columns, "dtype", None) != np.int64 or columns.ndim != 1:
-            kind = f"{getattr(columns, 'dtype', type(columns).__name__)} of shape"
+        if not (
+            isinstance(columns, np.ndarray) and columns.dtype == np.int64 and columns.ndim == 1
+        ):
+            kind = getattr(columns, "dtype", type(columns).__name__)
             raise ValueError(
-                f"columns is {kind} {np.shape(columns)}: give a one-dimensional int64 array"
+                f"columns is {kind} of shape {np.shape(columns)}: give a one-dimensional int64 "
+                "array of NumPy"
             )
         if len(columns) and (columns[0] < 0 or (np.diff(columns) <= 0).any()):
             at = int(np.argmax(np.diff(columns, prepend=-1) <= 0))
