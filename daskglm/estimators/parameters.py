@@ -68,7 +68,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     fields = {
         name: params[name]
         for name in FitConfig.__dataclass_fields__
-        if name in params and name != "loss"
+        if name in params and name not in ("loss", "penalty")
     }
     C = strength(params)
     if C is not None:
