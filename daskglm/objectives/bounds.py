@@ -6,6 +6,7 @@ summary of the rows, a `HessianFactor` from a matrix.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -152,6 +153,15 @@ class Rounding:
             mean = found["sums"] / max(facts.n_rows, 1)
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
+
+    def restricted(self, columns: np.ndarray) -> Rounding:
+        """Return the same for rows that have only these features."""
+        found = copy.copy(self)
+        found.n_features = len(columns)
+        found.ball = Ball(None, self.radius)
+        if np.ndim(self.columns):
+            found.columns = self.columns[columns]
+        return found
 
     def size(self, w: Vector) -> float:
         """Bound the sum of the sizes of the terms of any row's margin at w."""

@@ -69,7 +69,7 @@ class SolverSpec:
 
     def applies(self, workload: Workload) -> bool:
         """Return whether `auto` may choose it for this problem."""
-        if self.cost is None:
+        if self.cost is None or (workload.kinked and not self.takes_kinks):
             return False
         if self.solves_dual:
             return workload.penalised and workload.has_dual
