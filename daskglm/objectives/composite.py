@@ -176,13 +176,14 @@ class Composite(Objective):
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 
-        off = error.adding * rounding.radius + error.penalty + error.slopes * rounding.radius
         loose = 0.0
         if error is not EXACT:
             # losses are added up as slopes are, and are off by errors of margins
             slopes = error.adding / (rounding.terms * UNIT)
-            loose = rounding.terms * UNIT * abs(value)
-            loose += slopes * rounding.row * UNIT * rounding.size(point.w)
+            error = rounding.of_random_signs(error)
+            loose = error.adding / max(slopes, 1e-300) * abs(value)
+            loose += slopes * rounding.margin_error(point.w)
+        off = error.adding * rounding.radius + error.penalty + error.slopes * rounding.radius
         if self.fit_intercept:
             slope = abs(float(point.gradient[-1])) + error.slopes + error.adding
             if math.isfinite(point.near):

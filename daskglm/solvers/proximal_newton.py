@@ -28,6 +28,8 @@ from daskglm.solvers.workload import Workload
 FIRST_SET, GROWTH = 500, 3
 # Share of the bound at a point of all features to which the working set is solved. Chosen.
 SET_SHARE = 0.1
+# Coefficients up to which a model's minimum takes less time than a pass. Chosen.
+SMALL_MODEL = 500
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
 
@@ -56,10 +58,10 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
     """Iterate with the Hessian of all features."""
     keep = keeps_margins(objective)
     point = objective.at(w, gram=True, keep=keep)
-    exact = False
+    exact, before = False, None
     while True:
         yield Iterate(point)
-        found = model_minimum(objective, point, tol)
+        found = model_minimum(objective, point, tol, before)
         fall = _change_of_model(objective, point, found)
         if not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
@@ -76,16 +78,23 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
         )
         if accepted is None:
             return Reason.NO_PROGRESS
-        point = accepted
+        before, point = point, accepted
 
 
-def model_minimum(objective: Composite, point: Point, tol: float) -> Minimum:
+def model_minimum(
+    objective: Composite, point: Point, tol: float, before: Point | None = None
+) -> Minimum:
     """Minimise the model around a point with a Hessian.
 
-    What is left of the residual costs no more than `tol` allows, whatever its first size was.
+    Small models are minimised to 1e-3 of what `tol` allows, whatever the residual was. Of large
+    ones a tenth of the residual may be left at first, and then a share that falls as the square of
+    the rate at which it fell from `before` (Eisenstat & Walker 1996, choice 2).
     """
     assert point.gram is not None
     share = 1e-3 * math.sqrt(min(tol, 1.0))
+    if objective.size > SMALL_MODEL:
+        rate = 1.0 if before is None else point.gradient_norm / max(before.gradient_norm, 1e-300)
+        share = max(share, min(0.1, 0.9 * rate * rate))
     return minimise(point.gram, point.gradient, point.w, objective.terms, share)
 
 
@@ -134,11 +143,12 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
 def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
     """Iterate over working sets: features that are not zero, and those that violate most."""
     point = objective.at(w)
-    room = FIRST_SET
+    room, part = FIRST_SET, None
     while True:
         yield Iterate(point)
         columns = working_set(objective, point, room)
-        part = objective.restricted(columns)
+        if part is None or not np.array_equal(part.columns, columns):
+            part = objective.restricted(columns)
         wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = objective.at(part.put(small.w), beside=point)
@@ -150,11 +160,20 @@ def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Itera
 
 
 def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:
-    """Solve for a working set until the bound on its own suboptimality is `wanted`."""
+    """Solve for a working set until the bound on its own suboptimality is `wanted`.
+
+    Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
+    more.
+    """
     points: Iterator[Iterate] = _with_all(part, w, tol)
+    values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point
+        values.append(point.value)
+        gained = values[0] - values[-1]
         if part.nominal_bound(point) <= wanted:
+            break
+        if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break
     return point
 
