@@ -167,12 +167,12 @@ def _stored(whole: Any, out: Any, k: int) -> Any:
 def _with_rows(block: Block, X: Any) -> Block:
     """Return a block with X of some of its columns, and facts that count these."""
     arrays = for_rows(X)[1]
+    n, k = (X.n, X.d) if on_device(X) else X.shape
+    sparse = block.facts.sparse and k > 0
     if isinstance(arrays, tuple):
         nonzeros, nbytes = len(arrays[1]), sum(part.nbytes for part in arrays)
     else:
-        nonzeros = arrays.indices.size if block.facts.sparse else len(block.y) * X.shape[1]
-        nbytes = arrays.nbytes
-    k = X.d if on_device(X) else X.shape[1]
+        nonzeros, nbytes = arrays.indices.size if sparse else n * k, arrays.nbytes
     longest = min(block.facts.longest_row, k)
     facts = replace(
         block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest

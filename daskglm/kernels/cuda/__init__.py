@@ -140,8 +140,12 @@ def take(rows: Any, numbers: np.ndarray) -> Any:
 def take_columns(rows: Any, columns: np.ndarray) -> Any:
     """Copy the columns of these ascending numbers; the copy is wholly on the device.
 
-    Of rows that are streamed the columns are taken in host memory.
+    Of rows that are streamed the columns are taken in host memory. Rows without any column are
+    sparse ones, since kernels of dense rows divide threads among columns.
     """
+    if not len(columns):
+        places = xp.zeros(0, np.int32), xp.zeros(rows.n + 1, np.int32)
+        return csr.Rows(xp.zeros(0, vector_dtype(rows)), *places, (rows.n, 0), pattern=False)
     if isinstance(rows, dense.Rows):
         return dense.Rows(xp.ascontiguousarray(xp.take(rows.X, xp.asarray(columns), axis=1)))
     if isinstance(rows, csr.Rows):
