@@ -33,8 +33,8 @@ class Tangent(NamedTuple):
         Whether the smooth part is quadratic.
     loose : float
         By how much the tangent may lie lower, because of the intercept's gradient and of rounding.
-    error : float
-        Bound on the error of the gradient.
+    error : (d,) array
+        Bounds on the errors of the gradient's entries.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Tangent(NamedTuple):
     curvature: np.ndarray
     is_quadratic: bool
     loose: float
-    error: float
+    error: np.ndarray
 
 
 def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
@@ -59,21 +59,21 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     most = terms.most_share(g, tangent.curvature, error)
     # where losses vanish: value less gradient times coefficients
     constant = tangent.value - float(g @ tangent.at) - tangent.loose
-    constant -= error * float(np.linalg.norm(tangent.at))
+    constant -= float(error @ np.abs(tangent.at))
 
     # others have a conjugate of zero for every c
     live = (np.abs(g) + error > terms.strengths) | np.isfinite(terms.lower)
     live |= np.isfinite(terms.upper)
     columns = np.flatnonzero(live & ~terms.is_grouped)
     some = terms.restricted(columns, len(columns))
-    slopes, curvature = g[columns], tangent.curvature[columns]
+    slopes, curvature, off = g[columns], tangent.curvature[columns], error[columns]
 
     def bound(c: float) -> float:
         found = c * constant
         if tangent.is_quadratic:
             found += c * (1.0 - c) * tangent.value
         if len(columns):
-            found -= some.conjugate(-c * slopes, curvature, c * error)
+            found -= some.conjugate(-c * slopes, curvature, c * off)
         return found
 
     best = max(bound(most), 0.0)

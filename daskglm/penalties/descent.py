@@ -22,6 +22,8 @@ MOST_LOOKS = 500
 # Multiplications of a sweep that take as long as one of a Cholesky factorisation, which works in
 # blocks: 12 for 500 free coefficients, 20 for 1,500, on one core (2026-11-25).
 SWEEP_COST = 15.0
+# What is added to the unit diagonal of a scaled Hessian that is singular. Chosen.
+RIDGES = (0.0, 1e-9, 1e-6)
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
 
@@ -173,13 +175,19 @@ def _free(terms: NonSmooth, v: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 def _newton_step(H: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-    """Solve H s = -slope; None if H is singular to about the root of double precision."""
+    """Solve H s = -slope, with more on the diagonal if H is nearly singular; None if that fails.
+
+    Equal columns, of which many steps are as good, make it singular.
+    """
     root = np.sqrt(np.maximum(H.diagonal(), 1e-300))
-    factor, failed = scipy.linalg.lapack.dpotrf(H / root[:, None] / root, lower=1)
-    if failed or not factor.diagonal().min(initial=1.0) > 1e-7:
-        return None
-    found: np.ndarray = -scipy.linalg.lapack.dpotrs(factor, slope / root, lower=1)[0] / root
-    return found
+    scaled = H / root[:, None] / root
+    for ridge in RIDGES:
+        scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
+        factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+        if not failed and factor.diagonal().min(initial=1.0) > 1e-7:
+            found = scipy.linalg.lapack.dpotrs(factor, slope / root, lower=1)[0] / root
+            return np.asarray(-found)
+    return None
 
 
 def _step_on_free(

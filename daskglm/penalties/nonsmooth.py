@@ -134,7 +134,7 @@ class NonSmooth:
             found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
         return found
 
-    def conjugate(self, u: np.ndarray, curvature: np.ndarray, error: float = 0.0) -> float:
+    def conjugate(self, u: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
         """Bound the maximum over v of u.v - this(v) - 1/2 sum_j curvature_j v_j^2.
 
         Parameters
@@ -142,9 +142,8 @@ class NonSmooth:
         u : (size,) array
         curvature : (size,) array
             Not below zero, and zero for members of groups.
-        error : float
-            How far u may be from the exact one, whose maximum is bounded, in the norm of the part
-            of any group, and in each entry.
+        error : (size,) array
+            How far each entry of u may be from the exact one, whose maximum is bounded.
 
         Returns
         -------
@@ -154,7 +153,8 @@ class NonSmooth:
         total = np.maximum(
             self._entries(u + error, curvature), self._entries(u - error, curvature)
         ).sum()
-        if self.groups and (self.group_norms(u) + error > self.group_strengths).any():
+        norms = self.group_norms(u) + self.group_norms(error)
+        if (norms > self.group_strengths).any():
             return float("inf")
         return float(total)
 
@@ -171,7 +171,9 @@ class NonSmooth:
         found[self.is_grouped] = 0.0
         return found
 
-    def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: float) -> float:
+    def most_share(
+        self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray
+    ) -> float:
         """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
         free = (curvature == 0.0) & ~self.is_grouped
         size = np.abs(gradient) + error
@@ -183,7 +185,7 @@ class NonSmooth:
         if over.any():
             shares.append(float((self.strengths[over] / size[over]).min()))
         if self.groups:
-            norms = self.group_norms(gradient) + error
+            norms = self.group_norms(gradient) + self.group_norms(error)
             big = norms > self.group_strengths
             if big.any():
                 shares.append(float((self.group_strengths[big] / norms[big]).min()))
