@@ -160,7 +160,9 @@ class PenaltyConfig:
             )
         return P2
 
-    def for_features(self, n_features: int, names: Sequence[str] | None) -> ResolvedPenalty:
+    def for_features(
+        self, n_features: int, names: Sequence[str] | np.ndarray | None
+    ) -> ResolvedPenalty:
         """Return the penalty of these features, as arrays.
 
         Parameters
@@ -207,7 +209,7 @@ PLAIN = PenaltyConfig()
 class _Names:
     """Where features are, by their names."""
 
-    def __init__(self, n_features: int, names: Sequence[str] | None) -> None:
+    def __init__(self, n_features: int, names: Sequence[str] | np.ndarray | None) -> None:
         self.n_features = n_features
         self.names = None if names is None else [str(name) for name in names]
 
