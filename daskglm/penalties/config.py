@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -160,7 +160,9 @@ class PenaltyConfig:
             )
         return P2
 
-    def for_features(self, n_features: int, names: Sequence[str] | None) -> ResolvedPenalty:
+    def for_features(
+        self, n_features: int, names: Sequence[str] | np.ndarray | None
+    ) -> ResolvedPenalty:
         """Return the penalty of these features, as arrays.
 
         Parameters
@@ -207,7 +209,7 @@ PLAIN = PenaltyConfig()
 class _Names:
     """Where features are, by their names."""
 
-    def __init__(self, n_features: int, names: Sequence[str] | None) -> None:
+    def __init__(self, n_features: int, names: Sequence[str] | np.ndarray | None) -> None:
         self.n_features = n_features
         self.names = None if names is None else [str(name) for name in names]
 
@@ -274,20 +276,23 @@ def _numbers(given: Any, what: str, *, ndim: int) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _check_values(given: Any, what: str, kind: str, accept: Any) -> None:
-    """Raise ValueError unless all numbers of an array or a mapping are of the kind."""
+def _check_values(given: Any, what: str, kind: str, accept: Callable[[Any], Any]) -> None:
+    """Raise ValueError unless all numbers of an array or a mapping are of the kind.
+
+    `accept` says which of an array are.
+    """
     if isinstance(given, Mapping):
         for name, value in given.items():
             if not isinstance(name, str):
                 raise ValueError(
                     f"{what}={shown(given)} has the key {shown(name)}; keys are names of features"
                 )
-            if not is_number(value) or not accept(float(value)):
+            if not is_number(value) or not accept(np.float64(value)):
                 raise ValueError(f"{what}: {shown(name)} has {shown(value)}; give {kind}")
         return
     values = _numbers(given, what, ndim=1)
-    wrong = [j for j, value in enumerate(values.tolist()) if not accept(value)]
-    if wrong:
+    wrong = np.flatnonzero(~accept(values))
+    if len(wrong):
         raise ValueError(f"{what} has {values[wrong[0]]} for feature {wrong[0]}; give {kind}")
 
 
@@ -300,7 +305,10 @@ def _check_factors(given: Any) -> None:
             "dict of feature name: number; for all features alike there are C and alpha"
         )
     _check_values(
-        given, "penalty_factor", "a finite number not below 0", lambda v: 0.0 <= v < math.inf
+        given,
+        "penalty_factor",
+        "a finite number not below 0",
+        lambda v: (v >= 0.0) & (v < math.inf),
     )
 
 
@@ -318,7 +326,7 @@ def _check_bounds(given: Any, what: str) -> None:
             f"{what}={shown(given)} must be a number, an array with one for each feature, or a "
             "dict of feature name: number"
         )
-    _check_values(given, what, kind, lambda v: not math.isnan(v) and v != never)
+    _check_values(given, what, kind, lambda v: ~np.isnan(v) & (v != never))
 
 
 def _check_order(lower: Any, upper: Any) -> None:
