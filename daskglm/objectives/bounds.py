@@ -225,16 +225,17 @@ class Rounding:
         """Bound the error of any margin at w, with roundings of independent signs."""
         return min(self.row, RANDOM_SIGNS * math.sqrt(self.row)) * UNIT * self.size(w)
 
-    def margin_errors(self, w: Vector, squares: float, weight: float) -> float:
+    def margin_errors(self, w: np.ndarray, squares: np.ndarray, weight: float) -> float:
         """Bound the root of the weighted sum of the squared errors of all margins at w.
 
-        Roundings have independent signs. `squares` is the weighted sum of the rows' squared norms,
-        `weight` that of the rows.
+        Roundings have independent signs, and coefficients of zero make none. `squares` (d,) are the
+        columns' weighted sums of squares, `weight` is the sum of the rows' weights.
         """
-        has_intercept = isinstance(w, Norms) or len(w) > self.n_features
-        constant = (abs(self._intercept(w)) if has_intercept else 0.0) + self.offset
-        size = self.norm(w) * math.sqrt(squares) + constant * math.sqrt(weight)
-        return min(self.row, RANDOM_SIGNS * math.sqrt(self.row)) * UNIT * size
+        sizes = np.abs(w[: self.n_features])
+        constant = (abs(float(w[-1])) if len(w) > self.n_features else 0.0) + self.offset
+        size = float(sizes @ np.sqrt(squares)) + constant * math.sqrt(weight)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 3)
+        return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     def _slopes(self, value: float, scale: float, weight: float) -> tuple[float, float]:
         """Bound the sum of the sizes of all slopes, and that of all curvatures.

@@ -183,7 +183,7 @@ class Composite(Objective):
             slope = abs(float(point.gradient[-1])) + constant
             if math.isfinite(point.near):
                 # as if at the best intercept, where every slope has changed in the same direction
-                changed = np.full(d, rounding.radius * slope)
+                changed = np.full(d, slope) * rounding.columns
                 if self.squares is not None and math.isfinite(self.loss.smoothness):
                     mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
                     changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
@@ -212,13 +212,13 @@ class Composite(Objective):
         error = rounding.of_random_signs(error)
         of_value = error.adding / max(slopes, 1e-300) * abs(value)
         of_value += slopes * rounding.margin_error(point.w)
-        off = np.full(d, error.adding + error.slopes) * rounding.radius
+        off = np.full(d, error.adding + error.slopes) * rounding.columns
         constant = error.adding + error.slopes
         if self.squares is not None and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
             square = self.scale * self.loss.smoothness
-            spread = rounding.margin_errors(point.w, self.squares.sum(), self.total_weight)
-            slope = math.sqrt(2.0 * square * max(point.value, 0.0))
+            spread = rounding.margin_errors(point.w, self.squares, self.total_weight)
+            slope = math.sqrt(2.0 * square * max(value, 0.0))
             share = min(1.0, RANDOM_SIGNS / math.sqrt(rounding.terms)) * rounding.terms * UNIT
             each = square * spread + share * slope
             off = np.minimum(off, each * np.sqrt(self.squares))
@@ -226,10 +226,9 @@ class Composite(Objective):
         return off + error.penalty, constant, of_value
 
     def survey(self) -> None:
-        """Add up the squares of each column, for better bounds on rounding errors. Cost: 1 pass."""
-        if self.is_local:
+        """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
+        if not self.rounding.is_surveyed:
             super().survey()
-            return
         totals = self.ask(ColumnMoments())
         self.squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
 
@@ -333,10 +332,10 @@ class _Certificate:
 
     def __init__(self, objective: Composite, tol: float) -> None:
         self.objective, self.tol = objective, tol
-        self.looked = math.inf  # bound at which the intercept was looked at last
+        self.settled = math.inf  # gap at which the best intercept was looked for last
 
     def __call__(self, point: Any) -> tuple[Any, float]:
-        """Return the point, or the same with a better bound, and its gap."""
+        """Return the point, or the same with a better bound or intercept, and its gap."""
         objective = self.objective
         gap = point.relative_gap
         if not gap > self.tol or point.prediction is not None:
@@ -346,14 +345,16 @@ class _Certificate:
             objective.survey()
             point = replace(point)  # a new point, since the old one caches its bounds
             gap = point.relative_gap
-        # without the intercept's part: is it near enough, and nearer than when last looked at?
         if gap > self.tol and objective.fit_intercept and math.isinf(point.near):
-            level = objective.nominal_bound(replace(point, near=0.0))
-            if level <= wanted and level <= 0.1 * self.looked:
-                self.looked = level
+            # without the intercept's part: is the point near enough?
+            if objective.nominal_bound(replace(point, near=0.0)) <= wanted:
                 point = objective.with_near_intercept(point)
                 gap = point.relative_gap
-        return point, gap
+        if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
+            return point, gap
+        self.settled = gap
+        better = objective.with_near_intercept(objective.with_best_intercept(point))
+        return (better, better.relative_gap) if better.relative_gap < gap else (point, gap)
 
 
 def _moved(request: Request, to: Callable[[Any], Any]) -> Request:
