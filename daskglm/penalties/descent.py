@@ -22,8 +22,8 @@ MOST_LOOKS = 500
 # Multiplications of a sweep that take as long as one of a Cholesky factorisation, which works in
 # blocks: 12 for 500 free coefficients, 20 for 1,500, on one core (2026-11-25).
 SWEEP_COST = 15.0
-# What is added to the unit diagonal of a scaled Hessian that is singular. Chosen.
-RIDGES = (0.0, 1e-9, 1e-6)
+# What is added to the unit diagonal of a scaled Hessian until a step lowers the model. Chosen.
+RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
 
@@ -138,18 +138,18 @@ def minimise(
     tops = np.array([_top(H, group) for group in terms.groups])
     where = (single, terms.strengths, terms.lower, terms.upper)
     grouped = (terms.pointers, terms.members, terms.group_strengths, tops)
-    work, residual, best = 0.0, first, np.inf
+    work, residual, best, level = 0.0, first, np.inf, 0
     for _ in range(MOST_LOOKS):
         _sweep(H, v, slope, *where, *grouped, SWEEPS)
         residual = left()
         if residual <= wanted:
             break
-        free = _free(terms, v, slope)
+        free = _free(terms, v)
         work += SWEEP_COST * SWEEPS * len(free) * len(v)
-        if work < len(free) ** 3 / 3.0:
+        if not len(free) or work < len(free) ** 3 / 3.0:
             continue
         work = 0.0
-        _step_on_free(H, v, slope, terms, free)
+        level = _step_on_free(H, v, slope, terms, free, level)
         residual = left()
         # rounding is reached where a Newton step of the free ones no longer helps
         if residual <= wanted or (residual >= 0.5 * best and residual <= 1e-6 * first):
@@ -163,7 +163,7 @@ def _top(H: np.ndarray, group: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(H[np.ix_(group, group)])[-1]) * (1.0 + 1e-12)
 
 
-def _free(terms: NonSmooth, v: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def _free(terms: NonSmooth, v: np.ndarray) -> np.ndarray:
     """Return the coefficients near which the penalty is smooth, and that no bound holds."""
     free = (v != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
     if terms.groups:
@@ -174,57 +174,46 @@ def _free(terms: NonSmooth, v: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.flatnonzero(free)
 
 
-def _newton_step(H: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-    """Solve H s = -slope, with more on the diagonal if H is nearly singular; None if that fails.
-
-    Equal columns, of which many steps are as good, make it singular.
-    """
+def _newton_step(H: np.ndarray, slope: np.ndarray, ridge: float = 0.0) -> np.ndarray | None:
+    """Solve H s = -slope with a share of the diagonal added to it; None if H is nearly singular."""
     root = np.sqrt(np.maximum(H.diagonal(), 1e-300))
     scaled = H / root[:, None] / root
-    for ridge in RIDGES:
-        scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
-        factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-        if not failed and factor.diagonal().min(initial=1.0) > 1e-7:
-            found = scipy.linalg.lapack.dpotrs(factor, slope / root, lower=1)[0] / root
-            return np.asarray(-found)
-    return None
+    scaled.flat[:: len(scaled) + 1] = 1.0 + ridge
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    if failed or not factor.diagonal().min(initial=1.0) > 1e-7:
+        return None
+    found = scipy.linalg.lapack.dpotrs(factor, slope / root, lower=1)[0] / root
+    return np.asarray(-found)
 
 
 def _step_on_free(
-    H: np.ndarray, v: np.ndarray, slope: np.ndarray, terms: NonSmooth, free: np.ndarray
-) -> None:
-    """Take Newton's step of the free coefficients, in place, as far as the model falls.
+    H: np.ndarray,
+    v: np.ndarray,
+    slope: np.ndarray,
+    terms: NonSmooth,
+    free: np.ndarray,
+    level: int,
+) -> int:
+    """Take a Newton step of the free coefficients, in place; return the level of its damping.
 
-    The whole step with coefficients that would change sign at zero; else as far as the first of
-    them.
+    Coefficients that would change sign become zero. Where the model does not fall by that, the
+    step is damped by more on the diagonal (Levenberg and Marquardt): columns may be dependent.
     """
-    if not len(free):
-        return
     pull = (slope + terms.strengths * np.sign(v))[free]
     K = H[np.ix_(free, free)]
     if terms.groups:
         pull, K = _with_groups(pull, K, v, terms, free)
-    step = _newton_step(K, pull)
-    if step is None:
-        return
     here = v[free]
     kinked = terms.strengths[free] > 0.0
-    turned = kinked & (here * (here + step) < 0.0)
-    whole = np.where(turned, 0.0, here + step)
-    whole = np.clip(whole, terms.lower[free], terms.upper[free])
-    if _move(H, v, slope, terms, free, whole):
-        return
-
-    # until the first kink or bound the model is convex and falls at first
-    with np.errstate(divide="ignore", invalid="ignore"):
-        to_kink = np.where(turned, -here / step, 1.0)
-        bound = np.where(step > 0.0, terms.upper[free], terms.lower[free])
-        to_bound = np.where(step != 0.0, (bound - here) / step, 1.0)
-    reach = np.minimum(to_kink, to_bound)
-    t = min(1.0, float(reach.min()))
-    part = here + t * step
-    part[turned & (to_kink <= t)] = 0.0
-    _move(H, v, slope, terms, free, np.clip(part, terms.lower[free], terms.upper[free]))
+    for k in range(max(level - 1, 0), len(RIDGES)):
+        step = _newton_step(K, pull, RIDGES[k])
+        if step is None:
+            continue
+        to = here + step
+        to = np.where(kinked & (here * to < 0.0), 0.0, to)
+        if _move(H, v, slope, terms, free, np.clip(to, terms.lower[free], terms.upper[free])):
+            return k
+    return len(RIDGES)
 
 
 def _with_groups(
