@@ -72,9 +72,12 @@ class Objective:
     ----------
     outputs : int
         Margins of a row.
+    threshold : float
+        Strength of an L1 penalty on all features over that of `penalty`; zero: there is none.
     """
 
     outputs: int = 1
+    threshold: float = 0.0
 
     def __init__(
         self,

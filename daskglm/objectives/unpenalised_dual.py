@@ -56,10 +56,11 @@ class UnpenalisedDual(Dual):
         self.factor = HessianFactor.of(self.gram, squares.rounding.gram(exact=True))
 
     @staticmethod
-    def _check_penalty(objective: Objective) -> None:
-        """Raise ValueError for an objective with a penalty."""
-        if objective.penalty.largest != 0.0:
+    def _strength_of(objective: Objective) -> float:
+        """Return one, as there is no penalty; ValueError for an objective with one."""
+        if objective.penalty.largest != 0.0 or objective.threshold != 0.0:
             raise ValueError("this dual wants no penalty")
+        return 1.0
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
         """Evaluate w with the dual variables that `adopt` took there; return the best point so far.
