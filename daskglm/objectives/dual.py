@@ -42,7 +42,6 @@ from daskglm.objectives.bounds import HIDDEN
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 
-
 # Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
 MOST_HALVINGS = 30
 

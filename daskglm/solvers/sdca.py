@@ -73,9 +73,10 @@ def sdca(
 
     Notes
     -----
-    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013, with an L1 penalty 2014; buckets, dynamic partitions and node
-    replicas after Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for
-    "search" a few rounds without a pass; 1 pass for each attempt to certify.
+    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013, with an L1 penalty after their work of
+    2014; buckets, dynamic partitions and node replicas after Ioannou et al. 2019 (the Snap ML
+    paper). Cost: a pass an epoch, 1 round, and for "search" a few rounds without a pass; 1 pass for
+    each attempt to certify.
     """
     plan = SDCAConfig(
         partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking

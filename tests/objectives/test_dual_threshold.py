@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,14 +27,13 @@ def dual_of(objective, plan, seed=0):
     return Dual(objective, np.zeros(objective.size), plan, seed)
 
 
-def rounds(dual, count, sigma=None):
-    """Certificates after each of some rounds, with what is safe for sigma' unless given."""
+def rounds(dual, count):
+    """Certificates after each of some rounds, with a sigma' that is safe."""
     groups, parts = map(float, dual.shape())
-    outer, inner = sigma or (groups, parts)
     for _ in range(count):
-        totals = dual.round(outer, inner)
+        totals = dual.round(groups, parts)
         assert np.isfinite(totals["gap"])
-        dual.commit(dual.share_that_rises(1.0, totals))
+        dual.commit(1.0)
         yield dual.certificate()
 
 
@@ -69,17 +67,44 @@ def test_gap_is_a_bound_after_every_round(loss, intercept, plan):
     assert lowest >= highest * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("sigma", [None, (1.0, 1.0)], ids=["safe", "too small"])
 @pytest.mark.parametrize("plan", MODES, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_dual_never_falls(loss, plan, sigma):
-    """For a sigma' that is safe, and for one that is not, as shares are halved until it rises."""
+def test_the_dual_never_falls_with_a_safe_sigma(loss, plan):
+    """The whole change is taken."""
     X, y = make_problem(300, 6, loss=loss, seed=3)
     dual = dual_of(elastic_net(X, y, loss, C=1.0, l1=3.0), plan)
+    groups, parts = map(float, dual.shape())
     last = 0.0
-    for found in rounds(dual, 8, sigma):
+    for _ in range(8):
+        totals = dual.round(groups, parts)
+        assert dual.share_that_rises(1.0, totals) == 1.0
+        dual.commit(1.0)
+        found = dual.certificate()
         assert found.dual >= last - 1e-11 * (abs(found.primal) + abs(last))
         last = found.dual
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_changes_that_would_lower_the_dual_are_halved(loss, intercept):
+    """Eight groups with a sigma' of one overshoot."""
+    X, y = make_problem(300, 6, loss=loss, seed=3)
+    objective = elastic_net(X, y, loss, C=1.0, l1=3.0, fit_intercept=intercept)
+    dual = dual_of(objective, SDCAConfig(nodes=8, partitions=8))
+    dual.start_point()
+    last, shares = 0.0, []
+    for _ in range(8):
+        totals = dual.round(1.0, 1.0)
+        shares.append(dual.share_that_rises(1.0, totals))
+        values = dual.line(np.array([[0.0, 0.0], [shares[-1], 0.0], [1.0, 0.0]]))[0]
+        assert values[1] <= values[0] + 1e-11 * abs(values[0])
+        assert shares[-1] == 1.0 or values[1] < values[2]
+        dual.commit(shares[-1])
+        found = dual.certificate()
+        if not intercept:  # with one the dual's value is taken where the variables are balanced
+            assert found.dual >= last - 1e-11 * (abs(found.primal) + abs(last))
+        last = found.dual
+    assert min(shares) < 1.0
 
 
 @given(
@@ -166,7 +191,12 @@ def test_penalties_without_one_strength_are_refused(strength):
     X, y = make_problem(30, 2)
     usual = elastic_net(X, y, "logistic")
     objective = Objective(
-        usual.engine, usual.problem, usual.loss, C=1.0, fit_intercept=False, penalty=Ridge(2, strength)
+        usual.engine,
+        usual.problem,
+        usual.loss,
+        C=1.0,
+        fit_intercept=False,
+        penalty=Ridge(2, strength),
     )
     with pytest.raises(ValueError, match=r"one strength above 0 .* solver of the primal"):
         dual_of(objective, SDCAConfig())

@@ -44,9 +44,7 @@ class ElasticNet(Objective):
 
     def at(self, w, **options):
         point = super().at(w, **options)
-        return replace(
-            point, value=point.value + self.l1 * float(abs(w[: self.n_features]).sum())
-        )
+        return replace(point, value=point.value + self.l1 * float(abs(w[: self.n_features]).sum()))
 
 
 def elastic_net(
