@@ -35,15 +35,12 @@ from daskglm.core.requests import (
     SDCAConfig,
     Totals,
 )
-from daskglm.core.soft_threshold import soft_threshold
 from daskglm.losses.conjugates import losses
 from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
+from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
-
-# Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
-MOST_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,9 @@ class Dual:
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
     ) -> None:
-        self.strength = self._strength_of(objective)
+        self.penalty = self._penalty_of(objective)
         self.objective = objective
-        # those of the objective over the strength
-        self.C, self.threshold = objective.scale / self.strength, objective.threshold
+        self.C = objective.scale / self.penalty.strength
         self.plan = plan
         self.seed = seed
         self.keep = False
@@ -130,15 +126,9 @@ class Dual:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
 
     @staticmethod
-    def _strength_of(objective: Objective) -> float:
-        """Return the penalty's strength; ValueError for one that this is not the dual of."""
-        penalty = objective.penalty
-        if not (penalty.is_uniform and penalty.largest > 0.0):
-            raise ValueError(
-                "the dual wants a squared penalty of one strength above 0 for all features, not "
-                f"{penalty.strength!r}: choose a solver of the primal"
-            )
-        return penalty.largest
+    def _penalty_of(objective: Objective) -> DualPenalty:
+        """Return the penalty; ValueError for one that this is not the dual of."""
+        return DualPenalty.of(objective)
 
     def state(self) -> dict[str, Any]:
         """Return what `saved` takes, besides the dual variables themselves."""
@@ -163,7 +153,7 @@ class Dual:
             self.keep,
             self._is_near(),
             self.v if self._is_own() else None,
-            self.threshold,
+            self.penalty.threshold,
         )
 
     def _is_own(self) -> bool:
@@ -195,8 +185,8 @@ class Dual:
         """
         objective = self.objective
         L = self.C * objective.loss.smoothness * objective.engine.facts.squared_norms
-        w = soft_threshold(self.v, self.threshold)
-        return self.gap == 0.0 or bool(2.0 * L * self.gap / self.strength <= float(w @ w))
+        missed = L * self.gap / self.penalty.strength  # half the bound on that square
+        return self.gap == 0.0 or missed <= self.penalty.conjugate(self.v)
 
     @property
     def intercept(self) -> float:
@@ -208,15 +198,8 @@ class Dual:
 
         Nobody writes to shared vectors, so this may be a view.
         """
-        w = soft_threshold(self.v, self.threshold)[:-1]
+        w = self.penalty.coefficients(self.v)[:-1]
         return np.append(w, self.intercept) if self.objective.fit_intercept else w
-
-    def penalty(self, w: Any) -> float:
-        """Return the penalty of the coefficients (d,) of features."""
-        value = 0.5 * float(w @ w)
-        if self.threshold:
-            value += self.threshold * float(abs(w).sum())
-        return self.strength * value
 
     def shape(self) -> tuple[int, int]:
         """Count groups of threads over all workers, and the most partitions that a group has.
@@ -388,19 +371,10 @@ class Dual:
         previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
         directions = xp.stack([self.change, previous])
         at = self.v + xp.asarray(coefficients) @ directions
-        ends = soft_threshold(at, self.threshold)
-
-        squares = to_host((ends * ends).sum(axis=1))
-        inner = to_host(ends @ directions.T)
-        values = C * totals["values"] + 0.5 * squares + self._pull * to_host(at[:, -1])
+        conjugates, inner, curvature = self.penalty.along(at, directions, xp)
+        values = C * totals["values"] + conjugates + self._pull * to_host(at[:, -1])
         slopes = C * totals["slopes"] + inner + self._pull * to_host(directions[:, -1])
-        if self.threshold:
-            bent = ends != 0.0
-            bent[:, -1] = True
-            curvature = xp.stack([(directions * entries) @ directions.T for entries in bent])
-        else:
-            curvature = directions @ directions.T
-        return values, slopes, C * totals["hessians"] + to_host(curvature)
+        return values, slopes, C * totals["hessians"] + curvature
 
     @property
     def _pull(self) -> float:
@@ -412,22 +386,13 @@ class Dual:
 
         Sums of changes are measured as if |v|^2 was in the dual. With a threshold replicas may see
         less of the curvature than their sum meets, as where no single one leaves the threshold. The
-        conjugates are convex, so a share of their change bounds that at a share. Without a
-        threshold the share is returned as it is. Cost: nothing.
+        conjugates of losses are convex, so a share of their change bounds that at a share. Cost:
+        nothing.
         """
-        if self.threshold == 0.0:
-            return share
-        conjugates = self.C * (float(totals["after"]) - float(totals["before"]))
-        conjugates += self._pull * float(self.change[-1])
-        w = soft_threshold(self.v, self.threshold)
-        start = float(w @ w)
-        rounding = SAME_VALUE * (abs(self.C * float(totals["before"])) + start)
-        for _ in range(MOST_HALVINGS):
-            w = soft_threshold(self.v + share * self.change, self.threshold)
-            if share * conjugates + 0.5 * (float(w @ w) - start) <= rounding:
-                break
-            share *= 0.5
-        return share
+        before, after = (self.C * float(totals[name]) for name in ("before", "after"))
+        gain = before - after - self._pull * float(self.change[-1])
+        slack = SAME_VALUE * (abs(before) + self.penalty.conjugate(self.v))
+        return self.penalty.share_that_rises(self.v, self.change, share, gain, slack)
 
     # ---- proximal steps
     def left_open(self, inner: Point) -> float:
@@ -443,7 +408,7 @@ class Dual:
         Cost: nothing.
         """
         slope = inner.gradient[: self.objective.n_features]
-        return not 0.5 * float(slope @ slope) <= gap * self.strength
+        return not 0.5 * float(slope @ slope) <= gap * self.penalty.strength
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
         """Set the dual variables to the negative slopes of a primal, which may be smoothed, at w.
@@ -496,7 +461,7 @@ class Dual:
             token = next(tokens)
             v = self.v
             if at is None:
-                features = soft_threshold(v, self.threshold)
+                features = self.penalty.coefficients(v)
             else:
                 features = np.append(at[: objective.n_features], 0.0)
             totals = self._ask(DualTotals(self._state(), features, token, side, anew))
@@ -513,7 +478,7 @@ class Dual:
             w = np.append(w, 0.0)
             shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
         losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
-        primal = objective.scale * float(losses[0]) + self.penalty(features[:-1])
+        primal = objective.scale * float(losses[0]) + self.penalty.value(features[:-1])
         dual = self._value(own, totals["side"])
         if objective.fit_intercept:
             w = np.append(w[:-1], shift)
@@ -533,18 +498,9 @@ class Dual:
 
         `own` is the sum over all rows and `side` that over the positive variables.
         """
-        u, changed = own, {}
-        if self.objective.fit_intercept:
-            positive = float(side[-1])
-            negative = positive - float(own[-1]) / self.bias
-            if positive > negative:
-                changed = {"positive": max(negative, 0.0) / positive}
-                u = u - (1.0 - changed["positive"]) * side
-            elif negative > positive:
-                changed = {"negative": positive / negative}
-                u = side + changed["negative"] * (u - side)
-
+        fit_intercept = self.objective.fit_intercept
+        u, changed = balanced(own, side, self.bias) if fit_intercept else (own, {})
         request: Any = DualValue(self._state(), **changed)
         conjugates = float(self._ask(request)["value"])
-        w = soft_threshold(u, self.threshold)[:-1]
-        return -self.objective.scale * conjugates - self.strength * 0.5 * float(w @ w)
+        w = self.penalty.coefficients(u)[:-1]
+        return -self.objective.scale * conjugates - self.penalty.strength * 0.5 * float(w @ w)

@@ -11,7 +11,6 @@ import numpy as np
 from daskglm.core.arguments import check_choice, check_flag, check_whole
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
-from daskglm.core.soft_threshold import soft_threshold
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -106,13 +105,13 @@ def sdca(
 
         # sums by the margins that the epochs met, so without a pass
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
-        coefficients = soft_threshold(dual.v, dual.threshold)[:-1]
-        value = dual.penalty(coefficients) + objective.scale * float(totals["loss"])
+        coefficients = dual.penalty.coefficients(dual.v)[:-1]
+        value = dual.penalty.value(coefficients) + objective.scale * float(totals["loss"])
         del coefficients  # with an L1 penalty another vector as long as w
         # exponential losses overflow at the margins of an ascent that is astray
         value, estimate = min(value, LARGEST_VALUE), min(estimate, LARGEST_VALUE)
         share = sigma.after(totals)
-        if not sigma.search:
+        if dual.penalty.threshold and not sigma.search:
             share = dual.share_that_rises(share, totals)
         del totals  # it holds vectors as long as w
 

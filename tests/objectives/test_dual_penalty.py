@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from daskglm.core.requests import DualTotals, LossRef, SDCAConfig
 from daskglm.core.soft_threshold import soft_threshold
 from daskglm.objectives.dual import Dual
+from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.primal import Objective, tokens
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
@@ -43,6 +44,36 @@ def test_entries_move_towards_zero_and_the_last_stays():
     np.testing.assert_array_equal(soft_threshold(v, 1.0), wanted)
     np.testing.assert_array_equal(soft_threshold(v[0], 1.0), wanted[0])
     assert soft_threshold(v, 0.0) is v
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.8])
+def test_value_and_conjugate_touch_at_the_coefficients_of_v(threshold):
+    """Fenchel and Young: value(w) / strength + conjugate(v) = w.v there, and more at other w."""
+    rng = np.random.default_rng(0)
+    penalty = DualPenalty(3.0, threshold)
+    v = np.append(rng.standard_normal(6), 0.0)
+    w = penalty.coefficients(v)
+
+    def excess(u):
+        return penalty.value(u[:-1]) / 3.0 + penalty.conjugate(v) - float(u @ v)
+
+    assert excess(w) == pytest.approx(0.0, abs=1e-14)
+    assert min(excess(w + 0.1 * np.append(rng.standard_normal(6), 0.0)) for _ in range(50)) > 1e-4
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0])
+def test_balanced_variables_sum_to_zero(sign):
+    rng = np.random.default_rng(0)
+    X, bias = rng.standard_normal((20, 3)), 0.7
+    a = np.abs(rng.standard_normal(20)) * np.where(np.arange(20) % 2, 1.0, -1.0)
+    a[1::2] *= (1.0 + 0.5 * sign) * -a[::2].sum() / a[1::2].sum()
+    rows, above = np.c_[X, np.ones(20)], np.maximum(a, 0.0)
+    u, changed = balanced(a @ rows * [1.0, 1.0, 1.0, bias], above @ rows, bias)
+    factors = {"positive": 1.0, "negative": 1.0} | changed
+    scaled = np.where(a > 0.0, factors["positive"], factors["negative"]) * a
+    assert max(factors.values()) == 1.0
+    assert scaled.sum() == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(u[:3], scaled @ X, atol=1e-12)
 
 
 @pytest.mark.parametrize("plan", MODES, ids=str)
