@@ -231,6 +231,9 @@ class DualStateRef:
         Whether w is good enough to take dual variables from it.
     own : array, optional
         X' C alpha of that state, for rows that are all there are, in the memory of who asks.
+    threshold : float
+        Strength of an L1 penalty: margins are those of the shared vector with all entries of
+        features moved towards zero by it.
     """
 
     number: int
@@ -243,6 +246,7 @@ class DualStateRef:
     keep: bool = False
     trust: bool = True
     own: np.ndarray | None = None
+    threshold: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ class DualLine:
 class DualTotals:
     """Add up what certifies the committed state. 1 pass.
 
-    Margins X v, without intercept, are kept under `token`.
+    Margins X v, without intercept, are kept under `token`; v has been moved by the threshold.
 
     Reply: own = X' C alpha (d + 1,), read from the rows if `anew`, else as its changes have added
     up; and with `side` the part of the rows with a > 0 (last entry: the sum of C s a).

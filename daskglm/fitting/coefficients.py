@@ -19,20 +19,21 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     between b and the best intercept each row's slope changes in the same direction, by amounts
     whose sum is |g_b|, and row i's multiplies x_i. What rounding may have hidden of the gradient
     counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
-    a dual solver's point, which has no gradient, with the duality gap. For a batch of problems this
+    a dual solver's point, which has no gradient, with the duality gap; so it is with an L1 penalty. For a batch of problems this
     bounds the error of all their coefficients together. Cost: nothing.
     """
     if not (objective.is_penalised and objective.loss.is_bounded):
         return math.nan
     norm = objective.rounding.norm(point.vectors[0])
     strong = objective.penalty.strong_convexity
-    if point.gap is None:
+    if point.gap is None and objective.is_smooth:
         bound = min(
             objective.rounding.steepest(point.vectors[1], point.error) / strong,
             math.sqrt(2.0 * max(point.objective.bound(point), 0.0) / strong),
         )
     else:
-        bound = math.sqrt(2.0 * max(point.gap, 0.0) / strong)
+        gap = objective.bound(point) if point.gap is None else point.gap
+        bound = math.sqrt(2.0 * max(gap, 0.0) / strong)
     if bound == 0.0:
         return 0.0
     return bound / norm if norm > 0.0 else math.inf

@@ -150,14 +150,25 @@ class FitConfig:
                 f"C={self.C!r} leaves no penalty, for which {' and '.join(given)} can have no "
                 "effect; leave that out, or give a finite C (an alpha above 0)"
             )
+        if penalty.is_plain:
+            return
+        given = [*of_strength, *penalty.of_features]
+        what = given[0] if given else "bounds of coefficients"
+        alike = 0.0 < penalty.l1_ratio < 1.0 and not (penalty.of_features or penalty.has_bounds)
+        by_dual = loss.has_dual and alike
+        if loss.name == "ordinal" or not (loss.differentiable or by_dual):
+            raise ValueError(
+                f"{what} with loss={self.loss!r} is not implemented: losses with corners take an "
+                "elastic net alike for all features, 0 < l1_ratio < 1, and 'ordinal' none; give "
+                "another loss, or leave it out"
+            )
+        if named is not None and (named.rounds_corners or (named.solves_dual and not by_dual)):
+            raise ValueError(
+                f"solver={self.solver!r} takes penalties with the same L2 strength above zero and "
+                f"the same L1 strength for all features, without bounds, not {what}; use 'auto'"
+            )
         if penalty.is_smooth:
             return
-        what = of_strength[0] if of_strength else "bounds of coefficients"
-        if not loss.differentiable or loss.name == "ordinal":
-            raise ValueError(
-                f"{what} with loss={self.loss!r} is not implemented: L1 penalties and bounds want "
-                "a smooth loss, and not 'ordinal'; leave them out, or give another loss"
-            )
         if named is not None and not named.takes_kinks:
             taking = [name for name in solver_names() if get_solver(name).takes_kinks]
             raise ValueError(

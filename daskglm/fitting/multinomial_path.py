@@ -12,6 +12,7 @@ from daskglm.core.device import to_host
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.problem_grid import warn_unsolved
+from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,
@@ -60,6 +61,7 @@ def train_path(
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     for start in starts or ():
         check_width(start, data)
+    settings = with_columns(settings, data)
     found: dict[int, Trained] = {}
     with loaded(data, settings, client) as on:
         assert on.classes is not None

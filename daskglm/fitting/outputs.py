@@ -59,8 +59,15 @@ def multinomial_objective(
 def solvable(settings: FitConfig) -> FitConfig:
     """Return the settings for more than two classes, which have no dual problem here.
 
-    Raises ValueError where "sdca" is asked for by its name, or by `dual=True`.
+    Raises ValueError where "sdca" is asked for by its name, or by `dual=True`, and for penalties
+    that are not implemented.
     """
+    if not settings.penalty.is_plain:
+        raise ValueError(
+            "a multinomial fit of more than two classes takes the L2 penalty alone, alike for all "
+            "features; give multi_class='ovr' to fit one class against the rest with l1_ratio and "
+            "the other parameters of the penalty, or leave them out"
+        )
     if settings.solver == "auto" or not get_solver(settings.solver).solves_dual:
         return settings
     if not settings.why.startswith("solver="):

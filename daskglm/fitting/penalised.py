@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem
+from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
@@ -25,16 +26,15 @@ def composite_objective(
     problem: Problem,
     loss: Loss,
     settings: FitConfig,
-    columns: Sequence[str] | None,
     **given: Any,
 ) -> Composite:
     """Make the objective of one problem with the penalty of the settings.
 
-    `columns` are names of features, `given` further arguments of `Objective`. Raises ValueError
-    where the penalty does not fit the features. Cost: nothing; 1 pass to standardise.
+    `given` are further arguments of `Objective`. Raises ValueError where the penalty does not fit
+    the features. Cost: nothing; 1 pass to standardise.
     """
     d = engine.facts.n_features or 0
-    asked = settings.penalty.for_features(d, columns)
+    asked = settings.penalty.for_features(d, None)
     scale, passes = np.ones(d), 0.0
     if asked.standardize:
         scale = deviations(engine, problem)
@@ -46,6 +46,29 @@ def composite_objective(
     objective = Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
     objective.passes += passes
     return objective
+
+
+def with_columns(settings: FitConfig, data: Partitions) -> FitConfig:
+    """Return settings whose penalty has arrays for the columns of the data, if these are known.
+
+    Raises ValueError, before any loading, for names and lengths that do not fit them.
+    """
+    if settings.penalty.is_plain or data.width is None:
+        return settings
+    found = settings.penalty.for_features(data.width, data.columns)
+    groups = None
+    if found.groups is not None:
+        groups = np.zeros(data.width, np.int64)
+        for k, group in enumerate(found.groups):
+            groups[group] = k
+    penalty = replace(
+        settings.penalty,
+        penalty_factor=found.factors,
+        lower_bounds=found.lower,
+        upper_bounds=found.upper,
+        groups=groups,
+    )
+    return replace(settings, penalty=penalty)
 
 
 def deviations(engine: Engine, problem: Problem) -> np.ndarray:

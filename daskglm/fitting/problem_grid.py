@@ -30,6 +30,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import divide
 from daskglm.fitting.driver import Solution, StoppingRule, solve
 from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
+from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.runner import (
@@ -385,6 +386,7 @@ def open_grid(
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     for each in start or ():
         check_width(each, data)
+    settings = with_columns(settings, data)
     folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
     with loaded(data, settings, client) as on:
         if on.engine.capabilities.device != "cpu" and folds is not None:

@@ -34,7 +34,7 @@ from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
-from daskglm.fitting.penalised import composite_objective
+from daskglm.fitting.penalised import composite_objective, with_columns
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
@@ -103,11 +103,12 @@ def train(
     saved, folder = checkpoints_of(settings, start)
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
+    settings = with_columns(settings, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
         for k, (problem, total) in enumerate(on.problems):
-            objective = objective_of(on.engine, problem, total, loss, settings, data.columns)
+            objective = objective_of(on.engine, problem, total, loss, settings)
             if (joint := joint_fit(objective.loss)) is not None:
                 settings = joint.settings(settings)
             if k == 0 and (saved is not None or folder is not None):
@@ -171,12 +172,10 @@ def objective_of(
     sides: tuple[float, ...],
     loss: Loss,
     settings: FitConfig,
-    columns: Sequence[str] | None = None,
 ) -> Objective:
     """Make the objective of one problem, whose positive and negative rows have these weights.
 
-    Of a loss of all classes together these are the weights of all classes. `columns` are names of
-    features, by which a penalty may know them.
+    Of a loss of all classes together these are the weights of all classes.
     """
     loss = find(problem.loss.name) if loss.two_classes else loss
     if (joint := joint_fit(loss)) is not None:
@@ -194,7 +193,7 @@ def objective_of(
     }
     if settings.penalty.is_plain and settings.solver != "proximal_newton":
         return Objective(engine, problem, loss, **given)
-    return composite_objective(engine, problem, loss, settings, columns, **given)
+    return composite_objective(engine, problem, loss, settings, **given)
 
 
 # ---- checkpoints
@@ -244,6 +243,8 @@ def _writer(
         "C": float(settings.C),
         "fit_intercept": bool(settings.fit_intercept),
     }
+    if not settings.penalty.is_plain:
+        named["penalty"] = settings.penalty.digest
     if (joint := joint_fit(objective.loss)) is not None:
         named |= joint.saved(objective)
     found = identity(objective, named)
@@ -335,7 +336,11 @@ def solve_one(
     zero = None if objective.is_origin(w) else objective.at(objective.origin)
     _check_size(spec, objective.n_features)
     if spec.solves_dual and not objective.has_dual:
-        raise ValueError(f"solver={name!r} takes no offset of margins; use 'newton' or 'lbfgs'")
+        raise ValueError(
+            f"solver={name!r} takes no offset of margins, and of penalties only those with the "
+            "same positive L2 strength and the same L1 strength for all features; use "
+            f"{'newton' if objective.is_smooth else 'proximal_newton'!r}"
+        )
     waited = objective.waited
     if objective.only_side:
         iterates, max_iter = constant(objective), 1

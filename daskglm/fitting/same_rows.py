@@ -14,6 +14,7 @@ from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
 from daskglm.fitting.report import Report
+from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.runner import WarmStart, check_width, objective_of, rows_of, solve_one
 from daskglm.fitting.setup import Loaded, loaded
 from daskglm.objectives.primal import Objective
@@ -42,8 +43,9 @@ class Fit:
 class SameRows:
     """Rows of a regression that are held for as long as the context of `same_rows` lasts."""
 
-    def __init__(self, on: Loaded) -> None:
+    def __init__(self, on: Loaded, settings: FitConfig) -> None:
         self.on = on
+        self.penalty = settings.penalty
         self.weight = on.engine.facts.weight
         self.largest_target = on.engine.facts.largest_target
         self.fits = 0
@@ -51,6 +53,7 @@ class SameRows:
     def objective(self, settings: FitConfig) -> Objective:
         """Return what these settings ask to minimise."""
         loss = settings.check()
+        settings = replace(settings, penalty=self.penalty)
         return objective_of(self.on.engine, Problem(loss.ref), (self.weight, 0.0), loss, settings)
 
     def fit(self, settings: FitConfig, start: Any = None) -> Fit:
@@ -82,5 +85,6 @@ def same_rows(
     loss = settings.check()
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
+    settings = with_columns(settings, data)
     with loaded(data, replace(settings, checkpoint=None, resume=None), client) as on:
-        yield SameRows(on)
+        yield SameRows(on, settings)

@@ -32,7 +32,11 @@ REASSOCIATE = {"contract", "reassoc", "nsz"}
 
 
 # ---- rows of one storage or the other
-def _dot(X, i, v):  # type: ignore[no-untyped-def]
+def _soft(value, threshold):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("compiled code only")
+
+
+def _dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 
 
@@ -48,37 +52,45 @@ def _fetch_shared(X, i, v):  # type: ignore[no-untyped-def]
     raise NotImplementedError("compiled code only")
 
 
+@overload(_soft)
+def _soft_of(value, threshold):  # type: ignore[no-untyped-def]
+    # a threshold of None is another type, so that kernels without one have no trace of it
+    if isinstance(threshold, types.NoneType):
+        return lambda value, threshold: value
+    return lambda value, threshold: value - min(max(value, -threshold), threshold)
+
+
 @overload(_dot, jit_options={"fastmath": REASSOCIATE})
-def _dense_dot(X, i, v):  # type: ignore[no-untyped-def]
+def _dense_dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     if not isinstance(X, types.Array):
         return None
 
-    def dot(X, i, v):  # type: ignore[no-untyped-def]
+    def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
         x = X[i]
         total = 0.0
         for j in range(len(x)):
-            total += x[j] * v[j]
+            total += x[j] * _soft(v[j], threshold)
         return total
 
     return dot
 
 
 @overload(_dot)
-def _sparse_dot(X, i, v):  # type: ignore[no-untyped-def]
+def _sparse_dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
     if isinstance(X, types.Array):
         return None
 
-    def dot(X, i, v):  # type: ignore[no-untyped-def]
+    def dot(X, i, v, threshold):  # type: ignore[no-untyped-def]
         data, indices, indptr = X
         places = indices[indptr[i] : indptr[i + 1]]
         total = 0.0
         if len(data) == 1:  # a pattern: all stored values are this one
             for p in range(len(places)):
-                total += v[np.uint64(places[p])]
+                total += _soft(v[np.uint64(places[p])], threshold)
             return total * data[0]
         values = data[indptr[i] : indptr[i + 1]]
         for p in range(len(places)):
-            total += values[p] * v[np.uint64(places[p])]
+            total += values[p] * _soft(v[np.uint64(places[p])], threshold)
         return total
 
     return dot
@@ -243,9 +255,9 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     rows : (X, y, weight)
     v : (d + 1,) array
         This thread's replica of the shared vector: its last entry belongs to a constant feature.
-    scales : (C, bias, offset, sigma)
+    scales : (C, bias, offset, sigma, threshold)
         Weight of the losses; value of the constant feature; what margins get besides; factor by
-        which changes enter v.
+        which changes enter v; what moves entries of v but the last towards zero (None: nothing).
     dual : (alpha, norms, seen, asleep)
         Dual variables; squared norms of rows (empty: computed); where the margins met go (empty:
         not wanted); marks of rows to pass over (empty: no shrinking), set for rows at a bound whose
@@ -261,7 +273,7 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
     low, high : float
         The least and the greatest projected gradient met.
     """
-    (X, y, weight), (C, bias, offset, sigma) = rows, scales
+    (X, y, weight), (C, bias, offset, sigma, threshold) = rows, scales
     (alpha, norms, seen, asleep), (first, stop, bucket, key, begin, end) = dual, order
     buckets = (stop - first + bucket - 1) // bucket
     bits = _bits(buckets)
@@ -285,7 +297,7 @@ def sweep(law, rows, v, scales, dual, limits, order):  # type: ignore[no-untyped
             cost = C * weight[i] if weighted else C
             if cost == 0.0 or (shrink and asleep[i]):
                 continue
-            z = _dot(X, i, v) + bias * v[d] + offset
+            z = _dot(X, i, v, threshold) + bias * v[d] + offset
             if scattered and i + 1 < min(row + bucket, stop):
                 _fetch_shared(X, i + 1, v)
             if watch:
@@ -364,7 +376,7 @@ def totals(rows, C, alpha, v, start, stop, out):  # type: ignore[no-untyped-def]
         if scattered and i + 2 < stop:
             _fetch_shared(X, i + 2, v)
         cost = C * weight[i] if weighted else C
-        z[i] = _dot(X, i, v)
+        z[i] = _dot(X, i, v, None)
         change = cost * alpha[i]
         if whole and change != 0.0:
             _axpy(X, i, change, own)

@@ -88,10 +88,22 @@ class Composite(Objective):
         """Whether subproblems of a trust region may be solved where the rows are: never."""
         return False
 
+    @cached_property
+    def threshold(self) -> float:  # type: ignore[override]
+        """Strength of |w_j| over that of 1/2 w_j^2, if both are the same for all features.
+
+        Else nan: then `objectives.dual` does not know the dual problem.
+        """
+        terms, ridge = self.feature_terms, self.penalty
+        strengths = terms.strengths
+        same = ridge.is_uniform and ridge.largest > 0.0 and not (terms.is_bounded or terms.groups)
+        same = same and self.rows_xp is np and bool((strengths == strengths[:1]).all())
+        return float(strengths[0]) / ridge.largest if same and len(strengths) else math.nan
+
     @property
     def has_dual(self) -> bool:
-        """Whether the dual problem is known to `objectives.dual`: not with these penalties."""
-        return False
+        """Whether the dual problem is known to `objectives.dual`."""
+        return super().has_dual and self.threshold >= 0.0
 
     @property
     def proves(self) -> bool:
@@ -299,7 +311,7 @@ class Restriction(Composite):
 
     def __init__(self, whole: Composite, columns: np.ndarray) -> None:
         vars(self).update(vars(whole))
-        for name in ("feature_terms", "origin", "_counted_curvature"):
+        for name in ("feature_terms", "origin", "threshold", "_counted_curvature"):
             vars(self).pop(name, None)  # cached for all features
         self.whole = whole
         self.columns = columns

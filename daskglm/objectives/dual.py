@@ -3,6 +3,11 @@
 D(a) = -C sum_i s_i loss*(-a_i) - 1/2 |v|^2 with v = C sum_i s_i a_i x_i. Dual variables live with
 the rows; `Dual` holds v, which is the primal point too, and the number of their state.
 
+A penalty of another strength mu is one of strength one for losses of the weight C / mu. With an L1
+penalty of strength mu t besides, w is v with all entries moved towards zero by t, and |w|^2 takes
+the place of |v|^2 in the dual (Shalev-Shwartz & Zhang 2014). Half that square is never more curved
+than 1/2 |v|^2, so that steps of single rows and sums of changes rise as they do without.
+
 With an unpenalised intercept sum_i s_i a_i must be 0, which changes of single coordinates cannot
 keep. So the ascent is a proximal-point method in b: a penalised constant feature stands for b minus
 an offset, and after every round the offset moves to b. At the limit that penalty has no force.
@@ -33,8 +38,9 @@ from daskglm.core.requests import (
 from daskglm.losses.conjugates import losses
 from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
+from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.point import NO_GRADIENT, Point
-from daskglm.objectives.primal import Objective, tokens
+from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,8 @@ class Dual:
     Parameters
     ----------
     objective : Objective
-        With a penalty of strength one.
+        With a penalty of one strength above zero for all features, and an L1 penalty of its
+        `threshold` times that.
     w : (d,) or (d + 1,) array
         Where to start: from features of zero, with dual variables of zero and the best intercept;
         else the dual variables are the negative slopes at w.
@@ -73,8 +80,9 @@ class Dual:
         seed: int,
         saved: tuple[dict[str, Any], str] | None = None,
     ) -> None:
-        self._check_penalty(objective)
+        self.penalty = self._penalty_of(objective)
         self.objective = objective
+        self.C = objective.scale / self.penalty.strength
         self.plan = plan
         self.seed = seed
         self.keep = False
@@ -118,11 +126,9 @@ class Dual:
             self.v = self.objective.ask(DualTotals(self._state(), self.v, next(tokens)))["own"]
 
     @staticmethod
-    def _check_penalty(objective: Objective) -> None:
-        """Raise ValueError for a penalty that this is not the dual of."""
-        if not (objective.penalty.is_uniform and objective.penalty.largest == 1.0):
-            strength = objective.penalty.strength
-            raise ValueError(f"the dual wants a penalty of strength 1, not {strength!r}")
+    def _penalty_of(objective: Objective) -> DualPenalty:
+        """Return the penalty; ValueError for one that this is not the dual of."""
+        return DualPenalty.of(objective)
 
     def state(self) -> dict[str, Any]:
         """Return what `saved` takes, besides the dual variables themselves."""
@@ -141,12 +147,13 @@ class Dual:
             self.before,
             self.step,
             self.w,
-            self.objective.scale,
+            self.C,
             self.bias,
             self.offset,
             self.keep,
             self._is_near(),
             self.v if self._is_own() else None,
+            self.penalty.threshold,
         )
 
     def _is_own(self) -> bool:
@@ -177,8 +184,9 @@ class Dual:
         away that it takes hundreds of rounds to come back.
         """
         objective = self.objective
-        L = objective.scale * objective.loss.smoothness * objective.engine.facts.squared_norms
-        return self.gap == 0.0 or bool(2.0 * L * self.gap <= float(self.v @ self.v))
+        L = self.C * objective.loss.smoothness * objective.engine.facts.squared_norms
+        missed = L * self.gap / self.penalty.strength  # half the bound on that square
+        return self.gap == 0.0 or missed <= self.penalty.conjugate(self.v)
 
     @property
     def intercept(self) -> float:
@@ -190,9 +198,8 @@ class Dual:
 
         Nobody writes to shared vectors, so this may be a view.
         """
-        if self.objective.fit_intercept:
-            return np.append(self.v[:-1], self.intercept)
-        return self.v[:-1]
+        w = self.penalty.coefficients(self.v)[:-1]
+        return np.append(w, self.intercept) if self.objective.fit_intercept else w
 
     def shape(self) -> tuple[int, int]:
         """Count groups of threads over all workers, and the most partitions that a group has.
@@ -360,18 +367,32 @@ class Dual:
         totals = self._ask(DualLine(self._state(), coefficients))
 
         # the request may have shown that the previous step is lost
-        C, xp = self.objective.scale, self.objective.xp
+        C, xp = self.C, self.objective.xp
         previous = xp.zeros(len(self.v)) if self.previous is None else self.previous
         directions = xp.stack([self.change, previous])
         at = self.v + xp.asarray(coefficients) @ directions
+        conjugates, inner, curvature = self.penalty.along(at, directions, xp)
+        values = C * totals["values"] + conjugates + self._pull * to_host(at[:, -1])
+        slopes = C * totals["slopes"] + inner + self._pull * to_host(directions[:, -1])
+        return values, slopes, C * totals["hessians"] + curvature
 
-        # all margins contain the offset, which so multiplies the sum of the dual variables
-        pull = self.offset / self.bias if self.bias else 0.0
-        squares = to_host((at * at).sum(axis=1))
-        inner = to_host(at @ directions.T)
-        values = C * totals["values"] + 0.5 * squares + pull * to_host(at[:, -1])
-        slopes = C * totals["slopes"] + inner + pull * to_host(directions[:, -1])
-        return values, slopes, C * totals["hessians"] + to_host(directions @ directions.T)
+    @property
+    def _pull(self) -> float:
+        """What multiplies the last entry of v: all margins contain the offset."""
+        return self.offset / self.bias if self.bias else 0.0
+
+    def share_that_rises(self, share: float, totals: Totals) -> float:
+        """Halve a share of the last round's change until the dual cannot fall along it.
+
+        Sums of changes are measured as if |v|^2 was in the dual. With a threshold replicas may see
+        less of the curvature than their sum meets, as where no single one leaves the threshold. The
+        conjugates of losses are convex, so a share of their change bounds that at a share. Cost:
+        nothing.
+        """
+        before, after = (self.C * float(totals[name]) for name in ("before", "after"))
+        gain = before - after - self._pull * float(self.change[-1])
+        slack = SAME_VALUE * (abs(before) + self.penalty.conjugate(self.v))
+        return self.penalty.share_that_rises(self.v, self.change, share, gain, slack)
 
     # ---- proximal steps
     def left_open(self, inner: Point) -> float:
@@ -387,7 +408,7 @@ class Dual:
         Cost: nothing.
         """
         slope = inner.gradient[: self.objective.n_features]
-        return not 0.5 * float(slope @ slope) <= gap
+        return not 0.5 * float(slope @ slope) <= gap * self.penalty.strength
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:
         """Set the dual variables to the negative slopes of a primal, which may be smoothed, at w.
@@ -418,7 +439,7 @@ class Dual:
 
     # ---- how good it is
     def certificate(self, at: np.ndarray | None = None) -> Certificate:
-        """Evaluate the primal at v, or at `at`, and the dual at the committed state.
+        """Evaluate the primal at v's coefficients, or at `at`, and the dual at the committed state.
 
         With an intercept the primal takes the best one, and the dual is taken where the sum of the
         variables is zero: those of one sign are scaled down to balance the other's, which moves v
@@ -435,11 +456,15 @@ class Dual:
         for _ in range(3):
             if at is not None and self.adopted is not None and at is self.adopted[0]:
                 _, token, totals = self.adopted
-                own, v = self.v, np.append(at[: objective.n_features], 0.0)
+                own, features = self.v, np.append(at[: objective.n_features], 0.0)
                 break
             token = next(tokens)
-            v = self.v if at is None else np.append(at[: objective.n_features], 0.0)
-            totals = self._ask(DualTotals(self._state(), v, token, side, anew))
+            v = self.v
+            if at is None:
+                features = self.penalty.coefficients(v)
+            else:
+                features = np.append(at[: objective.n_features], 0.0)
+            totals = self._ask(DualTotals(self._state(), features, token, side, anew))
             own = self.v = totals["own"]
             self.sure = True
             off = float(np.linalg.norm(own - v)) if anew or totals["rebuilt"] else 0.0
@@ -448,12 +473,12 @@ class Dual:
         if anew:
             self.read_at, self.drift = self.rounds, 1.0
 
-        w, shift = v[:-1], 0.0
+        w, shift = features[:-1], 0.0
         if objective.fit_intercept:
             w = np.append(w, 0.0)
             shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
         losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
-        primal = objective.scale * float(losses[0]) + 0.5 * float(v[:-1] @ v[:-1])
+        primal = objective.scale * float(losses[0]) + self.penalty.value(features[:-1])
         dual = self._value(own, totals["side"])
         if objective.fit_intercept:
             w = np.append(w[:-1], shift)
@@ -473,17 +498,9 @@ class Dual:
 
         `own` is the sum over all rows and `side` that over the positive variables.
         """
-        u, changed = own[:-1], {}
-        if self.objective.fit_intercept:
-            positive = float(side[-1])
-            negative = positive - float(own[-1]) / self.bias
-            if positive > negative:
-                changed = {"positive": max(negative, 0.0) / positive}
-                u = u - (1.0 - changed["positive"]) * side[:-1]
-            elif negative > positive:
-                changed = {"negative": positive / negative}
-                u = side[:-1] + changed["negative"] * (u - side[:-1])
-
+        fit_intercept = self.objective.fit_intercept
+        u, changed = balanced(own, side, self.bias) if fit_intercept else (own, {})
         request: Any = DualValue(self._state(), **changed)
         conjugates = float(self._ask(request)["value"])
-        return -self.objective.scale * conjugates - 0.5 * float(u @ u)
+        w = self.penalty.coefficients(u)[:-1]
+        return -self.objective.scale * conjugates - self.penalty.strength * 0.5 * float(w @ w)

@@ -72,9 +72,12 @@ class Objective:
     ----------
     outputs : int
         Margins of a row.
+    threshold : float
+        Strength of an L1 penalty on all features over that of `penalty`; zero: there is none.
     """
 
     outputs: int = 1
+    threshold: float = 0.0
     # whether vectors are in host memory wherever the rows are
     has_host_vectors: bool = False
     # whether the penalty has neither kinks nor bounds

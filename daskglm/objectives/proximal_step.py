@@ -30,6 +30,7 @@ def smoothed(dual: Dual, width: float) -> Objective:
         fit_intercept=objective.fit_intercept,
         span=2.0 if loss.classifies else objective.span + width,
         sides=objective.sides,
+        penalty=objective.penalty,
     )
 
 

@@ -22,6 +22,7 @@ from daskglm.core.device import to_host
 from daskglm.core.requests import DualValue, Problem, SDCAConfig
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.dual import Dual
+from daskglm.objectives.dual_penalty import DualPenalty
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import Objective
@@ -56,10 +57,11 @@ class UnpenalisedDual(Dual):
         self.factor = HessianFactor.of(self.gram, squares.rounding.gram(exact=True))
 
     @staticmethod
-    def _check_penalty(objective: Objective) -> None:
-        """Raise ValueError for an objective with a penalty."""
-        if objective.penalty.largest != 0.0:
+    def _penalty_of(objective: Objective) -> DualPenalty:
+        """Return one of strength one, whose v is X'S a; ValueError for an objective with any."""
+        if objective.penalty.largest != 0.0 or objective.threshold != 0.0:
             raise ValueError("this dual wants no penalty")
+        return DualPenalty(1.0, 0.0)
 
     def certified_point(self, w: np.ndarray | None = None) -> Point:
         """Evaluate w with the dual variables that `adopt` took there; return the best point so far.

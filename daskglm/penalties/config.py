@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -97,6 +98,19 @@ class PenaltyConfig:
         names = ("penalty_factor", "P2", "groups")
         given = tuple(name for name in names if getattr(self, name) is not None)
         return (*given, "standardize") if self.standardize else given
+
+    @property
+    def digest(self) -> str:
+        """A checksum of all values, by which checkpoints tell penalties apart."""
+        found = hashlib.sha256()
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value = (value.shape, value.tobytes())
+            elif sp.issparse(value):
+                value = value.toarray().tobytes()
+            found.update(repr((each.name, value)).encode())
+        return found.hexdigest()[:16]
 
     def check(self) -> None:
         """Raise ValueError for values that no data can make right."""

@@ -24,6 +24,8 @@ MOST_LOOKS = 500
 SWEEP_COST = 15.0
 # What is added to the unit diagonal of a scaled Hessian until a step lowers the model. Chosen.
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
+# Shares of such a step that are tried. Chosen.
+LENGTHS = (1.0, 0.3, 0.1, 0.01)
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
 
@@ -209,10 +211,12 @@ def _step_on_free(
         step = _newton_step(K, pull, RIDGES[k])
         if step is None:
             continue
-        to = here + step
-        to = np.where(kinked & (here * to < 0.0), 0.0, to)
-        if _move(H, v, slope, terms, free, np.clip(to, terms.lower[free], terms.upper[free])):
-            return k
+        for length in LENGTHS:
+            to = here + length * step
+            to = np.where(kinked & (here * to < 0.0), 0.0, to)
+            to = np.clip(to, terms.lower[free], terms.upper[free])
+            if _move(H, v, slope, terms, free, to):
+                return k
     return len(RIDGES)
 
 

@@ -25,11 +25,12 @@ def with_dual_bound(objective: Objective, iterates: Iterates) -> Iterates:
     """Pass on the iterates of a primal solver, and points with bounds by dual variables.
 
     Such a point follows where values are level, or where the solver makes no more progress. For
-    losses without a dual, rows with offsets, and objectives without a penalty of strength one there
-    is none. Cost: 3 passes for each.
+    losses without a dual, rows with offsets, objectives without a penalty of strength one and those
+    with an L1 penalty there is none. Cost: 3 passes for each.
     """
     penalty = objective.penalty
-    if not (objective.has_dual and penalty.is_uniform and penalty.largest == 1.0):
+    simple = penalty.is_uniform and penalty.largest == 1.0 and objective.threshold == 0.0
+    if not (objective.has_dual and simple):
         return (yield from iterates)
     return (yield from bounded(lambda: _dual_of(objective), next(iterates), iterates))
 

@@ -45,10 +45,11 @@ def sdca_then_newton(
     ----------
     polish : bool, optional
         Whether a second stage is allowed: Newton's method (TRON for many features) on the primal,
-        for the hinge on proximal points of its dual. Default: if the stop rule is the gap. It
-        begins when the epochs left, by the rate of the last five, cost more than some Newton steps
-        (for a smooth loss and tol >= 1e-5: ten times as much), or when the ascent fails: its points
-        are above w = 0, or it lowers the gap no further.
+        for the hinge on proximal points of its dual. Neither takes an L1 penalty, with which there
+        is none. Default: if the stop rule is the gap. It begins when the epochs left, by the rate
+        of the last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten
+        times as much), or when the ascent fails: its points are above w = 0, or it lowers the gap
+        no further.
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options
@@ -57,8 +58,8 @@ def sdca_then_newton(
     smooth = objective.loss.differentiable
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
     # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
-    if not smooth and objective.engine.capabilities.device != "cpu":
-        allowed = False
+    narrow = not smooth and objective.engine.capabilities.device != "cpu"
+    allowed = bool(allowed) and not narrow and objective.threshold == 0.0
     patience = costs.LOOSE_TOL_FACTOR
     if tol < costs.TIGHT_TOL or not smooth or polish:
         patience = 1.0
@@ -284,5 +285,6 @@ SDCA = SolverSpec(
     options={**OPTIONS, "polish": check_optional_flag},
     settings=("tol", "random_state"),
     solves_dual=True,
+    takes_kinks=True,
     cost=sdca_cost,
 )

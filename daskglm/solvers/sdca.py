@@ -72,9 +72,10 @@ def sdca(
 
     Notes
     -----
-    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013; buckets, dynamic partitions and node
-    replicas after Ioannou et al. 2019 (the Snap ML paper). Cost: a pass an epoch, 1 round, and for
-    "search" a few rounds without a pass; 1 pass for each attempt to certify.
+    Dual coordinate ascent after Shalev-Shwartz & Zhang 2013, with an L1 penalty after their work of
+    2014; buckets, dynamic partitions and node replicas after Ioannou et al. 2019 (the Snap ML
+    paper). Cost: a pass an epoch, 1 round, and for "search" a few rounds without a pass; 1 pass for
+    each attempt to certify.
     """
     plan = SDCAConfig(
         partitioning, partitions, nodes, threads, bucket_size, local_epochs, shrinking
@@ -104,10 +105,14 @@ def sdca(
 
         # sums by the margins that the epochs met, so without a pass
         estimate = max(objective.scale * float(totals["gap"]), 0.0)
-        value = 0.5 * float(dual.v[:-1] @ dual.v[:-1]) + objective.scale * float(totals["loss"])
+        coefficients = dual.penalty.coefficients(dual.v)[:-1]
+        value = dual.penalty.value(coefficients) + objective.scale * float(totals["loss"])
+        del coefficients  # with an L1 penalty another vector as long as w
         # exponential losses overflow at the margins of an ascent that is astray
         value, estimate = min(value, LARGEST_VALUE), min(estimate, LARGEST_VALUE)
         share = sigma.after(totals)
+        if dual.penalty.threshold and not sigma.search:
+            share = dual.share_that_rises(share, totals)
         del totals  # it holds vectors as long as w
 
         dual.commit(*(_search(dual) if sigma.search else (share, 0.0)), keep=sigma.search)

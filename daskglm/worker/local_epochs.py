@@ -125,7 +125,7 @@ class Run:
         self, slices: list[Slice], v: np.ndarray, sigma: float, epoch: int
     ) -> tuple[float, float]:
         state = self.request.state
-        scales = state.C, state.bias, state.offset, sigma
+        scales = state.C, state.bias, state.offset, sigma, state.threshold or None
         low, high = np.inf, -np.inf
         for part in slices:
             m = self.caches[part.block]

@@ -219,6 +219,12 @@ __device__ inline int64 place_of(int64 i, int64 count, int64 key) {
   return (int64)at;
 }
 
+// Whether margins are those of the shared vector with its entries, but for the last, moved towards
+// zero by `threshold`.
+#ifndef THRESHOLDED
+#define THRESHOLDED 0
+#endif
+
 // Run one epoch over the rows of a block. gridDim = (teams, partitions), and each partition has a
 // replica of v (d + 1).
 //
@@ -230,7 +236,8 @@ extern "C" __global__ void __launch_bounds__(256)
 dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int pattern, long long rows,
            int d, int code, double p1, double p2, const VECTOR* y, const VECTOR* weight, double C,
            const double* norms, double bias, double offset, double* alpha, double* replicas,
-           double* seen, int bucket, long long key, int fixed, double sigma, double damp) {
+           double* seen, int bucket, long long key, int fixed, double sigma, double damp,
+           double threshold) {
   __shared__ double scratch[32];
   __shared__ double step;
   const int64 buckets = (rows + bucket - 1) / bucket;
@@ -247,8 +254,10 @@ dual_sweep(const REAL* data, const INDEX* indices, const INDEX* indptr, int patt
       const int64 from = indptr ? (int64)indptr[i] : i * d;
       const int64 to = indptr ? (int64)indptr[i + 1] : from + d;
       double z = 0.0;
-      for (int64 p = from + threadIdx.x; p < to; p += blockDim.x)
-        z += widen(data[pattern ? 0 : p]) * FRESH(v + (indptr ? (int64)indices[p] : p - from));
+      for (int64 p = from + threadIdx.x; p < to; p += blockDim.x) {
+        const double entry = FRESH(v + (indptr ? (int64)indices[p] : p - from));
+        z += widen(data[pattern ? 0 : p]) * (THRESHOLDED ? shrunk(entry, threshold) : entry);
+      }
       z = block_sum(z, scratch);
       if (threadIdx.x == 0) {
         z += bias * FRESH(v + d) + offset;

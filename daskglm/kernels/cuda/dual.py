@@ -19,6 +19,7 @@ import numpy as np
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualLine, DualRound, DualStateRef, DualValue, SDCAConfig, Totals
+from daskglm.core.soft_threshold import soft_threshold
 from daskglm.kernels.cuda import csr, dense, streamed
 from daskglm.kernels.cuda import margins as row_kernels
 from daskglm.kernels.cuda.launch import (
@@ -233,24 +234,35 @@ class OnDevice:
                 np.int64(rng.integers(1 << 62)),
                 np.int32(plan.partitioning == "static"),
                 *scales,
+                np.float64(state.threshold),
             )
             index = f"-DINDEX={INDICES[rows.indices.dtype] if sparse else 'int'}"
             dtype = rows.data.dtype if sparse else rows.X.dtype
-            function = _kernel_of(law, "dual_sweep", real(dtype), index, numbers(cache.y))
+            thresholded = ("-DTHRESHOLDED=1",) if state.threshold else ()
+            options = (real(dtype), index, numbers(cache.y), *thresholded)
+            function = _kernel_of(law, "dual_sweep", *options)
             function((teams, len(replicas)), (threads,), args)
 
     def _share(self, law: Law, request: DualRound, caches: Sequence[Any], change: Any) -> float:
         """Choose the part of a change to take: the best of a few by the local model of the dual.
 
-        The model has the square of the change times sigma' among workers, as coordinate steps have.
-        At zero the dual cannot fall. Cost: 0 passes.
+        The model has the square of the change times sigma' among workers, as coordinate steps have;
+        with a threshold the penalty's dual as replicas see it. At zero the dual cannot fall. Cost:
+        0 passes.
         """
         state, v = request.state, cp.asarray(request.v)
         pull = state.offset / state.bias if state.bias else 0.0
         tried = np.stack([STEPS, np.zeros_like(STEPS)], axis=1)
         values = state.C * self.line(law, DualLine(state, tried), caches)["values"]
-        linear = float(v @ change) + pull * float(change[-1])
-        values = values + STEPS * linear + 0.5 * request.outer * STEPS**2 * float(change @ change)
+        if state.threshold:
+            at = v + cp.asarray(request.outer * STEPS)[:, None] * change
+            ends = soft_threshold(at, state.threshold)
+            squares = (ends * ends).sum(axis=1).get() / request.outer
+            values = values + STEPS * (pull * float(change[-1])) + 0.5 * squares
+        else:
+            linear = float(v @ change) + pull * float(change[-1])
+            square = float(change @ change)
+            values = values + STEPS * linear + 0.5 * request.outer * STEPS**2 * square
         return float(STEPS[int(np.argmin(values))])
 
     def estimates(self, law: Law, caches: Sequence[Any]) -> Totals:

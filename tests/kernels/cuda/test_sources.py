@@ -66,7 +66,12 @@ VARIANTS = {
             (FORWARD, "-DDIAGONAL=1", "-DSCALED=double"),
         ]
     ],
-    ("dual",): [(*types, f"-DINDEX={index}") for types in TYPES for index in INDICES],
+    ("dual",): [
+        (*types, f"-DINDEX={index}", *others)
+        for types in TYPES
+        for index in INDICES
+        for others in [(), ("-DTHRESHOLDED=1",)]
+    ],
 }
 EXACT = ("-DREAL=float", "-DVECTOR=double")  # float32 rows, of a regression
 OF_FAMILIES = {
@@ -75,7 +80,7 @@ OF_FAMILIES = {
     ("narrow",): [(*EXACT, f"-DGRAM={gram}") for gram in (0, 1)],
     ("wide",): [(*EXACT, "-DEACH=4", "-DDIAGONAL=1"), (*EXACT, "-DEACH=64", "-DDIAGONAL=0")],
     ("dense",): [EXACT],
-    ("dual",): [(*EXACT, "-DINDEX=int")],
+    ("dual",): [(*EXACT, "-DINDEX=int"), (*EXACT, "-DINDEX=int", "-DTHRESHOLDED=1")],
 }
 WITH_DUAL = [loss.code for loss in BUILTIN if loss.has_dual and loss.code >= base.POISSON]
 LIKE_CUPY = ("--std=c++17", "-ftz=true")  # the second CuPy always adds

@@ -1,0 +1,259 @@
+"""Dual ascent for the elastic net: the optimum of coordinate descent in NumPy, wherever the rows are."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import daskglm
+from daskglm.fitting.driver import StoppingRule, solve
+from daskglm.objectives.primal import Objective
+from daskglm.solvers.hybrid import sdca_then_newton
+from tests.conftest import make_problem
+from tests.objectives.with_l1 import SLOPES, coordinate_descent, elastic_net, value
+from tests.solvers.ascents import rows
+
+
+def solved(objective, tol=1e-9, max_iter=3000, start=None, **options):
+    w = objective.origin if start is None else start
+    iterates = sdca_then_newton(objective, w, tol=tol, random_state=0, **options)
+    return solve(objective, iterates, StoppingRule(tol, max_iter))
+
+
+def problem(loss, storage, C=0.2, dtype=np.float64):
+    """Rows of which two features count, weights, and a fifth of the least strength that leaves none."""
+    X, _ = make_problem(500, 6, sparse=storage != "dense", seed=5, dtype=dtype)
+    if storage == "pattern":
+        X.data[:] = 1.0
+    rng = np.random.default_rng(0)
+    z = X @ np.array([0.8, -0.7, 0.0, 0.0, 0.0, 0.0]) + 0.2
+    y = np.sign(z + rng.logistic(scale=0.5, size=len(z)))
+    if loss in ("squared", "poisson"):
+        y = z + rng.standard_normal(len(z)) if loss == "squared" else 1.0 * rng.poisson(np.exp(z))
+    weight = rng.exponential(size=len(y)) * (np.arange(len(y)) % 7 > 0)
+    slopes = C * weight * SLOPES[loss](y, np.zeros(len(y)))
+    return X, y, weight, 0.2 * np.abs(X.T @ slopes).max()
+
+
+@pytest.mark.parametrize("aggregation", ["auto", "adaptive"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "poisson"])
+def test_same_optimum_as_coordinate_descent(loss, storage, intercept, aggregation):
+    X, y, weight, l1 = problem(loss, storage)
+    strengths = {"weight": weight, "C": 0.2, "strength": 0.6, "l1": l1}
+    objective = elastic_net(X, y, loss, fit_intercept=intercept, **strengths)
+    found = solved(objective, aggregation=aggregation, partitions=3)
+    best = coordinate_descent(X, y, loss, fit_intercept=intercept, **strengths)
+    assert found.reason.converged
+    w, optimum = found.point.w, value(X, y, best, loss, **strengths)
+    assert found.point.value == pytest.approx(value(X, y, w, loss, **strengths), rel=1e-12)
+    assert -1e-12 <= (found.point.value - optimum) / optimum <= found.relative_gap <= 1e-9
+    np.testing.assert_allclose(w, best, atol=1e-3 * np.abs(best).max())
+    assert {record["solver"] for record in found.history} == {"sdca"}
+    assert 0 < np.sum(best[:6] == 0.0) < 6
+    np.testing.assert_array_equal(w[:6] == 0.0, best[:6] == 0.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_hinge(intercept):
+    """Against a quadratic program of the same problem in w = p - m and slacks."""
+    from scipy.optimize import minimize
+
+    X, y = make_problem(40, 3, seed=2)
+    strengths = {"C": 0.3, "strength": 0.5, "l1": 0.8}
+    objective = elastic_net(X, y, "hinge", fit_intercept=intercept, **strengths)
+    found = solved(objective, tol=1e-6, max_iter=20_000)
+    assert found.reason.converged
+
+    def whole(u):
+        return 0.25 * (u[:3] - u[3:6]) @ (u[:3] - u[3:6]) + 0.8 * u[:6].sum() + 0.3 * u[7:].sum()
+
+    def slope(u):
+        pull = 0.5 * (u[:3] - u[3:6])
+        return np.concatenate([0.8 + pull, 0.8 - pull, [0.0], np.full(40, 0.3)])
+
+    hold = y[:, None] * np.c_[X, -X, np.full(40, float(intercept)), np.diag(y)]
+    best = minimize(
+        whole,
+        np.append(np.zeros(7), np.ones(40)),
+        jac=slope,
+        method="SLSQP",
+        bounds=[(0, None)] * 6 + [(None, None)] + [(0, None)] * 40,
+        constraints={"type": "ineq", "fun": lambda u: hold @ u - 1.0, "jac": lambda u: hold},
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert best.success
+    assert found.point.value == pytest.approx(
+        value(X, y, found.point.w, "hinge", **strengths), rel=1e-12
+    )
+    assert -1e-8 <= found.point.value / best.fun - 1.0 <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"aggregation": "safe"},
+        {"aggregation": "search", "local_epochs": 2},
+        {"partitioning": "static"},
+        {"partitioning": "wild", "threads": 1},
+        {"bucket_size": 4, "nodes": 2},
+        {"shrinking": True},
+    ],
+    ids=str,
+)
+def test_other_modes(options):
+    X, y, weight, l1 = problem("squared_hinge", "csr")
+    strengths = {"weight": weight, "C": 0.2, "l1": l1}
+    objective = elastic_net(X, y, "squared_hinge", fit_intercept=True, **strengths)
+    found = solved(objective, tol=1e-6, **options)
+    best = coordinate_descent(X, y, "squared_hinge", fit_intercept=True, **strengths)
+    optimum = value(X, y, best, "squared_hinge", **strengths)
+    assert found.reason.converged
+    assert -1e-12 <= found.point.value / optimum - 1.0 <= found.relative_gap <= 1e-6
+
+
+def test_all_coefficients_zero():
+    """Beyond the strength at which any coefficient moves, w = 0 is proved to be the optimum."""
+    X, y = make_problem(300, 5)
+    slope = np.abs(X.T @ (y / 2 - y.mean() / 2)).max()
+    found = solved(elastic_net(X, y, "logistic", l1=1.01 * slope, fit_intercept=True))
+    assert found.reason.converged
+    assert not found.point.w[:5].any()
+
+
+def test_a_warm_start():
+    X, y, _, _ = problem("logistic", "dense")
+    objective = elastic_net(X, y, "logistic", l1=3.0, fit_intercept=True)
+    cold = solved(objective)
+    warm = solved(objective, start=cold.point.w)
+    assert warm.reason.converged
+    assert warm.point.value == pytest.approx(cold.point.value, rel=2e-9)
+    assert len(warm.history) < len(cold.history)
+
+
+def test_there_is_no_second_stage():
+    """Not even where it is asked for, though Newton's method would cost less than the epochs left."""
+    X, y = make_problem(400, 8, seed=1)
+    objective = elastic_net(X, y, "logistic", C=1e3, l1=50.0)
+    found = solved(objective, tol=1e-7, polish=True)
+    assert found.reason.converged
+    assert {record["solver"] for record in found.history} == {"sdca"}
+    best = coordinate_descent(X, y, "logistic", C=1e3, l1=50.0)
+    optimum = value(X, y, best, "logistic", C=1e3, l1=50.0)
+    assert -1e-12 <= found.point.value / optimum - 1.0 <= 1e-7
+
+
+# ---- wherever the rows are
+FIT = {"solver": "sdca", "random_state": 0, "C": 0.05}
+L1 = 1.5
+
+
+def assert_optimal(X, y, model, loss="logistic", *, tol, **strengths):
+    """A fit's coefficients are within its gap of the optimum, and some but not all of them are zero."""
+    w = np.append(model.coef_, model.intercept_)
+    assert 0 < np.sum(w == 0.0) < len(w) - 1
+    best = coordinate_descent(X, y, loss, fit_intercept=True, **strengths)
+    found, optimum = (value(X, y, u, loss, **strengths) for u in (w, best))
+    assert found == pytest.approx(model.report_.objective, rel=1e-9 if tol > 1e-7 else 1e-12)
+    assert -1e-9 <= found / optimum - 1.0 <= model.report_.relative_gap <= tol
+
+
+@pytest.fixture
+def with_l1(monkeypatch):
+    """Fits have an L1 penalty of strength 1.5 besides; they start from zero, where it is zero."""
+    monkeypatch.setattr(Objective, "threshold", L1)
+    return {"C": 0.05, "l1": L1}
+
+
+@pytest.mark.parametrize("aggregation", ["auto", "adaptive", "safe", "search"])
+def test_two_workers(aggregation, with_l1, client):
+    X, y = make_problem(1500, 10, seed=1)
+    options = {"aggregation": aggregation}
+    model = daskglm.fit(*rows(X, y), tol=1e-7, solver_options=options, **FIT)
+    assert model.report_.workers == 2
+    assert model.report_.converged
+    assert_optimal(X, y, model, tol=1e-7, **with_l1)
+
+
+def test_lost_dual_variables_are_rebuilt(with_l1, monkeypatch):
+    from daskglm.worker.dual_state import DualWorker
+
+    X, y = make_problem(1500, 10, seed=1)
+    answer, calls = DualWorker.answer, []
+
+    def forgetful(self, law, request, caches):
+        calls.append(type(request).__name__)
+        if calls.count("DualRound") in (4, 8) and calls[-1] == "DualRound":
+            for cache in caches[::2]:
+                cache.dual = None
+        return answer(self, law, request, caches)
+
+    monkeypatch.setattr(DualWorker, "answer", forgetful)
+    model = daskglm.fit(*rows(X, y), tol=1e-8, **FIT)
+    assert calls.count("DualRound") >= 8
+    assert_optimal(X, y, model, tol=1e-8, **with_l1)
+
+
+def test_out_of_core(with_l1, monkeypatch):
+    X, y = make_problem(1500, 10, seed=1)
+    monkeypatch.setattr("daskglm.engines.factory.memory_left", lambda: 3 * 2 * 30_000)
+    lazy = da.from_array(X, chunks=(250, 10)), da.from_array(y, chunks=250)
+    model = daskglm.fit(*lazy, tol=1e-7, out_of_core=True, **FIT)
+    assert model.report_.converged
+    assert_optimal(X, y, model, tol=1e-7, **with_l1)
+
+
+def test_a_killed_fit_resumes(with_l1, tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def kill(record):
+        if record["iteration"] == 4:
+            raise Killed
+
+    X, y = make_problem(1500, 10, seed=1)
+    whole = daskglm.fit(X, y, tol=1e-9, **FIT)
+    with pytest.raises(Killed):
+        daskglm.fit(
+            X, y, tol=1e-9, checkpoint=tmp_path / "c", checkpoint_every=1, callback=kill, **FIT
+        )
+    rest = daskglm.fit(X, y, tol=1e-9, resume=tmp_path / "c", **FIT)
+    assert rest.report_.converged
+    assert rest.report_.resumed == 4
+    assert rest.report_.passes < whole.report_.passes
+    assert_optimal(X, y, rest, tol=1e-9, **with_l1)
+    # the first point is the saved one, certified: its gap lies where estimates had it
+    gap = whole.report_.history[4]["relative_gap"]
+    assert rest.report_.history[0]["relative_gap"] < 20 * gap
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_on_a_device(loss, storage, cupy, monkeypatch):
+    X, y, _, l1 = problem(loss, storage, C=0.3, dtype=np.float32)
+    monkeypatch.setattr(Objective, "threshold", l1)
+    y = y.astype(np.float32)
+    given = {"loss": loss, "tol": 1e-6, "device": "cuda", "solver": "sdca", "random_state": 0}
+    model = daskglm.fit(X, y, C=0.3, **given)
+    assert model.report_.converged
+    assert_optimal(X.astype(float), y.astype(float), model, loss, C=0.3, l1=l1, tol=1e-6)
+
+
+def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
+    from daskglm.core.requests import SDCAConfig
+    from daskglm.objectives.dual import Dual
+    from daskglm.worker.device_placement import DeviceConfig
+
+    monkeypatch.setenv("TWIN_THREADS", "4")
+    X, y = make_problem(300, 20, dtype=np.float32)
+    objective = elastic_net(X, y, "logistic", C=10.0, l1=20.0, where=DeviceConfig("cuda"))
+    start = objective.xp.zeros(20)
+    dual, last = Dual(objective, start, SDCAConfig(threads=16, partitions=2), seed=3), 0.0
+    for _ in range(8):
+        totals = dual.round(1.0, 1.0)
+        dual.commit(dual.share_that_rises(1.0, totals))
+        found = dual.certificate()
+        assert found.dual >= last - 1e-11 * found.primal
+        assert found.primal >= found.dual
+        last = found.dual
+    assert last > 0.0
