@@ -19,8 +19,8 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     between b and the best intercept each row's slope changes in the same direction, by amounts
     whose sum is |g_b|, and row i's multiplies x_i. What rounding may have hidden of the gradient
     counts too (see `bounds`). It is also at most sqrt(2 (f - f*)), with the bound on f - f*, or for
-    a dual solver's point, which has no gradient, with the duality gap; so it is with an L1 penalty. For a batch of problems this
-    bounds the error of all their coefficients together. Cost: nothing.
+    a dual solver's point, which has no gradient, with the duality gap; so it is with an L1 penalty.
+    For a batch of problems this bounds the error of all their coefficients together. Cost: nothing.
     """
     if not (objective.is_penalised and objective.loss.is_bounded):
         return math.nan
@@ -32,7 +32,7 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
             math.sqrt(2.0 * max(point.objective.bound(point), 0.0) / strong),
         )
     else:
-        gap = objective.bound(point) if point.gap is None else point.gap
+        gap = point.objective.bound(point) if point.gap is None else point.gap
         bound = math.sqrt(2.0 * max(gap, 0.0) / strong)
     if bound == 0.0:
         return 0.0

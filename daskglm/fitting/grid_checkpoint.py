@@ -111,6 +111,8 @@ def grid_writer(
         "fit_intercept": bool(settings.fit_intercept),
         "folds": None if folds is None else digest(folds),
     }
+    if not settings.penalty.is_plain:
+        named["penalty"] = settings.penalty.digest
     found, (saved, folder) = identity(objective, named), checkpoint
     if saved is not None:
         found.check(saved.identity, saved.path)

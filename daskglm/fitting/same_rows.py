@@ -13,8 +13,8 @@ from daskglm.core.device import to_host
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
-from daskglm.fitting.report import Report
 from daskglm.fitting.penalised import with_columns
+from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart, check_width, objective_of, rows_of, solve_one
 from daskglm.fitting.setup import Loaded, loaded
 from daskglm.objectives.primal import Objective

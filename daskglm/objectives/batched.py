@@ -212,6 +212,7 @@ class BatchObjective:
         self.origin = np.zeros(self.size)
         self.penalty = Ridge(self.n_features)
         self.is_penalised = True  # no problem of a batch is without a penalty
+        self.is_smooth = True  # nor has one kinks
         self.penalised = self.penalty.diagonal(self.size)
         self.roles = roles_of(problem.folds)
         self.weights = self.ask(WeighGroups(labels))["weights"]

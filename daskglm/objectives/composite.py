@@ -267,7 +267,9 @@ class Composite(Objective):
             if curved.any():
                 square += 2.0 * value / float(self._counted_curvature[curved].min())
             kinked = ~held & ~curved
-            strengths = np.append(terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths)
+            strengths = np.append(
+                terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
+            )
             if len(strengths):
                 square += float(np.divide(value, strengths.min())) ** 2
         return self.rounding.radius * math.sqrt(square) + self.span
@@ -336,6 +338,7 @@ class Restriction(Composite):
 
     def ask(self, request: Request) -> Totals:
         """Pass a request about these columns to the whole objective."""
+        assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong, ColumnMoments, Sampled))
         return self.whole.ask(Restricted(request, self.key, self.columns))
 
 
@@ -357,11 +360,11 @@ class _Certificate:
             objective.survey()
             point = replace(point)  # a new point, since the old one caches its bounds
             gap = point.relative_gap
-        if gap > self.tol and objective.fit_intercept and math.isinf(point.near):
-            # without the intercept's part: is the point near enough?
-            if objective.nominal_bound(replace(point, near=0.0)) <= wanted:
-                point = objective.with_near_intercept(point)
-                gap = point.relative_gap
+        looks = gap > self.tol and objective.fit_intercept and math.isinf(point.near)
+        # without the intercept's part: is the point near enough?
+        if looks and objective.nominal_bound(replace(point, near=0.0)) <= wanted:
+            point = objective.with_near_intercept(point)
+            gap = point.relative_gap
         if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
             return point, gap
         self.settled = gap
@@ -384,5 +387,6 @@ def _moved(request: Request, to: Callable[[Any], Any]) -> Request:
     if isinstance(request, RateSums):
         return replace(request, at=points([request.at])[0])
     if isinstance(request, (Sampled, Restricted)):
-        return replace(request, request=_moved(request.request, to))
+        inner: Any = _moved(request.request, to)
+        return replace(request, request=inner)
     return request

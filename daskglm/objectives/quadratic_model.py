@@ -41,7 +41,7 @@ def predicted(point: Point, w: np.ndarray) -> Point:
     Cost: nothing.
     """
     objective, H = point.objective, point.gram
-    assert H is not None and objective.loss.is_quadratic
+    assert H is not None
     step = w - point.w
     change = H @ step
     linear, square = float(point.gradient @ step), 0.5 * float(step @ change)

@@ -98,9 +98,7 @@ class NonSmooth:
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty at w, which is within the bounds."""
-        return float(self.strengths @ np.abs(w)) + float(
-            self.group_strengths @ self.group_norms(w)
-        )
+        return float(self.strengths @ np.abs(w)) + float(self.group_strengths @ self.group_norms(w))
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Return the shortest subgradient at w of this plus a smooth function.
@@ -171,9 +169,7 @@ class NonSmooth:
         found[self.is_grouped] = 0.0
         return found
 
-    def most_share(
-        self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray
-    ) -> float:
+    def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
         """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
         free = (curvature == 0.0) & ~self.is_grouped
         size = np.abs(gradient) + error

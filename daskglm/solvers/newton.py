@@ -27,7 +27,6 @@ from daskglm.solvers.linear_systems import (
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 
-
 # Passes that least squares takes with samples, beside one: a second one, and what samples take.
 SAMPLED_WORK = 1.3
 

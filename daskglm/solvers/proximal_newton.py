@@ -73,9 +73,7 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
         if objective.loss.is_quadratic and point.factor.proves:
             yield Iterate(predicted(point, found.w))
         trial = objective.at(found.w, gram=True, keep=keep, beside=point, exact=exact)
-        accepted = backtrack(
-            objective, point, trial, slope=fall, gram=True, keep=keep, exact=exact
-        )
+        accepted = backtrack(objective, point, trial, slope=fall, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS
         before, point = point, accepted
