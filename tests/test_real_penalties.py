@@ -20,7 +20,7 @@ INSURANCE = ("norauto", "swmotorcycle", "ausprivauto0405", "beMTPL97")
 SLOW = {*TEXTS, "beMTPL97", "norauto"}
 SHARES = (10, 100, 1000)
 RATIOS = (1.0, 0.5)
-GAP = 1e-6
+GAP, TIGHTER = 1e-6, 1e-10
 # Partitions of the rows on a cluster.
 PARTITIONS = 5
 
@@ -57,8 +57,8 @@ def largest_alpha(X, y, family, s, offset):
     return np.abs(X.T @ (s * losses(family, y, z + b)[1])).max()
 
 
-def proved_gap(X, y, family, model, *, lam, mu, s, offset):
-    """(P - D) / P of sum s l + lam |w|_1 + mu/2 |w|^2, with D by shrunken slopes as a dual point.
+def bounds(X, y, family, model, *, lam, mu, s, offset):
+    """The value of sum s l + lam |w|_1 + mu/2 |w|^2, and a bound below by shrunken slopes.
 
     The conjugates obey l*(c u) <= c l*(u) for c in [0, 1] where the least loss is zero, so that
     D = c (L - w.g) - sum (c |g_j| - lam)_+^2 / (2 mu), for slopes that sum to zero.
@@ -71,13 +71,25 @@ def proved_gap(X, y, family, model, *, lam, mu, s, offset):
     primal = loss + lam * np.abs(w).sum() + mu / 2 * w @ w
     shares = [min(1.0, lam / np.abs(g).max())]
     if mu > 0.0:
-        shares += list(1.0 - np.geomspace(1e-12, 1.0, 100)) + [1.0]
+        shares += [1.0, *(1.0 - np.geomspace(1e-12, 1.0, 100))]
     dual = max(
         c * (loss - w @ g)
         - (np.sum(np.maximum(c * np.abs(g) - lam, 0.0) ** 2) / (2 * mu) if mu > 0.0 else 0.0)
         for c in shares
     )
-    return (primal - dual) / primal
+    return primal, dual
+
+
+def assert_proved(X, y, family, model, fit_again, **given):
+    """Whether the value is within GAP of the least one, by NumPy.
+
+    The bound is linear in the error of the slopes, and the package has better ones: where the
+    fit's own point proves too little, that of a tighter fit does.
+    """
+    primal, dual = bounds(X, y, family, model, **given)
+    if primal - dual > GAP * primal:
+        dual = bounds(X, y, family, fit_again(), **given)[1]
+    assert primal - dual <= 1.01 * GAP * primal
 
 
 def lazy(X, *vectors):
@@ -97,22 +109,16 @@ def classes(name, load):
     return X, (y > 0).astype(float)
 
 
-def classifier(X, y, share, l1_ratio, where, request):
-    s = np.full(len(y), 1.0)
-    largest = largest_alpha(X, y, "binomial", s, 0.0)
-    C = share * l1_ratio / largest
-    model = daskglm.LogisticRegression(C=C, l1_ratio=l1_ratio, tol=GAP)
+def fitted(model, X, where, request, y, **vectors):
+    """Fit rows in this process, or as dask arrays on two workers."""
     if where == "on two workers":
         request.getfixturevalue("client")
-        model.fit(*lazy(X, y))
-        assert model.report_.workers == 2
-    else:
-        model.fit(X, y)
-    assert model.report_.relative_gap <= GAP
-    gap = proved_gap(X, y, "binomial", model, lam=l1_ratio, mu=1.0 - l1_ratio, s=C * s, offset=0.0)
-    assert gap <= 2.0 * GAP
-    w = np.ravel(model.coef_)
-    assert 0 < np.count_nonzero(w) < X.shape[1]
+        X, y, *lists = lazy(X, y, *vectors.values())
+        vectors = dict(zip(vectors, lists, strict=True))
+    model.fit(X, y, **vectors)
+    assert model.report_.workers == (2 if where == "on two workers" else 1)
+    assert model.report_.relative_gap <= model.tol
+    return model
 
 
 @pytest.mark.parametrize("where", ["in process", "on two workers"])
@@ -121,7 +127,17 @@ def classifier(X, y, share, l1_ratio, where, request):
 @pytest.mark.parametrize("name", marked([*SELECTIONS, *TEXTS]))
 def test_sparse_classifiers(name, share, l1_ratio, where, real_set, request):
     X, y = classes(name, real_set)
-    classifier(X, y, share, l1_ratio, where, request)
+    s = np.ones(len(y))
+    C = share * l1_ratio / largest_alpha(X, y, "binomial", s, 0.0)
+
+    def fit(tol):
+        model = daskglm.LogisticRegression(C=C, l1_ratio=l1_ratio, tol=tol)
+        return fitted(model, X, where, request, y)
+
+    model = fit(GAP)
+    terms = {"lam": l1_ratio, "mu": 1.0 - l1_ratio, "s": C * s, "offset": 0.0}
+    assert_proved(X, y, "binomial", model, lambda: fit(TIGHTER), **terms)
+    assert 0 < np.count_nonzero(model.coef_) < X.shape[1]
 
 
 @pytest.mark.parametrize("where", ["in process", "on two workers"])
@@ -134,24 +150,12 @@ def test_sparse_counts(name, share, l1_ratio, where, request):
     X, y, years = found.X, found.y, found.exposure
     s, offset = np.full(len(y), 1.0 / len(y)), np.log(years)
     alpha = largest_alpha(X, y, "poisson", s, offset) / l1_ratio / share
-    model = daskglm.PoissonRegressor(alpha=alpha, l1_ratio=l1_ratio, tol=GAP)
-    if where == "on two workers":
-        request.getfixturevalue("client")
-        columns, targets, exposure = lazy(X, y, years)
-        model.fit(columns, targets, exposure=exposure)
-        assert model.report_.workers == 2
-    else:
-        model.fit(X, y, exposure=years)
-    assert model.report_.relative_gap <= GAP
-    gap = proved_gap(
-        X,
-        y,
-        "poisson",
-        model,
-        lam=alpha * l1_ratio,
-        mu=alpha * (1.0 - l1_ratio),
-        s=s,
-        offset=offset,
-    )
-    assert gap <= 2.0 * GAP
-    assert 0 < np.count_nonzero(model.coef_)
+
+    def fit(tol):
+        model = daskglm.PoissonRegressor(alpha=alpha, l1_ratio=l1_ratio, tol=tol)
+        return fitted(model, X, where, request, y, exposure=years)
+
+    model = fit(GAP)
+    terms = {"lam": alpha * l1_ratio, "mu": alpha * (1.0 - l1_ratio), "s": s, "offset": offset}
+    assert_proved(X, y, "poisson", model, lambda: fit(TIGHTER), **terms)
+    assert np.count_nonzero(model.coef_) > 0
