@@ -295,7 +295,10 @@ def test_published_cases_of_glmnet(family, number):
 # ---- peers in environments of their own, and those of this one
 
 
-@pytest.mark.parametrize("peer", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "peer",
+    [pytest.param(name, marks=pytest.mark.slow if name == "glum" else ()) for name in ENVIRONMENTS],
+)
 def test_peers_at_their_tightest_tolerance(peer):
     assert set(ENVIRONMENTS) == set(penalised_peers.PEERS)
     python = environments.interpreter(ENVIRONMENTS[peer])
