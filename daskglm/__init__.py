@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daskglm.estimators.functional import fit
     from daskglm.estimators.huber import HuberRegressor
     from daskglm.estimators.inference import Inference
+    from daskglm.estimators.lasso import ElasticNet, Lasso
     from daskglm.estimators.likelihood_ratio import likelihood_ratio_test
     from daskglm.estimators.logistic import LogisticRegression
     from daskglm.estimators.ordinal import OrdinalRegression
@@ -38,11 +39,13 @@ __version__ = "0.2.0"
 # Where the public names are: their modules are imported when a name is first asked for (PEP 562),
 # since scikit-learn, SciPy, pandas and numba take seconds to import.
 _MODULES = {
+    "ElasticNet": "estimators.lasso",
     "GammaRegressor": "estimators.families",
     "GeneralizedLinearRegressor": "estimators.families",
     "Inference": "estimators.inference",
     "HuberRegressor": "estimators.huber",
     "GeneralizedLinearRegressorCV": "estimators.family_cv",
+    "Lasso": "estimators.lasso",
     "LinearClassifier": "estimators.any_loss",
     "LinearRegressor": "estimators.any_loss",
     "LinearSVC": "estimators.svm",
@@ -64,11 +67,13 @@ _MODULES = {
     "save": "estimators.persistence",
 }
 __all__ = [
+    "ElasticNet",
     "GammaRegressor",
     "GeneralizedLinearRegressor",
     "GeneralizedLinearRegressorCV",
     "HuberRegressor",
     "Inference",
+    "Lasso",
     "LinearClassifier",
     "LinearRegressor",
     "LinearSVC",

@@ -38,6 +38,12 @@ NOT_CONVERGED = 3
 # Exit code: `doctor` has found something to change.
 TO_CHANGE = 4
 
+# Options of `fit` that are parameters of the penalty.
+PENALTY_OPTIONS = (
+    *("l1_ratio", "penalty_factor", "lower_bounds", "upper_bounds"),
+    *("positive", "standardize"),
+)
+
 # Dask would serve HTTP pages of scheduler and workers on all addresses.
 _LOOPBACK = "127.0.0.1:0"
 
@@ -143,6 +149,53 @@ def _beside_rows(command: Any) -> Any:
     return command
 
 
+def _by_name(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float] | None:
+    """Return numbers of features, given as NAME=VALUE, by name; None where none are given."""
+    found: dict[str, float] = {}
+    for given in values:
+        name, equals, value = given.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+        if not name or not equals or number is None:
+            raise click.BadParameter(f"{_visible(given)!r} is not NAME=VALUE with a number.")
+        if name in found:
+            raise click.BadParameter(f"{_visible(name)!r} is given twice.")
+        found[name] = number
+    return found or None
+
+
+def _of_penalty(command: Any) -> Any:
+    """Add the options that shape the penalty, and bounds of coefficients."""
+    for name, what in (
+        ("upper-bounds", "Upper bound of a feature's coefficient"),
+        ("lower-bounds", "Lower bound of a feature's coefficient"),
+        ("penalty-factor", "Factor of the penalty of a feature, 0: not penalised"),
+    ):
+        command = click.option(
+            f"--{name}",
+            metavar="NAME=VALUE",
+            multiple=True,
+            callback=_by_name,
+            help=f"{what}, in CSV and Parquet; may be repeated.",
+        )(command)
+    for name, what in (
+        ("standardize", "Penalise coefficients of columns scaled to standard deviation 1."),
+        ("positive", "Allow no coefficient below 0."),
+    ):
+        command = click.option(f"--{name}", is_flag=True, help=what)(command)
+    return click.option(
+        "--l1-ratio",
+        type=click.FloatRange(0.0, 1.0),
+        default=0.0,
+        show_default=True,
+        help="Share of the L1 penalty, from 0 (L2) to 1.",
+    )(command)
+
+
 def _named(options: dict[str, Any], kind: str) -> dict[str, str]:
     """Return the columns beside the features that options name; raise for svmlight, without."""
     named = {name: options[name] for name in ("offset", "exposure") if options[name]}
@@ -191,6 +244,7 @@ def _check_out(out: str, *inputs: str) -> None:
 )
 @click.option("--link", default="auto", help="Link of the family; auto: its first.")
 @click.option("--alpha", type=float, help="Strength of the penalty of a family; default: 1.")
+@_of_penalty
 @_beside_rows
 @click.option(
     "--solver",
@@ -304,6 +358,7 @@ def fit(
     model._settings().check()
 
     kind = _format(train, options["kind"])
+    _check_names(options, kind)
     beside = _named(options, kind)
     every = options["checkpoint_every"]
     with (
@@ -344,6 +399,8 @@ def _model_of(
     loss: str, class_weight: str | None, options: dict[str, Any], params: dict[str, Any]
 ) -> Any:
     """Make the estimator of a loss, or of a family where one is given."""
+    if loss != "ordinal":
+        params |= {name: options[name] for name in PENALTY_OPTIONS}
     if options["family"]:
         alpha = 1.0 if options["alpha"] is None else options["alpha"]
         return GeneralizedLinearRegressor(
@@ -357,6 +414,15 @@ def _model_of(
     if issubclass(ESTIMATORS[loss], LogisticRegression):
         params["multi_class"] = MULTI_CLASS[loss]
     return ESTIMATORS[loss](**params)
+
+
+def _check_names(options: dict[str, Any], kind: str) -> None:
+    """Raise a usage error for options by names of features, for svmlight, which has none."""
+    for name in ("penalty_factor", "lower_bounds", "upper_bounds"):
+        if options[name] and kind == "svmlight":
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} names a column, of CSV or Parquet data."
+            )
 
 
 def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, Any]) -> None:
@@ -376,6 +442,11 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         if name in given:
             how = "has no meaning with" if options["family"] else "needs"
             raise click.UsageError(f"--{name.replace('_', '-')} {how} --family.")
+    shaping = [name for name in PENALTY_OPTIONS if options[name]]
+    if shaping and loss == "ordinal":
+        raise click.UsageError(
+            f"--{shaping[0].replace('_', '-')} is not implemented for --loss ordinal."
+        )
     if class_weight and not find(loss).classifies:
         raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):

@@ -106,3 +106,57 @@ def test_what_the_data_do_not_have_is_named(tmp_path):
         code=1,
     )
     assert "does not know the column 'o'" in done.output
+
+
+def test_penalties_are_parameters_of_the_model(tmp_path):
+    FRAME.assign(**{"x=1": 0.5 * FRAME[NAMES[0]]}).to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / "m.json"
+    given = (
+        *("--l1-ratio", "0.5", "--standardize"),
+        *("--penalty-factor", f"{NAMES[1]}=0", "--penalty-factor", "x=1=2.5"),
+        *("--lower-bounds", f"{NAMES[0]}=-inf", "--upper-bounds", f"{NAMES[0]}=1e1"),
+    )
+    beside = ("--offset", "o", "--exposure", "e", "--label", "y")
+    run("fit", tmp_path / "data.csv", *FAMILY, *given, *beside, "--out", out)
+    model = load(out)
+    assert (model.l1_ratio, model.standardize, model.positive) == (0.5, True, False)
+    assert model.penalty_factor == {NAMES[1]: 0.0, "x=1": 2.5}
+    assert model.lower_bounds == {NAMES[0]: -np.inf}
+    assert model.upper_bounds == {NAMES[0]: 10.0}
+
+    run("fit", tmp_path / "data.csv", "--loss", "squared", "--positive", "--out", out)
+    assert load(out).positive is True
+    assert load(out).penalty_factor is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--penalty-factor", "a"), "'a' is not NAME=VALUE with a number"),
+        (("--penalty-factor", "=1"), "'=1' is not NAME=VALUE"),
+        (("--lower-bounds", "a=low"), "'a=low' is not NAME=VALUE"),
+        (("--upper-bounds", "a=1", "--upper-bounds", "a=2"), "'a' is given twice"),
+        (("--l1-ratio", "1.5"), "1.5 is not in the range"),
+        (("--loss", "ordinal", "--positive"), "--positive is not implemented for --loss ordinal"),
+        (("--penalty-factor", "a=1", "--format", "svmlight"), "--penalty-factor names a column"),
+    ],
+)
+def test_wrong_penalties_are_wrong_usage(options, message, tmp_path):
+    FRAME.to_csv(tmp_path / "data.csv", index=False)
+    done = run("fit", tmp_path / "data.csv", *options, "--out", tmp_path / "m.json", code=2)
+    assert message in " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--penalty-factor", "a=-1"), "penalty_factor: 'a' has -1.0; give a finite number"),
+        (("--lower-bounds", "a=2", "--upper-bounds", "a=1"), "lower_bounds has 2 for feature 'a'"),
+        (("--positive", "--lower-bounds", "a=2"), "positive=True and lower_bounds="),
+        (("--l1-ratio", "1", "--solver", "tron"), "solver='tron' takes no L1 penalty"),
+    ],
+)
+def test_wrong_values_of_penalties_are_errors(options, message, tmp_path):
+    FRAME.to_csv(tmp_path / "data.csv", index=False)
+    done = run("fit", tmp_path / "data.csv", *options, "--out", tmp_path / "m.json", code=1)
+    assert message in done.output

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
+from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
 from daskglm.core.ordinal_requests import OrdinalRequest
 from daskglm.core.output_requests import OutputRequest
@@ -368,9 +369,59 @@ class Sampled:
     places. Reply: that of the request, for these rows. `fraction` passes for one pass.
     """
 
-    request: Evaluate | HessianVector | EvaluateAlong | OrdinalRequest | OutputRequest
+    request: (
+        Evaluate | HessianVector | EvaluateAlong | ColumnMoments | OrdinalRequest | OutputRequest
+    )
     fraction: float
     seed: int
+
+
+@dataclass(frozen=True)
+class Restricted:
+    """Ask another request about rows that have these columns only, k of them.
+
+    Vectors of that request have k entries, or k + 1 with intercept, and its tokens are those of
+    this set of columns. Each worker copies the columns once and keeps them, whatever is asked about
+    all columns meanwhile, until another set is asked for. Out of core the copy is kept, too, and
+    the source is read no more. Reply: that of the request. The copy costs 1 pass, and a pass over
+    it the share of the stored values that these columns have.
+
+    Parameters
+    ----------
+    request : Evaluate, HessianVector, EvaluateAlong or ColumnMoments, or Sampled of one of them
+    key : int
+        Names the set: equal keys, equal columns.
+    columns : (k,) int64 array
+        Numbers of the columns, ascending.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not ascending integers from 0 on.
+    """
+
+    request: Evaluate | HessianVector | EvaluateAlong | ColumnMoments | Sampled
+    key: int
+    columns: np.ndarray = field(compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse columns of the wrong kind, before any work."""
+        columns = self.columns
+        if not (
+            isinstance(columns, np.ndarray) and columns.dtype == np.int64 and columns.ndim == 1
+        ):
+            kind = getattr(columns, "dtype", type(columns).__name__)
+            raise ValueError(
+                f"columns is {kind} of shape {np.shape(columns)}: give a one-dimensional int64 "
+                "array of NumPy"
+            )
+        if len(columns) and (columns[0] < 0 or (np.diff(columns) <= 0).any()):
+            at = int(np.argmax(np.diff(columns, prepend=-1) <= 0))
+            after = f", after {columns[at - 1]}" if at else ""
+            raise ValueError(
+                f"columns[{at}] is {columns[at]}{after}: give numbers of columns from 0 on in "
+                "ascending order, each once"
+            )
 
 
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
@@ -383,6 +434,8 @@ Request = (
     | ResidualSums
     | RateSums
     | Sampled
+    | Restricted
+    | ColumnMoments
     | DualRequest
     | BatchRequest
     | InferenceRequest

@@ -31,7 +31,8 @@ class LinearClassifier(LinearSVC):
 class LinearRegressor(Ridge):
     """Linear regression with any loss of numbers that `daskglm.losses.table` has.
 
-    Other parameters and attributes are those of `Ridge`.
+    Other parameters and attributes are those of `Ridge`. L1 penalties and bounds want a smooth
+    loss.
 
     Parameters
     ----------
@@ -59,6 +60,13 @@ class LinearRegressor(Ridge):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         super().__init__(
             alpha,
@@ -78,6 +86,13 @@ class LinearRegressor(Ridge):
             solver_options=solver_options,
             device=device,
             device_memory_limit=device_memory_limit,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            P2=P2,
+            lower_bounds=lower_bounds,
+            upper_bounds=upper_bounds,
+            groups=groups,
+            standardize=standardize,
         )
         self.loss = loss
 

@@ -29,7 +29,7 @@ from daskglm.worker.prediction import checked_rows, dense, in_kind, with_offset
 
 
 class LinearModel(BaseEstimator):
-    """Base of the estimators: 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b).
+    """Base of the estimators: penalty(w) + C sum_i s_i loss(y_i, x_i.w + b).
 
     The intercept b is not penalised. `fit` takes data in memory (fitted in this process) or dask
     collections (fitted on the current `distributed.Client`, or in this process if there is none).
@@ -47,9 +47,12 @@ class LinearModel(BaseEstimator):
         # scikit-learn looks the names up at every call, which takes a tenth of a small fit
         cls._parameters = tuple(inspect.signature(cls).parameters)
 
+    def _params(self) -> dict[str, Any]:
+        """Return the parameters that settings are made of."""
+        return {name: getattr(self, name) for name in self._parameters}
+
     def _settings(self, **more: Any) -> FitConfig:
-        params = {name: getattr(self, name) for name in self._parameters}
-        return settings_of(params, self._loss, **more)
+        return settings_of(self._params(), self._loss, **more)
 
     def _fit(
         self,

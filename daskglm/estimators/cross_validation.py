@@ -65,8 +65,8 @@ class LogisticRegressionCV(LogisticRegression):
     Cs : int or sequence of float, default 10
         Values of C; a number means so many from 1e-4 to 1e4, evenly in their logarithm.
     l1_ratios : sequence of zeros, optional
-        As in scikit-learn; there is no L1 penalty here, so all are zero. Given, attributes have an
-        axis for them.
+        As in scikit-learn; cross-validation has no L1 penalty, so all are zero. Given, attributes
+        have an axis for them.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     cv : int, scikit-learn splitter, iterable of (train, test), or None
@@ -370,7 +370,7 @@ class LogisticRegressionCV(LogisticRegression):
         ):
             raise ValueError(
                 f"l1_ratios={given!r:.200} must be zeros, such as (0,): the L1 "
-                "penalty is not implemented"
+                "penalty is not implemented in cross-validation"
             )
         return len(ratios)
 

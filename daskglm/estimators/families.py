@@ -200,8 +200,8 @@ class FamilyRegressor(RegressorMixin, LinearModel):
 class GeneralizedLinearRegressor(FamilyRegressor):
     """Regression of an exponential family with a link, or of any other loss of numbers.
 
-    Minimises the weighted mean of half the unit deviance plus alpha/2 |w|^2, as scikit-learn's and
-    glum's regressions do; the intercept is not penalised.
+    Minimises the weighted mean of half the unit deviance plus alpha/2 |w|^2, or alpha times another
+    penalty, as scikit-learn's and glum's regressions do; the intercept is not penalised.
 
     Parameters
     ----------
@@ -216,6 +216,8 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         negative_binomial log.
     alpha : float, default 1.0
         Strength of the penalty; 0: none.
+    l1_ratio : float, default 0.0
+        Share of the L1 penalty: alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
     fit_intercept : bool, default True
     solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
         Or "sdca" for losses with a dual, and scikit-learn's names.
@@ -228,6 +230,8 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         Whether to start from the coefficients of the previous fit.
     random_state, n_jobs, verbose, progress, stop, solver_options, device, device_memory_limit
         As of `LogisticRegression`.
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+        See `daskglm.fit`.
 
     Attributes
     ----------
@@ -270,6 +274,14 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.family = family
         self.link = link
@@ -287,6 +299,14 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -332,6 +352,14 @@ class OneFamily(FamilyRegressor):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -347,6 +375,14 @@ class OneFamily(FamilyRegressor):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     @property
     def _loss(self) -> str:  # type: ignore[override]
@@ -426,6 +462,14 @@ class TweedieRegressor(OneFamily):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         super().__init__(
             alpha=alpha,
@@ -442,6 +486,14 @@ class TweedieRegressor(OneFamily):
             solver_options=solver_options,
             device=device,
             device_memory_limit=device_memory_limit,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            P2=P2,
+            lower_bounds=lower_bounds,
+            upper_bounds=upper_bounds,
+            positive=positive,
+            groups=groups,
+            standardize=standardize,
         )
         self.power = power
         self.link = link

@@ -9,11 +9,13 @@ from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
+from daskglm.estimators.penalty_parameters import NAMES, penalty_of
 from daskglm.estimators.regularization_path import fit_path
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback
 from daskglm.losses.table import find
+from daskglm.penalties.config import PLAIN
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
@@ -58,12 +60,23 @@ def fit(
     solver_options: Any = None,
     device: str | None = None,
     device_memory_limit: int | str | None = None,
+    l1_ratio: float = 0.0,
+    penalty_factor: Any = None,
+    P2: Any = None,
+    lower_bounds: Any = None,
+    upper_bounds: Any = None,
+    positive: bool = False,
+    groups: Any = None,
+    standardize: bool = False,
     checkpoint: Any = None,
     checkpoint_every: int | str = "60s",
     resume: Any = None,
     out_of_core: bool = False,
 ) -> Any:
-    """Fit a linear model: minimise 1/2 |w|^2 + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
+    """Fit a linear model: minimise penalty(w) + C sum_i s_i loss(y_i, x_i.w + b) over w and b.
+
+    The penalty is 1/2 |w|^2 or, with `l1_ratio` r, r |w|_1 + (1 - r)/2 |w|^2; docs/penalties.md has
+    the formulas of all others.
 
     Parameters
     ----------
@@ -145,6 +158,23 @@ def fit(
     device_memory_limit : int or str, optional
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host
         memory at every pass. Default: nine tenths of what is free.
+    l1_ratio : float, default 0.0
+        Share of the L1 penalty, from 0 to 1. This and bounds want a smooth loss, not "ordinal".
+    penalty_factor : (d,) array, or dict of feature name to number, optional
+        Factors of both parts of the penalty, not below 0; 0: the feature is not penalised. Features
+        that a dict lacks have 1.
+    P2 : (d, d) array or sparse matrix, optional
+        The L2 part is (1 - r)/2 w.P2 w; symmetric and positive semi-definite.
+    lower_bounds, upper_bounds : float, (d,) array, or dict of feature name to number, optional
+        Bounds of coefficients, which may be infinite. Features that a dict lacks have none.
+    positive : bool, default False
+        Whether no coefficient may be negative: lower_bounds=0.
+    groups : (d,) array of labels, or list of lists of feature numbers or names, optional
+        Group lasso: the L1 part is r sum_G sqrt(size of G) |w_G|_2. Features that no list has are
+        groups of their own. Wants l1_ratio above 0, and no bounds.
+    standardize : bool, default False
+        Whether the penalty is that of coefficients of columns with standard deviation 1. The data
+        stay as they are, and so does the scale of `coef_` and of bounds.
     checkpoint : path or fsspec URL, optional
         Folder to keep the state of the solve in, replaced as it goes on and left there at the end.
         On a cluster with "sdca" all workers must see it. Cost: 1 pass more, to tell the data from
@@ -223,6 +253,14 @@ def fit(
         "solver_options": solver_options,
         "device": device,
         "device_memory_limit": device_memory_limit,
+        "l1_ratio": l1_ratio,
+        "penalty_factor": penalty_factor,
+        "P2": P2,
+        "lower_bounds": lower_bounds,
+        "upper_bounds": upper_bounds,
+        "positive": positive,
+        "groups": groups,
+        "standardize": standardize,
     }
     if family is None:
         model = _estimator(loss, class_weight, params)
@@ -260,11 +298,8 @@ def fit(
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     """Make the estimator of a loss, with these parameters."""
-    if loss == "ordinal" and not params.pop("fit_intercept"):
-        raise ValueError(
-            "fit_intercept=False has no meaning for loss='ordinal', whose thresholds are always "
-            "fitted"
-        )
+    if loss == "ordinal":
+        params = _ordinal(params)
     classifies = find(loss).classifies
     of_others = LinearClassifier if classifies else LinearRegressor
     model = ESTIMATORS.get(loss, of_others)(**params)
@@ -275,3 +310,18 @@ def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     elif class_weight is not None:
         raise ValueError(f"class_weight has no meaning for loss={loss!r}, which has no classes")
     return model.set_params(loss=loss) if "loss" in model.get_params(deep=False) else model
+
+
+def _ordinal(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that `OrdinalRegression` has; raise ValueError where others are set."""
+    if not params["fit_intercept"]:
+        raise ValueError(
+            "fit_intercept=False has no meaning for loss='ordinal', whose thresholds are always "
+            "fitted"
+        )
+    if penalty_of(params) is not PLAIN:
+        raise ValueError(
+            "loss='ordinal' has the penalty 1/2 |w|^2 only: "
+            f"{', '.join(NAMES)} are not implemented for it; leave them out"
+        )
+    return {name: value for name, value in params.items() if name not in ("fit_intercept", *NAMES)}

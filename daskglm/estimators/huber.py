@@ -36,6 +36,8 @@ class HuberRegressor(Regressor):
         Most changes of the scale; with a given scale, most iterations of the solver.
     alpha : float, default 0.0001
         Strength of the penalty; 0: none.
+    l1_ratio : float, default 0.0
+        Share of the L1 penalty: 2 alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
     scale : float, optional
         Holds the scale fixed at this value. Default: it is estimated.
 
@@ -83,6 +85,14 @@ class HuberRegressor(Regressor):
         progress: bool | None = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.max_iter = max_iter
@@ -99,6 +109,14 @@ class HuberRegressor(Regressor):
         self.progress = progress
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     def _check(self) -> None:
         """Raise ValueError for parameters that no fit can use."""
@@ -113,9 +131,8 @@ class HuberRegressor(Regressor):
 
     def _settings(self, **more: Any) -> FitConfig:
         self._check()
-        params = {name: getattr(self, name) for name in self._parameters}
         loss = f"huber({float(self.epsilon) * float(self.scale or 1.0)!r})"
-        return settings_of(params, loss, **more)
+        return settings_of(self._params(), loss, **more)
 
     def _fit_now(
         self,

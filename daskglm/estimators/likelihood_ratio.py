@@ -133,7 +133,7 @@ def _fit(model: Any, name: str) -> _Fit:
         raise TypeError(f"{name} is a {type(model).__name__}: give an Inference or a fitted model")
     settings = settings_of_fit(model)
     loss, report = find(settings.loss), model.report_
-    if np.isfinite(settings.C) or hasattr(model, "C_"):
+    if np.isfinite(settings.C) or not settings.penalty.is_plain or hasattr(model, "C_"):
         raise ValueError(_penalised(name))
     _check(loss, name)
     if report.parts and len(report.parts) > 1:

@@ -19,13 +19,14 @@ class LogisticRegression(Classifier):
 
     Parameters
     ----------
-    penalty : {"l2", None}, default "l2"
-        Penalty on the coefficients: 1/2 |w|^2 or, as with C = inf, none. "deprecated"
-        (scikit-learn's default) means "l2".
+    penalty : {"l2", "l1", "elasticnet", None}, default "l2"
+        None: no penalty, as with C = inf. "l1": that of `l1_ratio=1`. All others leave the kind to
+        `l1_ratio`, also "deprecated", scikit-learn's default.
     C : float, default 1.0
-        Weight of the losses against the penalty 1/2 |w|^2; infinity: no penalty.
-    l1_ratio : 0 or None, default 0.0
-        Share of an L1 penalty, which is not implemented.
+        Weight of the losses against the penalty; infinity: no penalty.
+    l1_ratio : float or None, default 0.0
+        Share of the L1 penalty, from 0 (1/2 |w|^2; None too) to 1 (|w|_1: many coefficients are
+        zero). See docs/penalties.md for this and the other parameters of the penalty.
     dual : bool or "auto", default False
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`.
     tol : float, default 1e-6
@@ -66,6 +67,9 @@ class LogisticRegression(Classifier):
         `daskglm.solvers.sdca.sdca`.
     device, device_memory_limit
         See `daskglm.fit`.
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+        Penalties that differ among features, bounds of coefficients, group lasso: see
+        `daskglm.fit`. Of more than two classes they are the same for all.
 
     Attributes
     ----------
@@ -121,6 +125,13 @@ class LogisticRegression(Classifier):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -142,6 +153,13 @@ class LogisticRegression(Classifier):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return probabilities of the classes, (n, classes), in the container of X.

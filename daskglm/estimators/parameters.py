@@ -11,6 +11,7 @@ import numpy as np
 
 from daskglm.core.arguments import is_number, is_whole
 from daskglm.core.warn import warn
+from daskglm.estimators.penalty_parameters import penalty_of
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.table import LOSSES
 
@@ -38,8 +39,8 @@ for.
 """
 
 DUAL_SOLVERS = ("auto", "liblinear", "sag", "saga", "sdca")
-# "deprecated" is scikit-learn's default, where l1_ratio and C say it all
-PENALTIES = ("l2", "deprecated", None)
+# Those of `SOLVER_NAMES` that take L1 penalties or bounds where they come from.
+TAKING_KINKS = ("liblinear", "saga", "admm", "proximal_grad")
 MULTI_CLASS = ("ovr", "auto", "deprecated", "multinomial")
 
 
@@ -57,7 +58,7 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     Raises
     ------
     ValueError
-        For values without a counterpart here: L1 penalties, a penalised intercept, and so on.
+        For values without a counterpart here, such as a penalised intercept.
     """
     check_names(params)
     if params.get("multi_class") == "multinomial" and loss != "multinomial":
@@ -68,13 +69,16 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
     fields = {
         name: params[name]
         for name in FitConfig.__dataclass_fields__
-        if name in params and name != "loss"
+        if name in params and name not in ("loss", "penalty")
     }
+    fields["penalty"] = penalty = penalty_of(params)
     C = strength(params)
     if C is not None:
         fields["C"] = C
     if "solver" in params or params.get("dual") is True:
-        fields["solver"], fields["why"] = solver_of(params, loss, math.inf if C is None else C)
+        strength_of_losses = math.inf if C is None else C
+        kinks = not penalty.is_smooth
+        fields["solver"], fields["why"] = solver_of(params, loss, strength_of_losses, kinks=kinks)
     fields["threads"] = threads_of(params.get("n_jobs"))
     fields["progress"] = progress_of(params.get("progress"), params.get("verbose", 0))
     return FitConfig(loss, **(fields | more))
@@ -82,26 +86,6 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
 
 def check_names(params: Mapping[str, Any]) -> None:
     """Raise ValueError for values of scikit-learn's parameters that ask for what is not there."""
-    penalty = params.get("penalty", "l2")
-    l1_ratio = params.get("l1_ratio")
-    if not isinstance(penalty, (str, type(None))) or penalty not in (
-        *PENALTIES,
-        "l1",
-        "elasticnet",
-    ):
-        raise ValueError(
-            f"penalty={penalty!r} must be 'l2' or None; C, alpha and loss are arguments of their "
-            "own"
-        )
-    if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
-        raise ValueError(
-            f"penalty={penalty!r} is not implemented; there are 'l2' and None (no penalty)"
-        )
-    if l1_ratio is not None and (not is_number(l1_ratio) or l1_ratio != 0):
-        raise ValueError(
-            f"l1_ratio={l1_ratio!r}: the L1 penalty is not implemented; l1_ratio must be 0 or None "
-            "(L2)"
-        )
     scaling = params.get("intercept_scaling", 1)
     if not is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
         raise ValueError(
@@ -113,10 +97,6 @@ def check_names(params: Mapping[str, Any]) -> None:
         raise ValueError(
             f"multi_class={multi_class!r} is not implemented; more than two classes are fitted "
             "'ovr', by LogisticRegression also 'multinomial'"
-        )
-    if params.get("positive", False) is not False:
-        raise ValueError(
-            f"positive={params['positive']!r} is not implemented: coefficients may have any sign"
         )
     if not isinstance(params.get("copy_X", True), (bool, np.bool_)):
         raise ValueError(f"copy_X={params['copy_X']!r} must be True or False (X is never changed)")
@@ -151,8 +131,14 @@ def inverse(alpha: Any) -> float:
     return 1.0 / float(alpha) if alpha > 0 else math.inf
 
 
-def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
-    """Return the solver by the name it has here, and the reason."""
+def solver_of(
+    params: Mapping[str, Any], loss: str, C: Any, *, kinks: bool = False
+) -> tuple[str, str]:
+    """Return the solver by the name it has here, and the reason.
+
+    `kinks` says whether there is an L1 penalty, or bounds, for which solvers of other packages that
+    take them mean "auto".
+    """
     asked = params.get("solver", "auto")
     dual = params.get("dual", "auto")
     if not isinstance(dual, (bool, np.bool_)) and dual != "auto":
@@ -173,6 +159,12 @@ def solver_of(params: Mapping[str, Any], loss: str, C: Any) -> tuple[str, str]:
     if not isinstance(asked, str) or asked not in SOLVER_NAMES:
         return asked, "asked for"
     whose, solver = SOLVER_NAMES[asked]
+    if kinks:
+        if asked not in TAKING_KINKS:
+            raise ValueError(
+                f"solver={asked!r} of {whose} takes no L1 penalty and no bounds; use 'auto'"
+            )
+        return "auto", f"solver={asked!r} of {whose}: auto"
     if solver == "sdca" and is_number(C) and math.isinf(C):
         solver = "lbfgs"  # no penalty, no dual problem
     if not smooth and solver != "proximal":

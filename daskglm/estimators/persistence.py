@@ -30,6 +30,7 @@ from daskglm.estimators.families import (
     TweedieRegressor,
 )
 from daskglm.estimators.huber import HuberRegressor
+from daskglm.estimators.lasso import ElasticNet, Lasso
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.quantile import QuantileRegressor
@@ -37,6 +38,7 @@ from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.estimators.svr import LinearSVR
 from daskglm.fitting import schema
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.report import as_dict
 from daskglm.losses.table import JOINT_LOSSES, find
 from daskglm.system.files import replace_file
@@ -48,7 +50,7 @@ LARGEST_INLINE = 10_000
 _ESTIMATORS = {
     cls.__name__: cls
     for cls in (
-        *(LogisticRegression, LinearSVC, Ridge, OrdinalRegression),
+        *(LogisticRegression, LinearSVC, Ridge, Lasso, ElasticNet, OrdinalRegression),
         *(GeneralizedLinearRegressor, PoissonRegressor, GammaRegressor, TweedieRegressor),
         *(QuantileRegressor, HuberRegressor, LinearSVR),
     )
@@ -64,6 +66,7 @@ _KEYS = (
     "report",
 )
 _OPTIONAL = ("arrays", "family_parameter", "scale")
+LISTED = (list, tuple, np.ndarray)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -76,8 +79,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
 
     Parameters
     ----------
-    model : LogisticRegression, LinearSVC, Ridge, QuantileRegressor, HuberRegressor or LinearSVR
-        Fitted. Of `HuberRegressor` the marks of outliers are not kept.
+    model : estimator
+        Fitted, of one target. Of `HuberRegressor` the marks of outliers are not kept.
     path : str or path
         Where to; a file that is there is replaced.
 
@@ -120,10 +123,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
         "format": FORMAT,
         "version": VERSION,
         "estimator": name,
-        "params": {
-            key: _plain(value, f"parameter {key!r}")
-            for key, value in model.get_params(deep=False).items()
-        },
+        "params": {key: _param(key, value) for key, value in model.get_params(deep=False).items()},
         "classes": _classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(each) for each in names],
@@ -147,7 +147,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
     text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
     if len(text) > schema.room(text):
         raise ValueError(
-            f"names and labels take {len(text):,} bytes: `load` reads no more than "
+            f"names, labels and parameters take {len(text):,} bytes: `load` reads no more than "
             f"{schema.room(text):,}"
         )
     _restore(_content(text, path), path, (coef, intercept))  # what is written can be read
@@ -246,7 +246,7 @@ def _restore(
     `arrays` are those of the file beside it, if they are at hand.
     """
     try:
-        model = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
+        model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
         if (classes is None) == find(model._loss).classifies:
@@ -261,6 +261,7 @@ def _restore(
         together = find(model._loss).name in JOINT_LOSSES
         n_iter = schema.iterations(content["n_iter"], (1,) if together else shapes[1])
         names = schema.feature_names(content["feature_names"], d)
+        settings.penalty.for_features(d, names)
         report = schema.report(content["report"])
         _take_parameter(model, content)
         coef, intercept = _coefficients(content, path, shapes, arrays)
@@ -295,8 +296,8 @@ def _restore(
     return model
 
 
-def _with_params(cls: Any, saved: Any) -> Any:
-    """Make an estimator with parameters that a fit can use."""
+def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
+    """Make an estimator with parameters that a fit can use; return its settings, too."""
     params = schema.params(saved)
     unknown = sorted(set(params) - set(cls().get_params(deep=False)))
     if unknown:
@@ -305,8 +306,9 @@ def _with_params(cls: Any, saved: Any) -> Any:
     with warnings.catch_warnings():
         # the fit has told that a parameter is without effect
         warnings.simplefilter("ignore", UserWarning)
-        model._settings().check()
-    return model
+        settings: FitConfig = model._settings()
+        settings.check()
+    return model, settings
 
 
 def _take_parameter(model: Any, content: dict[str, Any]) -> None:
@@ -409,6 +411,18 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, dict):
         return {"items": [[_plain(key, what), _plain(each, what)] for key, each in value.items()]}
     raise ValueError(f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}")
+
+
+def _param(name: str, value: Any) -> Any:
+    """Convert a parameter to strict JSON; arrays become lists, of lists if they are matrices."""
+    what = f"parameter {name!r}"
+    value = value.toarray() if sp.issparse(value) else value
+    if name not in schema.LISTS or not isinstance(value, LISTED):
+        return _plain(value, what)
+    return [
+        [_plain(item, what) for item in each] if isinstance(each, LISTED) else _plain(each, what)
+        for each in value
+    ]
 
 
 def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class QuantileRegressor(Regressor):
 
     It minimises the mean of the quantile loss, q (y - z) for y above the prediction z and
     (1 - q) (z - y) below, plus alpha / 2 |w|^2. The penalty is L2; scikit-learn's class of this
-    name has an L1 penalty, alpha |w|_1. With alpha = 0 both are the same problem.
+    name has an L1 penalty, alpha |w|_1, which is implemented here for smooth losses only. With
+    alpha = 0 both are the same problem.
 
     Other parameters are those of `Ridge`.
 
@@ -106,7 +107,7 @@ class QuantileRegressor(Regressor):
         return [f"quantile({float(q)!r})" for q in quantiles]
 
     def _each(self, **more: Any) -> list[FitConfig]:
-        params = {name: getattr(self, name) for name in self._parameters}
+        params = self._params()
         return [settings_of(params, loss, average=True, **more) for loss in self._losses()]
 
     def _settings(self, **more: Any) -> FitConfig:

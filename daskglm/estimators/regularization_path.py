@@ -116,8 +116,15 @@ def fit_path(
     models = [clone(model).set_params(**{name: float(value)}) for value in values]
     with np.errstate(divide="ignore"):
         Cs = 1.0 / values if name == "alpha" else values
-    settings = models[0]._settings(**more)
+    # of an alpha above 0: without a penalty l1_ratio and others have no meaning
+    settings = models[int(Cs.argmin())]._settings(**more)
     settings.check()
+    if not np.isfinite(Cs).all() and (settings.penalty.l1_ratio or settings.penalty.of_features):
+        raise ValueError(
+            f"{name}={given!r:.200} has a value without a penalty, for which "
+            f"{' and '.join(('l1_ratio', *settings.penalty.of_features))} can have no effect; fit "
+            "that value by itself"
+        )
     if start is not None:
         if len(start) not in (1, len(values)):
             raise ValueError(

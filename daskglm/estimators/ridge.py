@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
 from daskglm.estimators.multi_output import count_of, each_strength, train_each
-from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.runner import Trained
 
@@ -32,8 +32,13 @@ class Ridge(RegressorMixin, LinearModel):
         1 / alpha. Passing both is an error.
     copy_X : bool, default True
         Accepted as in scikit-learn. X is never changed; floats in C order are not copied either.
-    positive : False
-        Non-negative coefficients are not implemented.
+    l1_ratio : float, default 0.0
+        Share of the L1 penalty. The losses are a sum here; `ElasticNet` and `Lasso` take their
+        mean, as scikit-learn's do.
+    positive : bool, default False
+        Whether no coefficient may be negative.
+    penalty_factor, P2, lower_bounds, upper_bounds, groups, standardize
+        See `daskglm.fit`.
 
     Attributes
     ----------
@@ -74,6 +79,13 @@ class Ridge(RegressorMixin, LinearModel):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.alpha = alpha
         self.C = C
@@ -92,6 +104,13 @@ class Ridge(RegressorMixin, LinearModel):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.groups = groups
+        self.standardize = standardize
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to numbers; arguments, result and errors as for classifiers.
@@ -124,9 +143,8 @@ class Ridge(RegressorMixin, LinearModel):
                 f"y has {targets} targets, whose fits take no {' or '.join(refused)}; fit one at a "
                 "time"
             )
-        params = self.get_params(deep=False)
         more = {name: value for name, value in more.items() if name not in only_one[2:]}
-        settings = [settings_of(params | {"alpha": alpha}, self._loss, **more) for alpha in alphas]
+        settings = [self._with_alpha(alpha)._settings(**more) for alpha in alphas]
         for each in settings:
             each.check()
         names = feature_names(X, y, sample_weight)
@@ -140,6 +158,12 @@ class Ridge(RegressorMixin, LinearModel):
             return self._adopt(trained, names)
 
         return awaitable_on(client, is_lazy(X), work)
+
+    def _with_alpha(self, alpha: Any) -> Ridge:
+        """Return a copy with another strength, whose other parameters are the same objects."""
+        model = copy.copy(self)
+        model.alpha = alpha
+        return model
 
     def _set_fitted(self, trained: Trained) -> None:
         one = len(trained.coef) == 1

@@ -19,7 +19,9 @@ class LinearSVC(Classifier):
 
     Parameters
     ----------
-    penalty : {"l2", None}, default "l2"
+    penalty : {"l2", "l1", "elasticnet", None}, default "l2"
+        As of `LogisticRegression`, and so are `l1_ratio` and the parameters after it. L1 penalties
+        and bounds are not implemented for the hinge.
     loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
         The first two are LIBLINEAR's L2-loss and L1-loss SVM. The third is the hinge with its
         corner replaced by the parabola 1/2 (1 - y z)^2.
@@ -58,6 +60,14 @@ class LinearSVC(Classifier):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -79,6 +89,14 @@ class LinearSVC(Classifier):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

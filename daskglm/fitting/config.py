@@ -27,7 +27,8 @@ from daskglm.fitting.checkpoint import every
 from daskglm.fitting.driver import Callback
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
-from daskglm.solvers import check_options, get_solver
+from daskglm.penalties.config import PLAIN, PenaltyConfig
+from daskglm.solvers import SolverSpec, check_options, get_solver, solver_names
 from daskglm.worker.device_placement import DeviceConfig
 
 STOPS = ("gap", "coefficients")
@@ -41,7 +42,8 @@ class FitConfig:
     """How to fit, apart from the data; see `daskglm.fit` for the meaning of the fields.
 
     `threads` are those of this process (None: all), `why` says where the name of the solver comes
-    from. With `average` C is the weight of the losses' mean, not of their sum.
+    from. With `average` C is the weight of the losses' mean, not of their sum. `penalty` is what
+    C weighs the losses against.
     """
 
     loss: str
@@ -65,6 +67,7 @@ class FitConfig:
     resume: Any = None
     out_of_core: bool = False
     average: bool = False
+    penalty: PenaltyConfig = PLAIN
 
     def weight_of_losses(self, total: float) -> float:
         """Return the C of the sum of the losses, of rows whose weights add up to `total`."""
@@ -134,7 +137,33 @@ class FitConfig:
             raise ValueError(
                 f"class_weight has no meaning for loss={self.loss!r}, which has no classes"
             )
+        self.penalty.check()
+        self._check_penalty(loss, named)
         return loss
+
+    def _check_penalty(self, loss: Loss, named: SolverSpec | None) -> None:
+        """Raise ValueError for a penalty that does not go with the other fields."""
+        penalty = self.penalty
+        of_strength = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
+        if math.isinf(self.C) and (given := [*of_strength, *penalty.of_features]):
+            raise ValueError(
+                f"C={self.C!r} leaves no penalty, for which {' and '.join(given)} can have no "
+                "effect; leave that out, or give a finite C (an alpha above 0)"
+            )
+        if penalty.is_smooth:
+            return
+        what = of_strength[0] if of_strength else "bounds of coefficients"
+        if not loss.differentiable or loss.name == "ordinal":
+            raise ValueError(
+                f"{what} with loss={self.loss!r} is not implemented: L1 penalties and bounds want "
+                "a smooth loss, and not 'ordinal'; leave them out, or give another loss"
+            )
+        if named is not None and not named.takes_kinks:
+            taking = [name for name in solver_names() if get_solver(name).takes_kinks]
+            raise ValueError(
+                f"solver={self.solver!r} takes no L1 penalty and no bounds ({what}); use "
+                f"{', '.join(map(repr, ['auto', *taking]))}"
+            )
 
     def where(self) -> DeviceConfig:
         """Return where the rows are to be.

@@ -2,6 +2,7 @@
 
     F(w, b, sigma) = sum_i s_i (sigma + sigma H((y_i - z_i) / sigma)) + alpha |w|^2,
 
+where another penalty may stand for 1/2 |w|^2, times 2 alpha, and
 H(r) = r^2 up to epsilon and 2 epsilon |r| - epsilon^2 beyond (Huber & Ronchetti, Robust Statistics,
 section 7.7; Owen 2007). For one sigma it is a fit with the Huber loss of delta = epsilon sigma. The
 derivative in sigma is S (1 - G), with S = sum_i s_i and
@@ -116,13 +117,13 @@ class JointScale:
         beyond = self._sum(fit, f"epsilon_insensitive({delta!r})")
         share = max(2.0 * (huber - delta * beyond) / (weight * scale * scale), 0.0)
 
-        coef = fit.coef
-        value = weight * scale + 2.0 / scale * huber + self.alpha * float(coef @ coef)
+        # the fit's objective is the penalty + C huber, with C = 1 / (alpha scale)
+        factor = 2.0 * self.alpha if self.alpha > 0.0 else 2.0 / scale
+        value = weight * scale + factor * fit.report.objective
         # F(w', sigma') >= F(w, sigma) - what coefficients gain - slope |sigma' - sigma|, since F is
         # convex; and a better scale is between 0 and F / S
         gap = fit.report.relative_gap
         excess = 0.0 if math.isnan(gap) else 1.0 if math.isinf(gap) else gap / (1.0 + gap)
-        factor = 2.0 * self.alpha if self.alpha > 0.0 else 2.0 / scale
         bound = factor * excess * fit.report.objective
         far = max(scale, value / weight - scale)
         # at the least scale it can only rise

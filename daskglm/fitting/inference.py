@@ -90,6 +90,11 @@ class InferenceConfig:
                 f"observed=True: loss={loss.full_name!r} is not convex, and only its expected "
                 "Hessian is known here; give observed=False"
             )
+        if not settings.penalty.is_plain:
+            raise ValueError(
+                "the fit has an L1 penalty, bounds of coefficients, or a penalty that differs "
+                "among features, for which there are no standard errors; fit without them"
+            )
         if self.penalized is None and math.isfinite(settings.C):
             raise ValueError(
                 f"the fit is penalised (C={settings.C:g}), which draws coefficients towards zero: "

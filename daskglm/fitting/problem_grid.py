@@ -273,6 +273,7 @@ class ProblemGrid:
             and self.settings.stop == "gap"
             and self.engine.capabilities.device == "cpu"
             and self.loss.differentiable
+            and self.settings.penalty.is_plain
             and not (self.loss.bends or self.settings.average or facts.largest_offset)
             and bool(np.isfinite(batch.C).all())
             and d <= (SPARSE_FEATURES if facts.sparse else DENSE_FEATURES)

@@ -34,6 +34,7 @@ from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
+from daskglm.fitting.penalised import composite_objective
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
@@ -106,7 +107,7 @@ def train(
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
         for k, (problem, total) in enumerate(on.problems):
-            objective = objective_of(on.engine, problem, total, loss, settings)
+            objective = objective_of(on.engine, problem, total, loss, settings, data.columns)
             if (joint := joint_fit(objective.loss)) is not None:
                 settings = joint.settings(settings)
             if k == 0 and (saved is not None or folder is not None):
@@ -165,11 +166,17 @@ def rows_of(
 
 
 def objective_of(
-    engine: Engine, problem: Problem, sides: tuple[float, ...], loss: Loss, settings: FitConfig
+    engine: Engine,
+    problem: Problem,
+    sides: tuple[float, ...],
+    loss: Loss,
+    settings: FitConfig,
+    columns: Sequence[str] | None = None,
 ) -> Objective:
     """Make the objective of one problem, whose positive and negative rows have these weights.
 
-    Of a loss of all classes together these are the weights of all classes.
+    Of a loss of all classes together these are the weights of all classes. `columns` are names of
+    features, by which a penalty may know them.
     """
     loss = find(problem.loss.name) if loss.two_classes else loss
     if (joint := joint_fit(loss)) is not None:
@@ -178,16 +185,16 @@ def objective_of(
     positive, negative = sides
     # the mean target of a fold, by which links bound the intercept, is not known
     is_part = problem.fold is not None and loss.bends
-    return Objective(
-        engine,
-        problem,
-        loss,
-        C=settings.weight_of_losses(sum(sides)),
-        fit_intercept=bool(settings.fit_intercept),
-        span=math.inf if is_part else loss.span(engine.facts, positive, negative),
-        sides=(positive, negative),
-        start=loss.start(engine.facts),
-    )
+    given: dict[str, Any] = {
+        "C": settings.weight_of_losses(sum(sides)),
+        "fit_intercept": bool(settings.fit_intercept),
+        "span": math.inf if is_part else loss.span(engine.facts, positive, negative),
+        "sides": (positive, negative),
+        "start": loss.start(engine.facts),
+    }
+    if settings.penalty.is_plain and settings.solver != "proximal_newton":
+        return Objective(engine, problem, loss, **given)
+    return composite_objective(engine, problem, loss, settings, columns, **given)
 
 
 # ---- checkpoints
@@ -337,7 +344,9 @@ def solve_one(
         iterates = spec.run(objective, w, **options, **begin.state)
         if joint is not None:
             iterates = joint.iterates(objective, iterates)
-        elif settings.stop == "gap" and not (spec.solves_dual or spec.rounds_corners):
+        elif settings.stop == "gap" and not (
+            spec.solves_dual or spec.rounds_corners or objective.has_host_vectors
+        ):
             iterates = with_dual_bound(objective, iterates)
     if writer is not None:
         writer.begin(name, number, begin.before)

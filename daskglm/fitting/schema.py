@@ -22,6 +22,8 @@ from daskglm.fitting.report import Report
 MOST_BYTES = 4 << 20
 # Bytes for each feature: for its name and, if the file holds them itself, coefficients.
 BYTES_A_FEATURE = 1 << 10
+# Parameters that may be lists: one value for each feature, matrices, groups of features.
+LISTS = ("penalty_factor", "P2", "lower_bounds", "upper_bounds", "groups", "precompute")
 MOST_ITERATIONS = np.iinfo(np.int32).max
 
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -69,6 +71,16 @@ def special(value: Any) -> Any:
         ):
             return {key: special(each) for key, (_, each) in zip(keys, pairs, strict=True)}
     raise ValueError(f"{shown(value)} is no value of a file of daskglm")
+
+
+def items(value: Any) -> Any:
+    """Return the values of a list, or of a list of lists, as `special` does; others by it."""
+    if not isinstance(value, list):
+        return special(value)
+    return [
+        [special(item) for item in each] if isinstance(each, list) else special(each)
+        for each in value
+    ]
 
 
 # ---- kinds
@@ -142,11 +154,15 @@ def params(saved: Any) -> dict[str, Any]:
     """
     if not isinstance(saved, dict):
         raise ValueError(f"the parameters are {shown(saved)}")
-    found = {key: special(value) for key, value in saved.items()}
+    found = {key: items(value) if key in LISTS else special(value) for key, value in saved.items()}
     for name, value in found.items():
         if isinstance(value, str):
             text(value, f"parameter {name!r}")
-        elif not (value is None or isinstance(value, (bool, int, float, dict))):
+        elif not (
+            value is None
+            or isinstance(value, (bool, int, float, dict))
+            or (isinstance(value, list) and name in LISTS)
+        ):
             raise ValueError(f"parameter {name!r} is {shown(value)}")
     number(found.get("tol", 0.0), "parameter 'tol'", 0.0)
     for name in ("C", "alpha", "l1_ratio", "intercept_scaling", "quantile", "epsilon", "scale"):

@@ -30,9 +30,16 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     if loss.family is None or not math.isfinite(point.value):
         return {}
     at = (point.token, point.w)
-    d = objective.n_features
-    penalty = objective.penalty.value(to_host(point.w)) if d else 0.0
+    penalty = objective.penalty_value(to_host(point.w))
     deviance = 2.0 * (point.value - penalty) / objective.scale
+    free = facts.n_rows - objective.size
+    if point.prediction is not None:
+        # of least squares Pearson's statistic is the deviance
+        return {
+            "deviance": deviance,
+            "null_deviance": _null_deviance_of(objective, point.prediction.base),
+            "dispersion": deviance / free if free > 0 else math.nan,
+        }
     found = {"deviance": deviance, "null_deviance": _null_deviance(objective, at)}
 
     fixed = phi = loss.family.dispersion
@@ -40,15 +47,24 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
         count = facts.n_rows if loss.family.variance_by_weight else objective.total_weight
         phi = deviance / count if deviance > 0.0 else None
     sums = objective.ask(ResidualSums(at, None if loss.family.is_costly else phi))
-    free = facts.n_rows - objective.size
     found["dispersion"] = float(sums["pearson"]) / free if free > 0 else math.nan
     likelihood = float(sums["likelihood"])
     found["log_likelihood"] = likelihood
-    if not objective.penalty.largest:
+    if not objective.penalty.largest and objective.is_smooth:
         parameters = objective.size + (fixed is None)
         found["aic"] = 2.0 * (parameters - likelihood)
         found["bic"] = math.log(facts.n_rows) * parameters - 2.0 * likelihood
     return found
+
+
+def _null_deviance_of(objective: Objective, origin: Point) -> float:
+    """Return the deviance of the best constant of least squares, by the point at w = 0."""
+    if origin.w.any():
+        return math.nan
+    fall = 0.0
+    if objective.fit_intercept and origin.gram is not None:
+        fall = 0.5 * float(origin.gradient[-1]) ** 2 / float(origin.gram[-1, -1])
+    return 2.0 * (origin.value - objective.penalty_value(origin.w) - fall) / objective.scale
 
 
 def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:

@@ -85,6 +85,8 @@ def settled(
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
+    if objective.has_host_vectors:
+        return solution  # only some coefficients can be free, and the L1 penalty holds others
     loss = objective.loss
     apart = not objective.is_penalised and loss.classifies and _separates(objective, solution.point)
     if apart and loss.attains_infimum:

@@ -6,6 +6,7 @@ summary of the rows, a `HessianFactor` from a matrix.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,6 +33,9 @@ DEVICE_SUMMED = 1 << 24
 # Size of both parts of a slope over that of its curvature, beside the slope itself: 4 for shares,
 # 2 for other families.
 CANCELLED = 4.0
+# Sums of n terms are off by so many times sqrt(n) roundings at most, if these have independent
+# signs, but for a probability of 1e-13 (Higham & Mary 2019, theorem 2.4).
+RANDOM_SIGNS = 8.0
 # Share of a wanted bound from which rounding errors count.
 HIDDEN = 0.25
 # Change of a margin, times the loss's self-concordance, up to which a Hessian serves a bound.
@@ -153,6 +157,15 @@ class Rounding:
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
 
+    def restricted(self, columns: np.ndarray) -> Rounding:
+        """Return the same for rows that have only these features."""
+        found = copy.copy(self)
+        found.n_features = len(columns)
+        found.ball = Ball(None, self.radius)
+        if np.ndim(self.columns):
+            found.columns = self.columns[columns]
+        return found
+
     def size(self, w: Vector) -> float:
         """Bound the sum of the sizes of the terms of any row's margin at w."""
         features = self.norm(w) * self.radius
@@ -197,6 +210,32 @@ class Rounding:
         moved = curvature * margin
         penalty = 2.0 * UNIT * self.strongest * norm
         return GradientError(margin * math.sqrt(curvature), moved, constant, penalty)
+
+    def of_random_signs(self, error: GradientError) -> GradientError:
+        """Return the bounds on a gradient's error with roundings of independent signs.
+
+        See `gap` for the probability with which they hold.
+        """
+        return error._replace(
+            slopes=error.slopes * min(1.0, RANDOM_SIGNS / math.sqrt(self.row)),
+            adding=error.adding * min(1.0, RANDOM_SIGNS / math.sqrt(self.terms)),
+        )
+
+    def margin_error(self, w: Vector) -> float:
+        """Bound the error of any margin at w, with roundings of independent signs."""
+        return min(self.row, RANDOM_SIGNS * math.sqrt(self.row)) * UNIT * self.size(w)
+
+    def margin_errors(self, w: np.ndarray, squares: np.ndarray, weight: float) -> float:
+        """Bound the root of the weighted sum of the squared errors of all margins at w.
+
+        Roundings have independent signs, and coefficients of zero make none. `squares` (d,) are the
+        columns' weighted sums of squares, `weight` is the sum of the rows' weights.
+        """
+        sizes = np.abs(w[: self.n_features])
+        constant = (abs(float(w[-1])) if len(w) > self.n_features else 0.0) + self.offset
+        size = float(sizes @ np.sqrt(squares)) + constant * math.sqrt(weight)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 3)
+        return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     def _slopes(self, value: float, scale: float, weight: float) -> tuple[float, float]:
         """Bound the sum of the sizes of all slopes, and that of all curvatures.
@@ -276,7 +315,7 @@ class Rounding:
             # slopes and dual variables are at most one
             slopes, duals = mass, 2.0 * max(primal, 0.0) if self.loss.classifies else mass
 
-        adding = 8.0 * math.sqrt(self.in_turn) * UNIT
+        adding = RANDOM_SIGNS * math.sqrt(self.in_turn) * UNIT
         margins = (slopes * self.row * UNIT + duals * drift * adding) * size
         # dual variables are multiplied by the margin at which the row's loss is least
         rest = LARGEST_LOG if self.loss.bends else self.largest_target

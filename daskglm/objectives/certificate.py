@@ -26,7 +26,7 @@ class Certificate:
         if self.objective.is_local:
             return self._by_rates(point)
         gap = point.relative_gap
-        if not gap > self.tol or point.gap is not None:
+        if not gap > self.tol or point.gap is not None or point.prediction is not None:
             return point, gap
         features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
         settle = features <= self.settle_below

@@ -52,6 +52,8 @@ class Point:
         What the curvatures of the rows say of the Hessian; see `Objective.with_rates`.
     beside : tuple of (int, float), optional
         Token of the point that was evaluated before this one, and the distance from it.
+    prediction : quadratic_model.Prediction, optional
+        For a point that was not evaluated: what is known of it.
     """
 
     objective: Any
@@ -68,6 +70,7 @@ class Point:
     norms: tuple[Norms, Norms] | None = None
     beside: tuple[int, float] | None = None
     rates: LocalRates | None = None
+    prediction: Any = None
     # the best point of a solve is found among all of them, by value
     replaces_earlier: ClassVar[bool] = False
 
@@ -75,6 +78,11 @@ class Point:
     def vectors(self) -> tuple[Vector, Vector]:
         """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
         return self.norms or (self.w, self.gradient)
+
+    @property
+    def residual(self) -> np.ndarray:
+        """The gradient: of objectives with kinks the shortest subgradient. Cost: nothing."""
+        return self.gradient
 
     @property
     def gradient_norm(self) -> float:
@@ -106,6 +114,9 @@ class Point:
         It follows from the duality gap of points that have one, else from `Objective.bound`.
         """
         bound = self.objective.bound(self) if self.gap is None else self.gap
+        if self.prediction is not None:
+            least = self.value - self.prediction.value_error
+            return relative_gap(bound, least) if least > 0.0 else math.inf
         if not bound >= self.value:
             return relative_gap(bound, self.value)
         objective = self.objective
@@ -121,6 +132,9 @@ class Point:
     @cached_property
     def error(self) -> GradientError:
         """Bounds on the rounding errors of the gradient. Cost: nothing."""
+        if self.prediction is not None:
+            found: GradientError = self.prediction.error
+            return found
         objective = self.objective
         return objective.rounding.gradient(
             self.vectors[0], self.value, scale=objective.scale, weight=objective.total_weight
@@ -149,8 +163,8 @@ class Point:
         if self.gram is None:
             return math.inf
         if self.rates is not None:
-            decrement = self.factor.decrement(to_host(self.gradient))
+            decrement = self.factor.decrement(to_host(self.residual))
             return self.rates.excess(objective.rounding, self.factor, self.vectors[0], decrement)
         if not math.isfinite(objective.loss.self_concordance):
             return math.inf
-        return objective.rounding.by_hessian(self.factor, to_host(self.gradient), self.error)
+        return objective.rounding.by_hessian(self.factor, to_host(self.residual), self.error)

@@ -75,6 +75,10 @@ class Objective:
     """
 
     outputs: int = 1
+    # whether vectors are in host memory wherever the rows are
+    has_host_vectors: bool = False
+    # whether the penalty has neither kinks nor bounds
+    is_smooth: bool = True
 
     def __init__(
         self,
@@ -97,7 +101,8 @@ class Objective:
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.penalty = penalty or Ridge(self.n_features, 0.0 if math.isinf(C) else 1.0)
-        if not self.penalty.is_uniform and engine.capabilities.device != "cpu":
+        there = engine.capabilities.device != "cpu" and not self.has_host_vectors
+        if there and not self.penalty.is_uniform:
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
@@ -167,6 +172,19 @@ class Objective:
         intercept = float(w[-1]) if self.fit_intercept else 0.0
         return intercept == self.start and not w[: self.n_features].any()
 
+    def kinks(self, w: Any) -> float:
+        """Return the part of the penalty at w that is not quadratic: there is none."""
+        return 0.0
+
+    def penalty_value(self, w: np.ndarray) -> float:
+        """Return the whole penalty at w, in host memory."""
+        return self.penalty.value(w) + self.kinks(w) if self.n_features else 0.0
+
+    @staticmethod
+    def new_token() -> int:
+        """Return a number that names margins of a point."""
+        return next(tokens)
+
     def is_inside(self, w: Any) -> bool:
         """Return whether the objective can be finite at w: it is everywhere, but for overflow."""
         return True
@@ -235,13 +253,13 @@ class Objective:
 
     def _hessian(self, gram: Any) -> Any:
         """Form the Hessian of the objective from the upper triangle of that of the losses."""
-        ridge = self.penalty.diagonal(self.size, self.xp)
         if self.xp is not np:
             upper = self.xp.triu(gram)
-            return self.scale * (upper + self.xp.triu(upper, 1).T) + self.xp.diag(ridge)
+            ridge = self.xp.diag(self.penalty.diagonal(self.size, self.xp))
+            return self.scale * (upper + self.xp.triu(upper, 1).T) + ridge
         hessian: np.ndarray = self.scale * gram
         mirror_upper(hessian)
-        hessian.flat[:: self.size + 1] += ridge
+        self.penalty.add_to(hessian)
         return hessian
 
     def _point_there(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from daskglm.penalties.config import ResolvedPenalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Ridge:
 
     n_features: int
     strength: Any = 1.0
+    is_diagonal: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         values = np.asarray(self.strength, dtype=np.float64)
@@ -78,6 +81,14 @@ class Ridge:
         out[: self.n_features] = self.strength
         return out
 
+    def add_to(self, hessian: np.ndarray) -> None:
+        """Add the Hessian to one of vectors with or without an intercept, in place."""
+        hessian.flat[:: len(hessian) + 1] += self.diagonal(len(hessian))
+
+    def restricted(self, columns: np.ndarray) -> Ridge:
+        """Return the same for vectors of some features only, (k,) numbers in increasing order."""
+        return Ridge(len(columns), self.strength if self.is_uniform else self.strength[columns])
+
     def value_and_gradient(self, w: Any) -> tuple[float, Any]:
         """Return the penalty at w and its gradient."""
         gradient = self.hessian_vector(w)
@@ -107,3 +118,12 @@ class Ridge:
             return math.inf
         held = diagonal > 0.0
         return 0.5 * float((u[held] ** 2 / diagonal[held]).sum())
+
+
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float) -> Ridge:
+    """Return 1/2 strength sum_j v_j (scale_j w_j)^2 of the features."""
+    d = len(scale)
+    if given.factors is None and (scale == 1.0).all():
+        return Ridge(d, strength)
+    factors = 1.0 if given.factors is None else given.factors
+    return Ridge(d, strength * factors * scale**2)

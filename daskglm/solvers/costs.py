@@ -158,3 +158,8 @@ PROXIMAL_PASSES, PROXIMAL_HESSIANS = 10.0, 20.0
 # Epochs of dual ascent for a loss with corners, its second stage included. Chosen so that with
 # dense rows it is taken from about 200 features on.
 CORNER_EPOCHS = 100.0
+
+# ---- penalties with kinks
+# Passes of proximal Newton with working sets: points of all features, copies, and what the sets
+# take. Chosen.
+WORKING_SET_PASSES = 25.0

@@ -13,6 +13,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.quadratic_model import predicted
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
@@ -25,6 +26,10 @@ from daskglm.solvers.linear_systems import (
 )
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
+
+
+# Passes that least squares takes with samples, beside one: a second one, and what samples take.
+SAMPLED_WORK = 1.3
 
 
 class Model(NamedTuple):
@@ -54,8 +59,9 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     tol : float
         Wanted bound on relative suboptimality, by which the cheaper Hessian is chosen.
     """
-    model = from_samples(objective, tol) if objective.is_origin(w) else None
-    keep = _keeps(objective)
+    begins = objective.is_origin(w) and not _is_one_pass(objective)
+    model = from_samples(objective, tol) if begins else None
+    keep = keeps_margins(objective)
     if model is None:
         point = objective.at(w, gram=True, keep=keep)
     else:
@@ -64,7 +70,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
     while True:
         yield Iterate(point)
         step = newton_step(point.gram, point.gradient)
-        if not point.exact and _is_inexact(point, -float(point.gradient @ step), tol):
+        if not point.exact and is_inexact(point, -float(point.gradient @ step), tol):
             # from here on all Hessians are summed in float64
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
@@ -72,6 +78,8 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
 
+        if _can_predict(objective, point):
+            yield Iterate(predicted(point, point.w + step))
         trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
@@ -79,7 +87,24 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         point = accepted
 
 
-def _is_inexact(point: Point, square: float, tol: float) -> bool:
+def _can_predict(objective: Objective, point: Point) -> bool:
+    """Return whether the Hessian tells value and gradient elsewhere well enough for a bound."""
+    here = objective.xp is np and objective.proves
+    return here and objective.loss.is_quadratic and point.factor.proves
+
+
+def _is_one_pass(objective: Objective) -> bool:
+    """Return whether one pass with the Hessian of all rows costs less than samples and two passes.
+
+    That is so for least squares with short rows, or where reading rows costs most.
+    """
+    if not objective.loss.is_quadratic or objective.outputs > 1:
+        return False
+    can = objective.engine.capabilities
+    return not can.cheap_samples or hessian_passes(objective.engine.facts) <= SAMPLED_WORK
+
+
+def is_inexact(point: Point, square: float, tol: float) -> bool:
     """Return whether a Hessian summed in the rows' dtype is too inexact.
 
     That is to step by, or to prove `tol`. `square` is the square of its Newton decrement.
@@ -91,7 +116,7 @@ def _is_inexact(point: Point, square: float, tol: float) -> bool:
     return point.is_doubtful or (proves and 0.5 * square <= tol * point.value)
 
 
-def _keeps(objective: Objective) -> bool:
+def keeps_margins(objective: Objective) -> bool:
     """Return whether to keep margins, 8 bytes a row.
 
     They are kept unless rows are many and of at most 240 bytes: most steps are unit steps, which do
@@ -112,7 +137,7 @@ def _by_model(objective: Objective, model: Model, tol: float) -> Generator[Itera
     inverse = inverse_of(model.gram)
     pairs: deque[CurvaturePair] = deque(maxlen=20)
     rate = model.rate
-    keep = _keeps(objective)
+    keep = keeps_margins(objective)
     point = objective.at(model.w, keep=keep)
     while True:
         yield Iterate(point)

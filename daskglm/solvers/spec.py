@@ -46,6 +46,8 @@ class SolverSpec:
     rounds_corners : bool
         Whether it takes losses with corners that can be rounded, with or without a penalty, and
         only those.
+    takes_kinks : bool
+        Whether it takes penalties with kinks, as the L1 penalty has, or bounds of coefficients.
     forms_hessian : bool
         Whether it keeps a Hessian of d x d numbers for every thread.
     cost : callable, optional
@@ -61,12 +63,13 @@ class SolverSpec:
     state: Callable[[int], Mapping[str, Check]] | None = None
     solves_dual: bool = False
     rounds_corners: bool = False
+    takes_kinks: bool = False
     forms_hessian: bool = False
     cost: Callable[[Workload], float] | None = None
 
     def applies(self, workload: Workload) -> bool:
         """Return whether `auto` may choose it for this problem."""
-        if self.cost is None:
+        if self.cost is None or (workload.kinked and not self.takes_kinks):
             return False
         if self.solves_dual:
             return workload.penalised and workload.has_dual

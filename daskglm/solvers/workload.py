@@ -47,6 +47,8 @@ class Workload:
         Iterations foreseen by a trial on a sample, by solver.
     outputs : int
         Margins of a row: 1, or the number of classes of a multinomial loss.
+    kinked : bool
+        Whether the penalty has kinks, or coefficients have bounds.
     """
 
     summary: DataSummary
@@ -64,6 +66,7 @@ class Workload:
     tol: float = 1e-6
     trials: Mapping[str, float] = field(default_factory=dict)
     outputs: int = 1
+    kinked: bool = False
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
@@ -86,6 +89,7 @@ class Workload:
             workers=can.workers,
             tol=max(tol, costs.LEAST_TOL),
             outputs=objective.outputs,
+            kinked=not objective.is_smooth,
         )
 
     def with_threads(self, objective: Objective) -> Workload:

@@ -67,8 +67,10 @@ def place(
     """Join tiny neighbours and move rows, with their y and weights unless `rows_only`.
 
     Names of joined blocks become tuples. `placed` has blocks that were moved before, by name, and
-    gets those that are moved now.
+    gets those that are moved now; where it has all of them, they stay as they are there.
     """
+    if all(name in placed for name, _ in named):
+        return [name for name, _ in named], [placed[name] for name, _ in named]
     blocks = [block for _, block in named]
     if not where.is_cuda(blocks):
         named = [(name, block._replace(X=to_host(block.X))) for name, block in named]
@@ -89,7 +91,7 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
     joined = []
     for group, run in itertools.groupby(
         named,
-        lambda pair: pair[1].facts.nonzeros <= tiny and not on_device(pair[1].X) and kind(pair[1]),
+        lambda pair: _is_tiny(pair[1], tiny) and kind(pair[1]),
     ):
         members = list(run)
         size = TINY_RUN if group else 1
@@ -101,6 +103,14 @@ def _without_tiny(named: list[tuple[Any, Block]], tiny: int) -> tuple[list[Any],
                 else (tuple(n for n, _ in part), merge([block for _, block in part]))
             )
     return [name for name, _ in joined], [block for _, block in joined]
+
+
+def _is_tiny(block: Block, tiny: int) -> bool:
+    """Return whether a block is joined with its neighbours.
+
+    Samples are not: which rows they are, and so their folds, is known for one block.
+    """
+    return block.facts.nonzeros <= tiny and not on_device(block.X) and block.drawn is None
 
 
 def _vectors(block: Block) -> int:

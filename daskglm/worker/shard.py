@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, HeldOutLosses, ScoreHeldOut
+from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import InferenceRequest
 from daskglm.core.ordinal_requests import OrdinalRequest
@@ -28,6 +29,7 @@ from daskglm.core.requests import (
     RateSums,
     Request,
     ResidualSums,
+    Restricted,
     Sampled,
     Spread,
     Totals,
@@ -42,6 +44,7 @@ from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
 from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.columns import RestrictedRows, column_moments
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
@@ -112,6 +115,7 @@ class Shard:
         # over the devices of all workers, where they solve `TrustRegionStep` together
         self.ranks: Any = None
         self.sample: tuple[tuple[float, int], Shard] | None = None
+        self.restricted = RestrictedRows(self._of_columns)
 
     @property
     def block_names(self) -> list[Any]:
@@ -127,6 +131,8 @@ class Shard:
         """Reply to one request with the sums over all rows of this shard."""
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
+        if isinstance(request, Restricted):
+            return self.restricted.answer(problem, request, self.blocks, self.facts, self._each)
         self._release_sample()
         law = law_of(problem.loss, compiled=self.backend is host)
         caches = [
@@ -140,6 +146,8 @@ class Shard:
             return self._hessian_vector(law, request, caches)
         if isinstance(request, Spread):
             return self._spread(request, caches)
+        if isinstance(request, ColumnMoments):
+            return column_moments(caches, self.facts, self._each)
         if isinstance(request, ResidualSums):
             read = self._update_margins([request.at], caches)
             return {**residual_sums(problem, request, caches, self._each), "rows": read}
@@ -200,6 +208,7 @@ class Shard:
     def retire(self) -> None:
         """End the threads and release the rows; another shard takes over the caches."""
         self._release_sample()
+        self.restricted.close()
         self.ascent.close()
         self.names, self.blocks = [], []  # this is in a cycle: the collector may come late
         self.ball = self.ranks = None
@@ -214,6 +223,10 @@ class Shard:
             self.sample = (fraction, seed), Shard(drawn, self.threads)
             self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
         return self.sample[1]
+
+    def _of_columns(self, blocks: list[Block]) -> Shard:
+        """Return a shard of blocks with some of the columns, which lie where they are to stay."""
+        return Shard(blocks, self.threads, placed=dict(enumerate(blocks)))
 
     def _release_sample(self) -> None:
         if self.sample is not None:

@@ -33,6 +33,7 @@ from daskglm.core.requests import (
     RateSums,
     Request,
     ResidualSums,
+    Restricted,
     Totals,
     add,
 )
@@ -231,6 +232,8 @@ def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> bool:
     """Return whether the caches of a shard answer a request without its rows."""
+    if isinstance(request, Restricted):
+        return shard.restricted.holds(request)
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False

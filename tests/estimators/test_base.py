@@ -22,6 +22,8 @@ CHECKED = [
     daskglm.LinearClassifier(loss="smoothed_hinge"),
     daskglm.Ridge(),
     daskglm.LinearRegressor(),
+    daskglm.Lasso(),
+    daskglm.ElasticNet(),
     daskglm.QuantileRegressor(tol=1e-10),
     daskglm.HuberRegressor(),
     daskglm.LinearSVR(),

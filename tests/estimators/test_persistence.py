@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from daskglm import LinearSVC, LogisticRegression, Ridge
@@ -201,3 +202,62 @@ def test_arrays_beside(tmp_path):
     beside.unlink()
     with pytest.raises(ValueError, match="move both files"):
         load(tmp_path / "a.json")
+
+
+PENALTIES = [
+    {"penalty_factor": np.array([1.0, 0.0, 2.0])},
+    {"penalty_factor": {"a": 0.5}},
+    {"P2": np.diag([1.0, 2.0, 3.0])},
+    {"P2": sp.csr_matrix(np.diag([1.0, 2.0, 3.0]))},
+    {"lower_bounds": np.array([-math.inf, 0.0, 1.0]), "upper_bounds": {"c": math.inf}},
+    {"l1_ratio": 0.5, "groups": np.array(["x", "y", "x"])},
+    {"l1_ratio": 0.5, "groups": [["a", "c"], np.array([1])]},
+    {"positive": True, "standardize": True},
+]
+
+
+@pytest.mark.parametrize("given", PENALTIES, ids=lambda given: ",".join(given))
+def test_penalties(given, tmp_path):
+    X, y = make_problem(40, 3)
+    model = LogisticRegression().fit(pd.DataFrame(X, columns=list("abc")), y)
+    model.set_params(**given)
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    ours, theirs = (each._settings().penalty for each in (again, model))
+    ours, theirs = (each.for_features(3, list("abc")) for each in (ours, theirs))
+    for name in theirs.__dataclass_fields__:
+        np.testing.assert_equal(getattr(ours, name), getattr(theirs, name))
+    save(again, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "m.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("penalty_factor", [1.0, 2.0], "has 2 values, but X has 4 features"),
+        ("penalty_factor", {"items": [["a", 1.0]]}, "the columns of X have no names"),
+        ("penalty_factor", ["x"] * 4, "penalty_factor has the shape"),
+        ("penalty_factor", [[[1.0]]], "penalty_factor has the shape"),
+        ("penalty_factor", [{"float": "many"}], "is no value of a file"),
+        ("P2", [[1.0], [1.0, 2.0]], "P2=.* is no array"),
+        ("groups", [0, 0, 1, 1], "has no effect with l1_ratio=0"),
+        ("C", [1.0], r"parameter 'C' is \[1.0\]"),
+        ("l1_ratio", True, "parameter 'l1_ratio' is True"),
+        ("positive", 1, "positive=1 must be True or False"),
+    ],
+)
+def test_tampered_penalties(model, tmp_path, name, value, message):
+    save(model, path := tmp_path / "m.json")
+    params = json.loads(path.read_text())["params"]
+    edit(path, params=params | {name: value})
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+def test_a_matrix_that_is_too_large_for_a_file_is_not_saved(tmp_path):
+    d = 700
+    model = LogisticRegression().fit(np.eye(d)[:40], np.arange(40) % 2)
+    noise = np.random.default_rng(0).standard_normal((d, d))
+    model.set_params(P2=noise @ noise.T)
+    with pytest.raises(ValueError, match="names, labels and parameters take"):
+        save(model, tmp_path / "m.json")

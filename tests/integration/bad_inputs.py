@@ -46,6 +46,7 @@ LOSSES = (
     "smoothed_hinge",
     "squared",
 )  # besides "logistic", which all other rows have
+PENALISED = ("fit", "array", "path", "estimator", "ridge")  # that take parameters of the penalty
 PREDICT = ("predict", "predict lazy")
 
 
@@ -382,8 +383,14 @@ NAMES = [  # of scikit-learn
         "verbose={} must be an integer not below 0",
     ),
     *value("stop", ["never", 3, None, ["gap"]], PARAMETERS, "stop={} is not one of"),
-    *value("penalty", ["l1", 3, ["l2"], "none"], ("estimator",), "penalty={}"),
-    *value("l1_ratio", [0.5, "a", NAN, True, [0.0]], ("estimator",), "l1_ratio={}"),
+    *value("penalty", [3, ["l2"], "none"], ("estimator",), "penalty={}"),
+    *value("l1_ratio", [-0.5, "a", NAN, True, [0.0]], PENALISED, "l1_ratio={}"),
+    *value("standardize", ["yes", 1, None], PENALISED, "standardize={} must be True or False"),
+    *value("positive", ["yes", 1, None], PENALISED, "positive={} must be True or False"),
+    *value("penalty_factor", [2.0, "a", True], PENALISED, "penalty_factor={} must be an array"),
+    *value("lower_bounds", ["a", True], PENALISED, "lower_bounds={} must be a number, an"),
+    *value("upper_bounds", [NAN, -INF], PENALISED, "upper_bounds={} must be a number, or inf"),
+    *value("P2", ["a", 1.0, np.ones(3)], PENALISED, "P2 has the shape"),
     *value(
         "dual", ["yes", 3, None, [True]], ("estimator",), "dual={} must be True, False or 'auto'"
     ),
@@ -411,7 +418,6 @@ NAMES = [  # of scikit-learn
     *value(
         "alpha", [{}, [None], ["a"]], ("ridge",), "alpha=.* must be a (finite )?number not below 0"
     ),
-    *value("positive", [True, "yes", 1], ("ridge",), "positive={} is not implemented"),
     *value("copy_X", ["yes", None, 1], ("ridge",), "copy_X={} must be True or False"),
     Bad(
         "alpha and C",

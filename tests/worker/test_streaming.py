@@ -12,7 +12,16 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 import daskglm
-from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, LossRef, Problem
+from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.requests import (
+    Evaluate,
+    EvaluateAlong,
+    HessianVector,
+    LossRef,
+    Problem,
+    Restricted,
+    Sampled,
+)
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.worker.streaming import StreamedShard, _runs
@@ -195,3 +204,56 @@ def test_a_partition_too_large_and_data_that_change(source, monkeypatch, tmp_pat
 
 
 # ---- room
+
+
+def test_columns_are_copied_from_one_read_and_then_asked_in_memory(source):
+    streamed, reads = shard_of(source, 3 * 4800), source[2]
+    assert len(streamed.runs) > 2
+    kept = Local(partitions(*source[:2], classify=True).load(), threads=2).shard
+    problem, columns = Problem(LossRef("logistic"), 1.0), np.array([1, 2, 5])
+    w, v = np.linspace(-1, 1, 4), np.linspace(2, 1, 4)
+    expected = reads() + 10
+    for request in (
+        Evaluate(w, 1, gram=True),
+        HessianVector(v, (1, w)),
+        Evaluate(v, 2, diagonal=True),
+        EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
+    ):
+        asked = Restricted(request, 1, columns)
+        got, wanted = streamed.answer(problem, asked), kept.answer(problem, asked)
+        assert reads() == expected
+        assert got.pop("waited") >= 0.0
+        assert set(got) == set(wanted)
+        for key in wanted:
+            np.testing.assert_allclose(got[key], wanted[key], rtol=1e-12, atol=1e-12, err_msg=key)
+
+    part = streamed.answer(problem, Restricted(Sampled(Evaluate(w, 3), 0.1, 3), 1, columns))
+    assert part["rows"] == 50
+    assert reads() == expected
+
+    # all columns are read again meanwhile, and the copy stays; a larger set is read once more
+    whole = Evaluate(np.zeros(7), 5)
+    assert streamed.answer(problem, whole)["rows"] == 1000
+    assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
+    again = streamed.answer(problem, Restricted(Evaluate(w, 6), 1, columns))
+    assert again["rows"] == 500
+    assert reads() == expected + 10
+    more = Restricted(Evaluate(np.zeros(5), 1), 2, np.array([0, 1, 2, 5]))
+    # each run rounds its share
+    rows = streamed.answer(problem, more)["rows"]
+    assert rows == pytest.approx(1000 + 1000 * 4 / 6, abs=len(streamed.runs))
+    assert reads() == expected + 20
+    copies = [shard.restricted for shard in streamed.shards]
+    streamed.close()
+    kept.close()
+    assert all(copy.shard is None for copy in copies)
+
+
+def test_moments_of_columns_are_summed_run_by_run(source):
+    streamed = shard_of(source, 3 * 4800)
+    reply = streamed.answer(Problem(LossRef("logistic"), 1.0), ColumnMoments())
+    assert reply["rows"] == reply["weight"] == 1000
+    np.testing.assert_allclose(reply["sums"], X.sum(axis=0), rtol=1e-11)
+    np.testing.assert_allclose(reply["squares"], (X**2).sum(axis=0), rtol=1e-12)
+    assert source[2]() == 20
+    streamed.close()

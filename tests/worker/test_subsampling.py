@@ -78,6 +78,21 @@ def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
         )
 
 
+def test_samples_of_several_blocks_keep_to_their_folds_however_few_values_they_have():
+    X, y = make_problem(n=4000)
+    blocks = [
+        to_block(X[a : a + 1000], y[a : a + 1000], place=Place(partition=i), classify=True)
+        for i, a in enumerate(range(0, 4000, 1000))
+    ]
+    folds = Folds("two", ((1, 0), (0, 1)), seed=1)
+    drawn = [draw(block, 0.1, 2) for block in blocks]
+    trained = sum(trained_on(block, folds, 1).sum() for block in drawn)
+    problem = Problem(LOSSES["logistic"].ref, 1.0, folds=folds, fold=1)
+    sums = Local(blocks, 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
+    assert trained != 200
+    assert sums["value"] == pytest.approx(np.log(2) * trained)
+
+
 def test_a_worker_without_rows_answers_for_its_sample():
     block = to_block(np.empty((0, 3)), np.empty(0), place=Place(), classify=True)
     reply = Local([block], 1).total(

@@ -16,6 +16,7 @@ import numpy as np
 from cupyx import errstate
 from cupyx.scipy.linalg import solve_triangular
 
+from daskglm.kernels.columns import ColumnsCopy
 from daskglm.kernels.cuda import (
     collective,
     csr,
@@ -53,6 +54,7 @@ __all__ = [
     "several",
     "solve_positive",
     "take",
+    "take_columns",
     "to_host",
     "vector",
     "vector_dtype",
@@ -133,6 +135,29 @@ def take(rows: Any, numbers: np.ndarray) -> Any:
     some = cusparse.csr_matrix((data, rows.indices, rows.indptr), shape=(rows.n, rows.d))[chosen]
     values = rows.data if rows.pattern else some.data
     return csr.Rows(values, some.indices, some.indptr, some.shape, pattern=bool(rows.pattern))
+
+
+def take_columns(rows: Any, columns: np.ndarray) -> Any:
+    """Copy the columns of these ascending numbers; the copy is wholly on the device.
+
+    Of rows that are streamed the columns are taken in host memory. Rows without any column are
+    sparse ones, since kernels of dense rows divide threads among columns.
+    """
+    if not len(columns):
+        places = xp.zeros(0, np.int32), xp.zeros(rows.n + 1, np.int32)
+        return csr.Rows(xp.zeros(0, vector_dtype(rows)), *places, (rows.n, 0), pattern=False)
+    if isinstance(rows, dense.Rows):
+        return dense.Rows(xp.ascontiguousarray(xp.take(rows.X, xp.asarray(columns), axis=1)))
+    if isinstance(rows, csr.Rows):
+        return csr.take_columns(rows, columns)
+    copy = ColumnsCopy(rows.X, rows.d, columns, pattern=rows.pattern)
+    copy.count(0, rows.n)
+    copy.allocate()
+    copy.fill(0, rows.n)
+    upload = Upload()
+    taken = _resident(copy.out, rows.n, len(columns), upload)
+    upload.finish()
+    return taken
 
 
 def kept_margins(rows: Any) -> int:

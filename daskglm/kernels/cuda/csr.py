@@ -177,6 +177,37 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
     out[rows.d :] += r[start:stop].sum(dtype=np.float64)
 
 
+def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
+    """Add [X 1]' s over [start, stop) to `sums` (d + 1,), X.^2' s to `squares` (d + 1,).
+
+    `weight` has s, float64 (n,). X is read once.
+    """
+    s = weight[start:stop]
+    _columns(rows.part(start, stop), s, sums, s, squares)
+    sums[rows.d :] += s.sum()
+
+
+def take_columns(rows: Rows, columns: np.ndarray) -> Rows:
+    """Copy the columns of these ascending numbers (k,); with a CSC copy if the rows have one."""
+    place = cp.full(rows.d, -1, np.int32)
+    place[cp.asarray(columns)] = cp.arange(len(columns), dtype=np.int32)
+    renumbered = place[rows.indices]
+    stays = renumbered >= 0
+    starts = cp.concatenate([cp.zeros(1, np.int64), cp.cumsum(stays, dtype=np.int64)])
+    indices, indptr = renumbered[stays], starts[rows.indptr]
+    small = indices.size <= np.iinfo(np.int32).max
+    taken = Rows(
+        rows.data if rows.pattern else rows.data[stays],
+        indices if small else indices.astype(np.int64),
+        indptr.astype(np.int32) if small else indptr,
+        (rows.n, len(columns)),
+        pattern=bool(rows.pattern),
+    )
+    if rows.csc_copy is not None:
+        add_csc_copy(taken)
+    return taken
+
+
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
     """Return the largest squared row norm over [start, stop) and the sum of all. Waits.
 

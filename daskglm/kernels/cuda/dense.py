@@ -137,6 +137,15 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
     _backward(rows.part(start, stop), r[start:stop], out)
 
 
+def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
+    """Add [X 1]' s over [start, stop) to `sums` (d + 1,), [X.^2 1]' s to `squares` (d + 1,).
+
+    `weight` has s, float64 (n,). X is read once.
+    """
+    s = weight[start:stop]
+    _backward(rows.part(start, stop), s, sums, s, squares)
+
+
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
     """Return the largest squared row norm over [start, stop) and the sum of all. Waits.
 

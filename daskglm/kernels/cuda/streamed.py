@@ -204,6 +204,12 @@ def backward(rows: Rows, r: Any, start: int, stop: int, out: Any) -> None:
         _kernels(rows).backward(part, r[lo:hi], 0, hi - lo, out)
 
 
+def add_moments(rows: Rows, weight: Any, start: int, stop: int, sums: Any, squares: Any) -> None:
+    """Add [X 1]' s over all rows to `sums` (d + 1,), X.^2' s to `squares` (d + 1,)."""
+    for lo, hi, part in rows.chunks():
+        _kernels(rows).add_moments(part, weight[lo:hi], 0, hi - lo, sums, squares)
+
+
 def squared_norms(rows: Rows, start: int, stop: int, norms: Any = None) -> tuple[float, float]:
     """Largest squared row norm and their sum; the norms themselves into `norms`. Waits."""
     found = [

@@ -1,0 +1,106 @@
+"""Translate the parameters of estimators that shape the penalty into a `PenaltyConfig`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from daskglm.core.arguments import check_flag, is_number, shown
+from daskglm.core.warn import warn
+from daskglm.penalties.config import PLAIN, PenaltyConfig
+
+# Parameters of estimators that are fields of `PenaltyConfig`; `positive` is a bound by another
+# name.
+FIELDS = ("penalty_factor", "P2", "lower_bounds", "upper_bounds", "groups")
+NAMES = ("l1_ratio", *FIELDS[:-1], "positive", "groups", "standardize")
+
+# "deprecated" is scikit-learn's default, where l1_ratio and C say it all
+BY_L1_RATIO = ("l2", "deprecated")
+PENALTIES = (*BY_L1_RATIO, "l1", "elasticnet")
+
+
+def penalty_of(params: Mapping[str, Any]) -> PenaltyConfig:
+    """Return the penalty and the bounds that an estimator's parameters ask for.
+
+    Where `penalty=None` or `alpha=0` leaves no penalty these are the bounds alone.
+
+    Parameters
+    ----------
+    params : dict
+        Parameters by the names of the estimators; absent ones have their defaults.
+
+    Raises
+    ------
+    ValueError
+        For values that no fit can use.
+
+    Warns
+    -----
+    UserWarning
+        Where `penalty=None` makes others without effect.
+    """
+    given: dict[str, Any] = {name: params[name] for name in FIELDS if params.get(name) is not None}
+    if not (is_number(l1_ratio := _l1_ratio(params)) and l1_ratio == 0):
+        given["l1_ratio"] = l1_ratio
+    if (standardize := params.get("standardize", False)) is not False:
+        given["standardize"] = standardize
+    check_flag(positive := params.get("positive", False), "positive")
+    if positive:
+        if "lower_bounds" in given:
+            raise ValueError(
+                f"positive=True and lower_bounds={shown(given['lower_bounds'])} are both given; "
+                "positive=True means lower_bounds=0: give one of them"
+            )
+        given["lower_bounds"] = 0.0
+    if not given:
+        return PLAIN
+    penalty = PenaltyConfig(**given)
+    penalty.check()
+    return _without_penalty(penalty, params)
+
+
+def _without_penalty(penalty: PenaltyConfig, params: Mapping[str, Any]) -> PenaltyConfig:
+    """Return the bounds alone where the parameters leave no penalty."""
+    by_name = "penalty" in params and params["penalty"] is None
+    alpha = params.get("alpha")
+    if not by_name and not (is_number(alpha) and alpha == 0):
+        return penalty
+    ratio = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
+    if by_name and (lost := [*ratio, *penalty.of_features]):
+        warn(f"penalty=None: {', '.join(lost)} without effect, the fit has no penalty")
+    bounds = replace(PLAIN, lower_bounds=penalty.lower_bounds, upper_bounds=penalty.upper_bounds)
+    return bounds if bounds.has_bounds else PLAIN
+
+
+def _l1_ratio(params: Mapping[str, Any]) -> Any:
+    """Return the share of the L1 penalty, by `l1_ratio` and scikit-learn's `penalty`.
+
+    Raises ValueError for a `penalty` that is none, or that contradicts `l1_ratio`.
+    """
+    penalty, ratio = params.get("penalty", "l2"), params.get("l1_ratio")
+    if not isinstance(penalty, (str, type(None))) or penalty not in (*PENALTIES, None):
+        known = ", ".join(map(repr, PENALTIES))
+        raise ValueError(
+            f"penalty={penalty!r} must be one of {known} or None; C, alpha and loss are arguments "
+            "of their own"
+        )
+    if penalty in (*BY_L1_RATIO, None):
+        return 0.0 if ratio is None else ratio
+    if "l1_ratio" not in params:
+        raise ValueError(
+            f"penalty={penalty!r} is not implemented here; there are 'l2' and None (no penalty)"
+        )
+    if penalty == "elasticnet":
+        if ratio is None:
+            raise ValueError(
+                "penalty='elasticnet' with l1_ratio=None: give an l1_ratio, from 0 (L2) to 1 (L1)"
+            )
+        return ratio
+    # 0 is the default of l1_ratio
+    if ratio is not None and not (is_number(ratio) and ratio in (0, 1)):
+        raise ValueError(
+            f"penalty='l1' with l1_ratio={shown(ratio)}: they contradict each other; give l1_ratio "
+            "alone"
+        )
+    return 1.0

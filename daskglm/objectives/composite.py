@@ -1,0 +1,376 @@
+"""The objective with a penalty that may have kinks, bounds, or a strength for each feature.
+
+Points hold the gradient of the smooth part: losses and quadratic penalties. All vectors are in host
+memory, wherever the rows are.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.device import to_host
+from daskglm.core.requests import (
+    Evaluate,
+    EvaluateAlong,
+    HessianVector,
+    RateSums,
+    Request,
+    Restricted,
+    Sampled,
+    Totals,
+)
+from daskglm.objectives.bounds import EXACT, RANDOM_SIGNS
+from daskglm.objectives.free_bound import Tangent, lower_bound
+from daskglm.objectives.hessian_factor import UNIT, GradientError
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective, Sample, tokens
+from daskglm.penalties.nonsmooth import NonSmooth
+
+
+@dataclass(frozen=True, eq=False)
+class CompositePoint(Point):
+    """A point whose gradient is that of the smooth part."""
+
+    @cached_property
+    def residual(self) -> np.ndarray:
+        """The shortest subgradient of the objective. Cost: nothing."""
+        found: np.ndarray = self.objective.terms.residual(self.w, self.gradient)
+        return found
+
+    @property
+    def gradient_norm(self) -> float:
+        """Norm of the shortest subgradient. Cost: nothing."""
+        return float(np.linalg.norm(self.residual))
+
+    @cached_property
+    def free_bound(self) -> float:
+        """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
+        found: float = self.objective.by_tangent(self, self.error)
+        return found
+
+
+class Composite(Objective):
+    """Losses, a quadratic penalty, and kinks and bounds.
+
+    Parameters are those of `Objective`, and
+
+    Parameters
+    ----------
+    terms : NonSmooth
+        For vectors of `size` entries.
+    """
+
+    terms: NonSmooth
+    has_host_vectors = True
+
+    def __init__(self, *args: Any, terms: NonSmooth, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.terms = terms
+        self.squares: np.ndarray | None = None  # weighted sums of those of each column
+        self.rows_xp = self.xp
+        self.xp = np
+
+    @property
+    def is_smooth(self) -> bool:  # type: ignore[override]
+        """Whether there are neither kinks nor bounds."""
+        return self.terms.is_empty
+
+    @property
+    def solves_trust_regions(self) -> bool:
+        """Whether subproblems of a trust region may be solved where the rows are: never."""
+        return False
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the dual problem is known to `objectives.dual`: not with these penalties."""
+        return False
+
+    @property
+    def proves(self) -> bool:
+        """Whether points can be bounded."""
+        return self.loss.is_bounded
+
+    @cached_property
+    def feature_terms(self) -> NonSmooth:
+        """The terms of vectors without an intercept."""
+        return self.terms.restricted(np.arange(self.n_features), self.n_features)
+
+    @cached_property
+    def origin(self) -> np.ndarray:
+        """Where solves start: zero, or the nearest coefficients within the bounds."""
+        w = np.zeros(self.size)
+        if self.fit_intercept:
+            w[-1] = self.start
+        return self.terms.clip(w)
+
+    def is_origin(self, w: np.ndarray) -> bool:
+        """Return whether these are the coefficients of the `origin`."""
+        return bool((w == self.origin).all())
+
+    def kinks(self, w: np.ndarray) -> float:
+        """Return the part of the penalty at w that is not quadratic."""
+        return self.terms.value(w)
+
+    def at(self, w: np.ndarray, **how: Any) -> Point:
+        """Evaluate as `Objective.at` does, at the nearest coefficients within the bounds."""
+        w = self.terms.clip(np.asarray(w, np.float64))
+        point = super().at(w, **how)
+        known = {each.name: getattr(point, each.name) for each in fields(point)}
+        return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
+
+    def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
+        """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
+        smooth = super().between(a, b, steps)
+        return smooth + np.array([self.terms.value(a.w + t * (b.w - a.w)) for t in steps])
+
+    # ---- how good a point is
+    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
+        """Return what the driver calls to bound the points of one solve."""
+        if self.is_local:
+            return super().certificate(tol)
+        return _Certificate(self, tol)
+
+    def bound(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum; nan where nothing is proved.
+
+        The least of two bounds, by the gradient alone (see `free_bound`) and by the Hessian with
+        the shortest subgradient, and of the value. Cost: nothing.
+        """
+        if self.is_local:
+            return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
+        if not self.proves:
+            return math.nan
+        assert isinstance(point, CompositePoint)
+        return min(point.free_bound, point.value, point.excess)
+
+    def nominal_bound(self, point: Point) -> float:
+        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
+        return self.by_tangent(point, EXACT)
+
+    def feature_bound(self, point: Point) -> float:
+        """Return the bound by the gradient as if arithmetic were exact."""
+        return self.nominal_bound(point)
+
+    def is_hidden(self, point: Point, tol: float) -> bool:
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
+        if self.is_local:
+            return super().is_hidden(point, tol)
+        known = self.squares is not None
+        return not known and min(self.nominal_bound(point), point.excess) <= tol * point.value
+
+    def by_tangent(self, point: Point, error: GradientError) -> float:
+        """Bound the distance of a point's value from the optimum by its tangent."""
+        d, rounding = self.n_features, self.rounding
+        features = point.w[:d]
+        curvature = self._counted_curvature
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = point.value - self.terms.value(point.w)
+            value -= 0.5 * float(curvature @ features**2)
+            gradient = point.gradient[:d] - curvature * features
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            return math.inf
+
+        off, constant, loose = self._errors(point, error, value)
+        if self.fit_intercept:
+            slope = abs(float(point.gradient[-1])) + constant
+            if math.isfinite(point.near):
+                # as if at the best intercept, where every slope has changed in the same direction
+                changed = np.full(d, slope) * rounding.columns
+                if self.squares is not None and math.isfinite(self.loss.smoothness):
+                    mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
+                    changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
+                off = off + changed
+                loose += slope * point.near
+            elif slope > 0.0:
+                loose += slope * (abs(float(point.w[-1])) + self._intercept_reach(point.value))
+        if not (math.isfinite(loose) and np.isfinite(off).all()):
+            return math.inf
+        quadratic = self.loss.is_quadratic
+        tangent = Tangent(value, gradient, features, curvature, quadratic, loose, off)
+        return point.value - lower_bound(tangent, self.feature_terms)
+
+    def _errors(
+        self, point: Point, error: GradientError, value: float
+    ) -> tuple[np.ndarray, float, float]:
+        """Bound errors: of the gradient by features and the intercept, and of the smooth value.
+
+        `error` is that of the gradient, `value` that of the smooth part.
+        """
+        rounding, d = self.rounding, self.n_features
+        if error is EXACT:
+            return np.zeros(d), 0.0, 0.0
+        # losses are added up as slopes are, and are off by errors of margins
+        slopes = error.adding / (rounding.terms * UNIT)
+        error = rounding.of_random_signs(error)
+        of_value = error.adding / max(slopes, 1e-300) * abs(value)
+        of_value += slopes * rounding.margin_error(point.w)
+        off = np.full(d, error.adding + error.slopes) * rounding.columns
+        constant = error.adding + error.slopes
+        if self.squares is not None and math.isfinite(self.loss.smoothness):
+            # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
+            square = self.scale * self.loss.smoothness
+            spread = rounding.margin_errors(point.w, self.squares, self.total_weight)
+            slope = math.sqrt(2.0 * square * max(value, 0.0))
+            share = min(1.0, RANDOM_SIGNS / math.sqrt(rounding.terms)) * rounding.terms * UNIT
+            each = square * spread + share * slope
+            off = np.minimum(off, each * np.sqrt(self.squares))
+            constant = min(constant, each * math.sqrt(self.total_weight))
+        return off + error.penalty, constant, of_value
+
+    def survey(self) -> None:
+        """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
+        if not self.rounding.is_surveyed:
+            super().survey()
+        totals = self.ask(ColumnMoments())
+        self.squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
+
+    @cached_property
+    def _counted_curvature(self) -> np.ndarray:
+        """Curvature of the quadratic penalty that conjugates of single features take, (d,).
+
+        Zero where the penalty is counted with the losses instead.
+        """
+        d = self.n_features
+        if not self.penalty.is_diagonal:
+            return np.zeros(d)
+        diagonal = self.penalty.diagonal(self.size)[:d]
+        return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
+
+    def _intercept_reach(self, value: float) -> float:
+        """Bound the intercept of the optimum, whose value is at most this."""
+        terms = self.feature_terms
+        with np.errstate(divide="ignore"):
+            boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
+            held = np.isfinite(boxed)
+            square = float((boxed[held] ** 2).sum())
+            curved = ~held & (self._counted_curvature > 0.0)
+            if curved.any():
+                square += 2.0 * value / float(self._counted_curvature[curved].min())
+            kinked = ~held & ~curved
+            strengths = np.append(terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths)
+            if len(strengths):
+                square += float(np.divide(value, strengths.min())) ** 2
+        return self.rounding.radius * math.sqrt(square) + self.span
+
+    # ---- parts of the rows and of the columns
+    def sample(self, fraction: float, seed: int) -> Sample:
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
+        return CompositeSample(self, fraction, seed)
+
+    def restricted(self, columns: np.ndarray) -> Restriction:
+        """Return the objective on some features, (k,) numbers in increasing order."""
+        return Restriction(self, columns)
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request with vectors in host memory to the engine."""
+        if self.rows_xp is np:
+            return super().ask(request)
+        totals = super().ask(_moved(request, self.rows_xp.asarray))
+        return {name: to_host(value) for name, value in totals.items()}
+
+
+class CompositeSample(Sample, Composite):
+    """The objective on a random part of the rows."""
+
+    def __init__(self, whole: Composite, fraction: float, seed: int) -> None:
+        Sample.__init__(self, whole, fraction, seed)
+        self.rounding = copy.copy(whole.rounding)
+
+
+class Restriction(Composite):
+    """The objective on some features, where the coefficients of all others are zero.
+
+    Workers keep the columns of these features beside the rows, until those of others are asked for.
+
+    Parameters
+    ----------
+    whole : Composite
+    columns : (k,) int array
+        Features in increasing order; of a group all members or none.
+    """
+
+    def __init__(self, whole: Composite, columns: np.ndarray) -> None:
+        vars(self).update(vars(whole))
+        for name in ("feature_terms", "origin", "_counted_curvature"):
+            vars(self).pop(name, None)  # cached for all features
+        self.whole = whole
+        self.columns = columns
+        self.key = next(tokens)
+        self.n_features = len(columns)
+        self.size = len(columns) + whole.fit_intercept
+        self.penalty = whole.penalty.restricted(columns)
+        self.terms = whole.terms.restricted(columns, self.size)
+        self.rounding = whole.rounding.restricted(columns)
+        self.squares = None if whole.squares is None else whole.squares[columns]
+
+    def take(self, w: np.ndarray) -> np.ndarray:
+        """Return these features' entries of a vector, and that of the intercept."""
+        return np.append(w[self.columns], w[self.whole.n_features :])
+
+    def put(self, w: np.ndarray) -> np.ndarray:
+        """Return the coefficients of all features."""
+        found = np.zeros(self.whole.size)
+        found[self.columns] = w[: self.n_features]
+        found[self.whole.n_features :] = w[self.n_features :]
+        return found
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request about these columns to the whole objective."""
+        return self.whole.ask(Restricted(request, self.key, self.columns))
+
+
+class _Certificate:
+    """Bounds points, and looks at the intercept where only that keeps a bound above `tol`."""
+
+    def __init__(self, objective: Composite, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.settled = math.inf  # gap at which the best intercept was looked for last
+
+    def __call__(self, point: Any) -> tuple[Any, float]:
+        """Return the point, or the same with a better bound or intercept, and its gap."""
+        objective = self.objective
+        gap = point.relative_gap
+        if not gap > self.tol or point.prediction is not None:
+            return point, gap
+        wanted = self.tol * point.value
+        if objective.is_hidden(point, self.tol):
+            objective.survey()
+            point = replace(point)  # a new point, since the old one caches its bounds
+            gap = point.relative_gap
+        if gap > self.tol and objective.fit_intercept and math.isinf(point.near):
+            # without the intercept's part: is the point near enough?
+            if objective.nominal_bound(replace(point, near=0.0)) <= wanted:
+                point = objective.with_near_intercept(point)
+                gap = point.relative_gap
+        if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
+            return point, gap
+        self.settled = gap
+        better = objective.with_near_intercept(objective.with_best_intercept(point))
+        return (better, better.relative_gap) if better.relative_gap < gap else (point, gap)
+
+
+def _moved(request: Request, to: Callable[[Any], Any]) -> Request:
+    """Return the request with its vectors where the rows are."""
+
+    def points(given: Sequence[tuple[int, Any]]) -> tuple[tuple[int, Any], ...]:
+        return tuple((token, to(w)) for token, w in given)
+
+    if isinstance(request, Evaluate):
+        return replace(request, w=to(request.w))
+    if isinstance(request, HessianVector):
+        return replace(request, v=to(request.v), at=points([request.at])[0])
+    if isinstance(request, EvaluateAlong):
+        return replace(request, points=points(request.points))
+    if isinstance(request, RateSums):
+        return replace(request, at=points([request.at])[0])
+    if isinstance(request, (Sampled, Restricted)):
+        return replace(request, request=_moved(request.request, to))
+    return request

@@ -1,0 +1,85 @@
+"""Bound the optimum of an objective with kinks by a point's value and gradient alone.
+
+Losses are convex and not negative, so L(w') >= c (L(w) + g.(w' - w)) for every c in [0, 1]. Adding
+the penalty and taking the least over w' gives a lower bound on the optimum for every c: the dual
+value at c times the slopes. `docs/certificates.md` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+
+from daskglm.penalties.nonsmooth import NonSmooth
+
+
+class Tangent(NamedTuple):
+    """The smooth part at a point, and how well it is known.
+
+    Parameters
+    ----------
+    value : float
+        Of the losses, and of what quadratic penalties are counted with them.
+    gradient : (d,) array
+        By the features.
+    at : (d,) array
+        Coefficients.
+    curvature : (d,) array
+        Of quadratic penalties that are not in the value.
+    is_quadratic : bool
+        Whether the smooth part is quadratic.
+    loose : float
+        By how much the tangent may lie lower, because of the intercept's gradient and of rounding.
+    error : (d,) array
+        Bounds on the errors of the gradient's entries.
+    """
+
+    value: float
+    gradient: np.ndarray
+    at: np.ndarray
+    curvature: np.ndarray
+    is_quadratic: bool
+    loose: float
+    error: np.ndarray
+
+
+def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
+    """Return a number below the optimum: the largest over c of what one tangent proves.
+
+    Parameters
+    ----------
+    tangent : Tangent
+    terms : NonSmooth
+        For vectors of features, without the intercept.
+    """
+    g, error = tangent.gradient, tangent.error
+    most = terms.most_share(g, tangent.curvature, error)
+    # where losses vanish: value less gradient times coefficients
+    constant = tangent.value - float(g @ tangent.at) - tangent.loose
+    constant -= float(error @ np.abs(tangent.at))
+
+    # others have a conjugate of zero for every c
+    live = (np.abs(g) + error > terms.strengths) | np.isfinite(terms.lower)
+    live |= np.isfinite(terms.upper)
+    columns = np.flatnonzero(live & ~terms.is_grouped)
+    some = terms.restricted(columns, len(columns))
+    slopes, curvature, off = g[columns], tangent.curvature[columns], error[columns]
+
+    def bound(c: float) -> float:
+        found = c * constant
+        if tangent.is_quadratic:
+            found += c * (1.0 - c) * tangent.value
+        if len(columns):
+            found -= some.conjugate(-c * slopes, curvature, c * off)
+        return found
+
+    best = max(bound(most), 0.0)
+    if most > 0.0 and (len(columns) or tangent.is_quadratic):
+        found = scipy.optimize.minimize_scalar(
+            lambda c: -bound(c), bounds=(0.0, most), method="bounded", options={"xatol": 1e-12}
+        )
+        best = max(best, -float(found.fun))
+    return best if math.isfinite(best) else 0.0

@@ -1,0 +1,80 @@
+"""Evaluate a quadratic objective anywhere by one evaluated point and its Hessian: without a pass.
+
+The Hessian of least squares is the same everywhere, so that value and gradient follow from those at
+the point. What rounding in the Hessian does to them is bounded, and counts in the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from daskglm.objectives.bounds import FEW
+from daskglm.objectives.hessian_factor import UNIT, GradientError
+from daskglm.objectives.point import Point
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is known of a point that was not evaluated.
+
+    Parameters
+    ----------
+    base : Point
+        The evaluated one.
+    error : GradientError
+        Of the gradient.
+    value_error : float
+        Bound on the error of the value.
+    """
+
+    base: Point
+    error: GradientError
+    value_error: float
+
+
+def predicted(point: Point, w: np.ndarray) -> Point:
+    """Return the point at w as the Hessian of a quadratic objective at `point` predicts it.
+
+    Cost: nothing.
+    """
+    objective, H = point.objective, point.gram
+    assert H is not None and objective.loss.is_quadratic
+    step = w - point.w
+    change = H @ step
+    linear, square = float(point.gradient @ step), 0.5 * float(step @ change)
+    penalty = objective.kinks(w) - objective.kinks(point.w)
+
+    # entry (j, k) is off by a share of sqrt(H_jj H_kk), and the product by its own rounding
+    roots = np.sqrt(H.diagonal())
+    off = objective.rounding.gram(exact=point.exact) + (FEW + len(w)) * UNIT
+    reach = off * float(roots @ np.abs(step))  # bounds entry j over roots[j]
+    d = objective.n_features
+    known = point.factor.roots
+    features = reach * float(np.linalg.norm(roots[:d]))
+    error = GradientError(
+        point.error.margins + reach * float(np.linalg.norm(roots * known)),
+        point.error.slopes + reach * float(roots[d:].sum()),
+        point.error.adding,
+        point.error.penalty + features,
+    )
+    # values are sums like slopes, of numbers of one sign
+    sums = objective.rounding.terms * UNIT * abs(point.value)
+    value_error = 0.5 * reach * float(roots @ np.abs(step)) + sums
+    value_error += FEW * UNIT * (abs(point.value) + abs(linear) + square)
+    if not math.isfinite(value_error):
+        value_error = math.inf
+    found = replace(
+        point,
+        w=w,
+        value=point.value + linear + square + penalty,
+        gradient=point.gradient + change,
+        token=objective.new_token(),
+        near=math.inf,
+        beside=None,
+        prediction=Prediction(point, error, value_error),
+    )
+    vars(found)["factor"] = point.factor  # of the same Hessian
+    return found

@@ -1,0 +1,18 @@
+"""Bounds of coefficients, as a penalty that is infinite outside of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.nonsmooth import NonSmooth
+
+
+def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
+    """Return the bounds of the features; they are for coefficients on the scale of the columns."""
+    found = NonSmooth.nothing(size)
+    if given.lower is not None:
+        found.lower[: len(scale)] = given.lower
+    if given.upper is not None:
+        found.upper[: len(scale)] = given.upper
+    return found

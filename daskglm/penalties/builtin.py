@@ -1,0 +1,47 @@
+"""All penalties: what a user asks for becomes a quadratic part, and one with kinks and bounds.
+
+A new penalty is a module with a function `part` and an entry here.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from daskglm.penalties import bounds, groups, l1, ridge, tikhonov
+from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.ridge import Ridge
+from daskglm.penalties.tikhonov import Tikhonov
+
+# Each takes what is asked for and the columns' scales; the first that has an answer is taken.
+QUADRATIC = (tikhonov.part, ridge.part)
+# All of these are added up.
+NON_SMOOTH = (l1.part, bounds.part, groups.part)
+
+
+def penalty_of(
+    given: ResolvedPenalty, scale: np.ndarray, size: int, *, strength: float = 1.0
+) -> tuple[Ridge | Tikhonov, NonSmooth]:
+    """Return both parts of a penalty.
+
+    Parameters
+    ----------
+    given : ResolvedPenalty
+    scale : (d,) array
+        What coefficients are multiplied by before they are penalised: standard deviations of the
+        columns, or ones.
+    size : int
+        Of vectors: d, or d + 1 with an intercept.
+    strength : float
+        0 for no penalty at all: then bounds are left.
+    """
+    quadratic = next(
+        found
+        for part in QUADRATIC
+        if (found := part(given, scale, strength * (1.0 - given.l1_ratio))) is not None
+    )
+    # scales times zero are zeros
+    parts = [part(given, strength * scale, size) for part in NON_SMOOTH]
+    return quadratic, reduce(NonSmooth.plus, parts)

@@ -1,0 +1,30 @@
+"""The group lasso: a strength times the norm of each group of coefficients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.nonsmooth import NonSmooth
+
+
+def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
+    """Return rho sqrt(size of G) v_G |w_G| of the groups; groups of one feature are plain L1.
+
+    Raises ValueError for standardised columns of a larger group, whose norm would be another.
+    """
+    found = NonSmooth.nothing(size)
+    members, strengths = [], []
+    for group in given.groups or ():
+        factor = 1.0 if given.factors is None else float(given.factors[group[0]])
+        strength = given.l1_ratio * factor
+        if len(group) == 1:
+            found.strengths[group] = strength * scale[group]
+        else:
+            members.append(group.astype(np.int64))
+            strengths.append(strength * math.sqrt(len(group)))
+    return NonSmooth(
+        found.strengths, found.lower, found.upper, tuple(members), np.array(strengths, np.float64)
+    )

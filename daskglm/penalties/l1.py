@@ -1,0 +1,17 @@
+"""The L1 penalty: a strength times |w_j| for each feature."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.nonsmooth import NonSmooth
+
+
+def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
+    """Return rho v_j scale_j |w_j| of the features; nothing where the penalty is by groups."""
+    found = NonSmooth.nothing(size)
+    if given.groups is None:
+        factors = 1.0 if given.factors is None else given.factors
+        found.strengths[: len(scale)] = given.l1_ratio * factors * scale
+    return found

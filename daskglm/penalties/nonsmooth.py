@@ -1,0 +1,219 @@
+"""The part of a penalty that has kinks or bounds: sum_G lam_G |w_G| over groups, within bounds.
+
+A group of one coefficient has the penalty lam |w_j|, so the lasso is the case without groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class NonSmooth:
+    """sum_j l_j |w_j| + sum_G l_G |w_G|, for w within bounds.
+
+    Vectors have `size` entries, those of features first, then the intercept, if there is one. A
+    coefficient is in one group at most; then its own strength is zero and it has no bounds.
+
+    Parameters
+    ----------
+    strengths : (size,) array
+        l_j, none below zero.
+    lower, upper : (size,) arrays
+        Bounds, infinite where there are none.
+    groups : tuple of int arrays
+        Members of each group.
+    group_strengths : (len(groups),) array
+        l_G.
+    """
+
+    strengths: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    groups: tuple[np.ndarray, ...] = ()
+    group_strengths: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def nothing(cls, size: int) -> NonSmooth:
+        """Return the part of a smooth penalty without bounds, which is nothing."""
+        return cls(np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf))
+
+    def plus(self, other: NonSmooth) -> NonSmooth:
+        """Return the sum with another one for vectors of the same size."""
+        return NonSmooth(
+            self.strengths + other.strengths,
+            np.maximum(self.lower, other.lower),
+            np.minimum(self.upper, other.upper),
+            self.groups + other.groups,
+            np.append(self.group_strengths, other.group_strengths),
+        )
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether there are neither kinks nor bounds."""
+        return not (self.strengths.any() or self.is_bounded or len(self.groups))
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether any coefficient has a bound."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @cached_property
+    def pointers(self) -> np.ndarray:
+        """Where the members of each group begin in `members`, and where the last ones end."""
+        sizes = [len(group) for group in self.groups]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """Members of all groups, one group after the other."""
+        empty = np.empty(0, np.int64)
+        return np.concatenate([empty, *self.groups]).astype(np.int64)
+
+    @cached_property
+    def is_grouped(self) -> np.ndarray:
+        """Which coefficients are in a group, (size,)."""
+        found = np.zeros(len(self.strengths), bool)
+        found[self.members] = True
+        return found
+
+    def group_norms(self, v: np.ndarray) -> np.ndarray:
+        """Return the norm of each group's part of a vector."""
+        if not self.groups:
+            return np.empty(0)
+        squares = v[self.members] ** 2
+        found: np.ndarray = np.sqrt(np.add.reduceat(squares, self.pointers[:-1]))
+        return found
+
+    def _spread(self, values: np.ndarray) -> np.ndarray:
+        """Repeat a value of each group for all its members, in the order of `members`."""
+        return np.repeat(values, np.diff(self.pointers))
+
+    def clip(self, w: np.ndarray) -> np.ndarray:
+        """Return the nearest coefficients within the bounds."""
+        return np.clip(w, self.lower, self.upper) if self.is_bounded else w
+
+    def value(self, w: np.ndarray) -> float:
+        """Return the penalty at w, which is within the bounds."""
+        return float(self.strengths @ np.abs(w)) + float(
+            self.group_strengths @ self.group_norms(w)
+        )
+
+    def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Return the shortest subgradient at w of this plus a smooth function.
+
+        Parameters
+        ----------
+        w : (size,) array
+            Within the bounds.
+        gradient : (size,) array
+            Of the smooth function at w.
+
+        Returns
+        -------
+        (size,) array
+            Zero where w is the minimum.
+        """
+        low = gradient + np.where(w > 0.0, self.strengths, -self.strengths)
+        high = gradient + np.where(w < 0.0, -self.strengths, self.strengths)
+        if self.is_bounded:
+            low[w <= self.lower] = -np.inf
+            high[w >= self.upper] = np.inf
+        found: np.ndarray = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
+        if self.groups:
+            norms, slopes = self.group_norms(w), self.group_norms(gradient)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                pulled = np.where(norms > 0.0, self.group_strengths / norms, 0.0)
+                kept = np.maximum(1.0 - self.group_strengths / slopes, 0.0)
+            inside = (norms == 0.0) & (slopes > 0.0)
+            kept = np.where(inside, kept, (norms > 0.0).astype(float))
+            m = self.members
+            found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
+        return found
+
+    def conjugate(self, u: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
+        """Bound the maximum over v of u.v - this(v) - 1/2 sum_j curvature_j v_j^2.
+
+        Parameters
+        ----------
+        u : (size,) array
+        curvature : (size,) array
+            Not below zero, and zero for members of groups.
+        error : (size,) array
+            How far each entry of u may be from the exact one, whose maximum is bounded.
+
+        Returns
+        -------
+        float
+            Infinite where a coefficient without bounds is not held.
+        """
+        total = np.maximum(
+            self._entries(u + error, curvature), self._entries(u - error, curvature)
+        ).sum()
+        norms = self.group_norms(u) + self.group_norms(error)
+        if (norms > self.group_strengths).any():
+            return float("inf")
+        return float(total)
+
+    def _entries(self, u: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Return that maximum for each coefficient that is in no group; zero for others."""
+        pull = np.sign(u) * np.maximum(np.abs(u) - self.strengths, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.where(pull == 0.0, 0.0, pull / curvature)
+            if self.is_bounded:
+                best = np.clip(best, self.lower, self.upper)
+            found = u * best - self.strengths * np.abs(best) - 0.5 * curvature * best * best
+        unheld = np.isinf(best)
+        found = np.where(unheld, np.inf, found)
+        found[self.is_grouped] = 0.0
+        return found
+
+    def most_share(
+        self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray
+    ) -> float:
+        """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
+        free = (curvature == 0.0) & ~self.is_grouped
+        size = np.abs(gradient) + error
+        # a bound on the side to which the linear function falls holds a coefficient
+        falls_up = np.isinf(self.upper) & (gradient - error < 0.0)
+        falls_down = np.isinf(self.lower) & (gradient + error > 0.0)
+        over = free & (size > self.strengths) & (falls_up | falls_down)
+        shares = [1.0]
+        if over.any():
+            shares.append(float((self.strengths[over] / size[over]).min()))
+        if self.groups:
+            norms = self.group_norms(gradient) + self.group_norms(error)
+            big = norms > self.group_strengths
+            if big.any():
+                shares.append(float((self.group_strengths[big] / norms[big]).min()))
+        # some roundings less, so that the products stay within
+        return min(shares) * (1.0 - 1e-14) if len(shares) > 1 else 1.0
+
+    def restricted(self, columns: np.ndarray, size: int) -> NonSmooth:
+        """Return the same for vectors of some features, whole groups of them.
+
+        Parameters
+        ----------
+        columns : (k,) int array
+            Features in increasing order.
+        size : int
+            Of the new vectors: k, or k + 1 with the intercept.
+        """
+        entries = columns
+        if size > len(columns):
+            entries = np.append(columns, len(self.strengths) - 1)
+        if len(entries) == len(self.strengths):
+            return self
+        place = np.full(len(self.strengths), -1, np.int64)
+        place[entries] = np.arange(size)
+        chosen = [k for k, group in enumerate(self.groups) if place[group[0]] >= 0]
+        return NonSmooth(
+            self.strengths[entries],
+            self.lower[entries],
+            self.upper[entries],
+            tuple(place[self.groups[k]] for k in chosen),
+            self.group_strengths[chosen],
+        )

@@ -1,0 +1,227 @@
+"""Proximal Newton: for penalties with kinks or bounds, and for any strength of each feature.
+
+Each iteration minimises the quadratic model of the smooth part plus the penalty itself (Lee, Sun &
+Saunders 2014), over all features, or over a working set of them where there are many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from daskglm.core.outcome import Reason
+from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.point import Point
+from daskglm.objectives.quadratic_model import predicted
+from daskglm.penalties.descent import Minimum, minimise
+from daskglm.solvers import costs
+from daskglm.solvers.iterate import Iterate, Iterates
+from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
+from daskglm.solvers.spec import SolverSpec
+from daskglm.solvers.workload import Workload
+
+# Features of the first working set, and by how many times its nonzero coefficients a later one may
+# be larger. Chosen.
+FIRST_SET, GROWTH = 500, 3
+# Share of the bound at a point of all features to which the working set is solved. Chosen.
+SET_SHARE = 0.1
+# Coefficients up to which a model's minimum takes less time than a pass. Chosen.
+SMALL_MODEL = 500
+# Iterations on one working set at most. Chosen.
+SET_ITERATIONS = 50
+
+
+def proximal_newton(objective: Composite, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
+    """Minimise models of the smooth part plus the penalty, damped by a line search.
+
+    Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
+    come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
+    features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
+    features for each set, 1 to copy its columns, and passes over these.
+
+    Parameters
+    ----------
+    tol : float
+        Wanted bound on relative suboptimality, by which models are minimised.
+    """
+    if objective.n_features > costs.LARGEST_HESSIAN:
+        return (yield from _with_working_sets(objective, w, tol))
+    if objective.is_origin(w) and not objective.loss.is_quadratic:
+        w = _from_samples(objective, w, tol)
+    return (yield from _with_all(objective, w, tol))
+
+
+def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+    """Iterate with the Hessian of all features."""
+    keep = keeps_margins(objective)
+    point = objective.at(w, gram=True, keep=keep)
+    exact, before = False, None
+    while True:
+        yield Iterate(point)
+        found = model_minimum(objective, point, tol, before)
+        fall = _change_of_model(objective, point, found)
+        if not point.exact and is_inexact(point, -fall, tol):
+            # from here on all Hessians are summed in float64
+            exact = True
+            point = objective.at(point.w, gram=True, keep=keep, exact=True)
+            continue
+        if not fall < 0.0:
+            return Reason.NO_PROGRESS
+        if objective.loss.is_quadratic and point.factor.proves:
+            yield Iterate(predicted(point, found.w))
+        trial = objective.at(found.w, gram=True, keep=keep, beside=point, exact=exact)
+        accepted = backtrack(
+            objective, point, trial, slope=fall, gram=True, keep=keep, exact=exact
+        )
+        if accepted is None:
+            return Reason.NO_PROGRESS
+        before, point = point, accepted
+
+
+def model_minimum(
+    objective: Composite, point: Point, tol: float, before: Point | None = None
+) -> Minimum:
+    """Minimise the model around a point with a Hessian.
+
+    Small models are minimised to 1e-3 of what `tol` allows, whatever the residual was. Of large
+    ones a tenth of the residual may be left at first, and then a share that falls as the square of
+    the rate at which it fell from `before` (Eisenstat & Walker 1996, choice 2).
+    """
+    assert point.gram is not None
+    share = 1e-3 * math.sqrt(min(tol, 1.0))
+    if objective.size > SMALL_MODEL:
+        rate = 1.0 if before is None else point.gradient_norm / max(before.gradient_norm, 1e-300)
+        share = max(share, min(0.1, 0.9 * rate * rate))
+    return minimise(point.gram, point.gradient, point.w, objective.terms, share)
+
+
+def _change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
+    """Return the change of the smooth part's tangent and of the penalty from the point.
+
+    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9).
+    """
+    step = found.w - point.w
+    change = objective.terms.value(found.w) - objective.terms.value(point.w)
+    return float(point.gradient @ step) + change
+
+
+def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray:
+    """Return the minimum of random samples of the rows, each larger than the last.
+
+    As `newton.from_samples`, each is solved to its statistical accuracy; or w, where samples would
+    not pay.
+    """
+    sizes = sample_sizes(objective.engine.facts, objective.size, tol)
+    if not objective.engine.capabilities.cheap_samples:
+        return w
+    n = objective.engine.facts.n_rows
+    for k, fraction in enumerate(sizes):
+        part = objective.sample(fraction, seed=20 + k)
+        least = min(10.0 * objective.size / (fraction * n), 0.03)
+        point = part.at(w, gram=True)
+        while True:
+            found = model_minimum(objective, point, tol)
+            fall = _change_of_model(objective, point, found)
+            if not -0.5 * fall > least * point.value:
+                break
+            trial = part.at(found.w, gram=True, beside=point)
+            accepted = backtrack(part, point, trial, slope=fall, gram=True)
+            if accepted is None:
+                break
+            point = accepted
+        better = found.w if objective.is_inside(found.w) else point.w
+        if not math.isfinite(float(better @ better)):
+            return w
+        w = better
+    return w
+
+
+# ---- working sets
+def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+    """Iterate over working sets: features that are not zero, and those that violate most."""
+    point = objective.at(w)
+    room, part = FIRST_SET, None
+    while True:
+        yield Iterate(point)
+        columns = working_set(objective, point, room)
+        if part is None or not np.array_equal(part.columns, columns):
+            part = objective.restricted(columns)
+        wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
+        small = _solved(part, part.take(point.w), wanted, tol)
+        trial = objective.at(part.put(small.w), beside=point)
+        if not trial.value < point.value and len(columns) >= room:
+            return Reason.NO_PROGRESS
+        if trial.value <= point.value * (1.0 + 1e-12):
+            point = trial
+        room = max(room, GROWTH * int(np.count_nonzero(point.w)))
+
+
+def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:
+    """Solve for a working set until the bound on its own suboptimality is `wanted`.
+
+    Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
+    more.
+    """
+    points: Iterator[Iterate] = _with_all(part, w, tol)
+    values: list[float] = []
+    for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
+        point = iterate.point
+        values.append(point.value)
+        gained = values[0] - values[-1]
+        if part.nominal_bound(point) <= wanted:
+            break
+        if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
+            break
+    return point
+
+
+def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
+    """Return the features that are not zero or not penalised, and those farthest from optimal.
+
+    Parameters
+    ----------
+    room : int
+        Features at most, unless more are not zero.
+
+    Returns
+    -------
+    (k,) int array, in increasing order, with whole groups.
+    """
+    terms, d = objective.feature_terms, objective.n_features
+    residual = np.abs(point.residual[:d])
+    if terms.groups:
+        norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
+        residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
+    chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
+    more = room - int(np.count_nonzero(chosen))
+    residual[chosen] = 0.0
+    violating = int(np.count_nonzero(residual))
+    if more > 0 and violating:
+        most = min(more, violating)
+        chosen[np.argpartition(-residual, most - 1)[:most]] = True
+    for group in terms.groups:
+        if chosen[group].any():
+            chosen[group] = True
+    return np.flatnonzero(chosen)
+
+
+def cost(workload: Workload) -> float:
+    """Foresee the passes of proximal Newton; infinite for penalties that all solvers take."""
+    if not workload.kinked:
+        return math.inf
+    if workload.coefficients > costs.LARGEST_HESSIAN:
+        return costs.WORKING_SET_PASSES
+    return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
+
+
+SPEC = SolverSpec(
+    "proximal_newton",
+    proximal_newton,
+    max_iter=100,
+    settings=("tol",),
+    takes_kinks=True,
+    cost=cost,
+)

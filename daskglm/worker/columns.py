@@ -1,0 +1,219 @@
+"""Rows with some of their columns, which a worker copies once and keeps; sums of single columns.
+
+A set of columns is a shard of its own: its blocks share all that is beside the rows with those of
+all columns, and its caches are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.core.device import gpu, on_device
+from daskglm.core.facts import DataSummary
+from daskglm.core.requests import Problem, Restricted, Totals
+from daskglm.data.blocks import Block
+from daskglm.kernels import Pattern, columns_csr, columns_dense, for_rows
+from daskglm.kernels import cpu as host
+from daskglm.kernels.columns import ColumnsCopy
+from daskglm.kernels.records import read_only
+from daskglm.worker.pieces import Piece
+
+Each = Callable[[Callable[[list[Piece]], Totals]], Totals]
+
+
+class RestrictedRows:
+    """Answers `Restricted` for one shard, and keeps the rows with the last set of columns.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a shard of blocks.
+    """
+
+    def __init__(self, make: Callable[[list[Block]], Any]) -> None:
+        self.make = make
+        self.key: tuple[int, int] | None = None
+        self.shard: Any = None
+
+    def holds(self, request: Restricted) -> bool:
+        """Return whether the rows with the columns of a request are here."""
+        return self.key == (request.key, len(request.columns))
+
+    def answer(
+        self,
+        problem: Problem,
+        request: Restricted,
+        blocks: Sequence[Block],
+        facts: DataSummary,
+        each: Each,
+    ) -> Totals:
+        """Answer a request about some of the columns; copy them first if they are not here.
+
+        Parameters
+        ----------
+        blocks : sequence of Block
+            With all columns; they are read only for a copy.
+        facts : DataSummary
+            Of all blocks.
+        each : callable
+            Shares pieces of rows out among threads.
+
+        Returns
+        -------
+        dict
+            `rows` counts n for a copy, and for each read of it the columns' share of n.
+
+        Raises
+        ------
+        ValueError
+            If there are no such columns.
+        """
+        copied = 0
+        if not self.holds(request):
+            self.close()
+            taken = take_columns(blocks, request.columns, facts.n_features or 0, each)
+            self.shard = self.make(taken)
+            # those of a worker without rows, too, have a number of columns
+            self.shard.facts = replace(self.shard.facts, n_features=len(request.columns))
+            self.key = request.key, len(request.columns)
+            copied = facts.n_rows
+        totals: Totals = self.shard.answer(problem, request.request)
+        share = self.shard.facts.nonzeros / max(facts.nonzeros, 1)
+        return {**totals, "rows": copied + round(share * totals["rows"])}
+
+    def close(self) -> None:
+        """Release the rows that are kept."""
+        if self.shard is not None:
+            self.shard.close()
+        self.shard = self.key = None
+
+
+def take_columns(
+    blocks: Sequence[Block], columns: np.ndarray, n_features: int, each: Each
+) -> list[Block]:
+    """Copy some columns of X of all blocks; what is beside X is shared.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    columns : (k,) int64 array
+        Ascending numbers of columns.
+    n_features : int
+        Number of all columns.
+    each : callable
+        Shares pieces of rows out among threads.
+
+    Returns
+    -------
+    list of Block
+        Of the same kind and dtype. In their facts numbers of values and bytes are those of the
+        columns; norms are upper bounds.
+
+    Raises
+    ------
+    ValueError
+        If there are no such columns.
+    """
+    if len(columns) and columns[-1] >= n_features and blocks:
+        raise ValueError(
+            f"columns[{len(columns) - 1}] is {columns[-1]}, but X has {n_features} columns: give "
+            f"numbers from 0 to {n_features - 1}"
+        )
+    if any(on_device(block.X) for block in blocks):
+        return [_with_rows(block, gpu().take_columns(block.X, columns)) for block in blocks]
+    copies = [
+        ColumnsCopy(for_rows(X)[1], n_features, columns, pattern=isinstance(X, Pattern))
+        for X in (block.X for block in blocks)
+    ]
+
+    def count(pieces: list[Piece]) -> Totals:
+        for i, lo, hi in pieces:
+            copies[i].count(lo, hi)
+        return {}
+
+    def fill(pieces: list[Piece]) -> Totals:
+        for i, lo, hi in pieces:
+            copies[i].fill(lo, hi)
+        return {}
+
+    each(count)
+    for copy in copies:
+        copy.allocate()
+    each(fill)
+    return [
+        _with_rows(block, _stored(block.X, copy.out, len(columns)))
+        for block, copy in zip(blocks, copies, strict=True)
+    ]
+
+
+def _stored(whole: Any, out: Any, k: int) -> Any:
+    """Return the arrays of a copy as X of a block, of the same kind as X with all columns."""
+    if not isinstance(out, tuple):
+        return out
+    values, indices, indptr = out
+    shape = len(indptr) - 1, k
+    if isinstance(whole, Pattern):
+        return Pattern(values, indices, indptr, shape)
+    rows = sp.csr_matrix(shape, dtype=values.dtype)
+    rows.data, rows.indices, rows.indptr = values, indices, indptr
+    return rows
+
+
+def _with_rows(block: Block, X: Any) -> Block:
+    """Return a block with X of some of its columns, and facts that count these."""
+    arrays = for_rows(X)[1]
+    n, k = (X.n, X.d) if on_device(X) else X.shape
+    sparse = block.facts.sparse and k > 0
+    if isinstance(arrays, tuple):
+        nonzeros, nbytes = len(arrays[1]), sum(part.nbytes for part in arrays)
+    else:
+        nonzeros, nbytes = arrays.indices.size if sparse else n * k, arrays.nbytes
+    longest = min(block.facts.longest_row, k)
+    facts = replace(
+        block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest
+    )
+    return block._replace(X=X, facts=facts)
+
+
+def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
+    """Answer `ColumnMoments` with the sums over all blocks.
+
+    Parameters
+    ----------
+    caches : sequence of BlockCache
+        With the row weights of the problem.
+    facts : DataSummary
+        Of all blocks.
+    each : callable
+        Shares pieces of rows out among threads.
+    """
+    d = facts.n_features or 0
+    backend = caches[0].backend if caches else host
+
+    def work(pieces: list[Piece]) -> Totals:
+        sums, squares = backend.zeros(d + 1), backend.zeros(d + 1)
+        for i, lo, hi in pieces:
+            rows, weight = caches[i].rows, caches[i].weight
+            if backend is not host:
+                n = len(caches[i].y)
+                # the kernels of a device take float64 of every row
+                s = backend.vector(weight if len(weight) else np.ones(n), rows)
+                caches[i].kernels.add_moments(rows, s, lo, hi, sums, squares)
+            else:
+                kernels = columns_csr if isinstance(rows, tuple) else columns_dense
+                kernels.add_moments(rows, read_only(weight), lo, hi, sums, squares)
+        return {"sums": sums, "squares": squares}
+
+    totals = each(work)
+    sums, squares = totals["sums"], totals["squares"]
+    return {
+        "sums": sums[:d],
+        "squares": squares[:d],
+        "weight": sums[d],
+        "rows": facts.n_rows,
+    }
