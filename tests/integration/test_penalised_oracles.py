@@ -22,8 +22,9 @@ from tests.penalised_cases import ALPHA, CASES, FAMILIES, ROWS, arguments, rows,
 from tests.penalised_reference import problem, solve, solve_classes
 
 ROOT = Path(__file__).resolve().parents[2]
-# Relative gap that fits are asked for; rounding may end one before, so that none is a failure.
-TOL = 1e-13
+# Relative gap that fits are asked for: rounding ends them before. A proved 1e-13 of the objective
+# leaves 1e-7 in the coefficients, where the proof is of second order.
+TOL = 1e-18
 # Error of a coefficient that is allowed: FAMILIES 5.2 calls it fair for every peer.
 ATOL = 1e-8
 # Environments of peers that benchmarks/peers.sh makes.
@@ -225,11 +226,16 @@ def test_regressors_of_families(family, l1_ratio):
 def test_sparse_logistic_regression_of_scikit_learn(solver):
     X, y = rows()[0], targets("binomial")
     ours = daskglm.LogisticRegression(C=0.5, l1_ratio=1.0, fit_intercept=False, tol=TOL).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # scikit-learn < 1.8 wants `penalty`
-        theirs = linear_model.LogisticRegression(
-            penalty="l1", C=0.5, fit_intercept=False, solver=solver, tol=1e-12, max_iter=100_000
-        ).fit(X, y)
+    # `penalty` is deprecated since scikit-learn 1.8
+    old = linear_model.LogisticRegression().penalty == "l2"
+    theirs = linear_model.LogisticRegression(
+        **({"penalty": "l1"} if old else {"l1_ratio": 1.0}),
+        C=0.5,
+        fit_intercept=False,
+        solver=solver,
+        tol=1e-12,
+        max_iter=100_000,
+    ).fit(X, y)
     assert_same(ours, np.ravel(theirs.coef_), 0.0, atol=1e-7)
     found = solve(X, y, "binomial", scale=0.5, fit_intercept=False)
     assert_same(ours, found.coef, 0.0)
