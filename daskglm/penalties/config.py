@@ -129,6 +129,11 @@ class PenaltyConfig:
                 "groups with bounds of coefficients are not implemented; give groups, or "
                 "lower_bounds, upper_bounds and positive"
             )
+        if self.groups is not None and self.standardize:
+            raise ValueError(
+                "groups with standardize=True are not implemented, since scales of columns would "
+                "change the norms of groups; divide the columns of X by their standard deviations"
+            )
         if self.groups is not None and self.l1_ratio == 0:
             raise ValueError(
                 f"groups={shown(self.groups)} has no effect with l1_ratio=0; give a larger "
