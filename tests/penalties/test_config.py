@@ -215,9 +215,19 @@ BOUNDS = PenaltyConfig(lower_bounds=0.0)
     ("loss", "penalty", "more", "message"),
     [
         ("logistic", PenaltyConfig(l1_ratio=2.0), {}, "l1_ratio=2.0 must be"),
-        ("hinge", L1, {}, "l1_ratio=0.5 with loss='hinge' is not implemented.*smooth loss"),
+        (
+            "hinge",
+            PenaltyConfig(l1_ratio=1.0),
+            {},
+            "l1_ratio=1.0 with loss='hinge' is not implemented.*elastic net alike",
+        ),
         ("quantile(0.5)", BOUNDS, {}, "bounds of coefficients with loss='quantile"),
-        ("epsilon_insensitive", L1, {}, "is not implemented"),
+        (
+            "epsilon_insensitive",
+            PenaltyConfig(l1_ratio=0.5, standardize=True),
+            {},
+            "is not implemented",
+        ),
         ("ordinal", L1, {}, "l1_ratio=0.5 with loss='ordinal' is not implemented"),
         ("logistic", L1, {"solver": "tron"}, "'tron' takes no L1 penalty and no bounds.*'auto'"),
         ("logistic", BOUNDS, {"solver": "lbfgs"}, r"\(bounds of coefficients\); use 'auto'"),
