@@ -30,8 +30,9 @@ from daskglm.solvers.workload import Workload
 FIRST_SET, GROWTH = 500, 3
 # Share of the bound at a point of all features to which the working set is solved. Chosen.
 SET_SHARE = 0.1
-# Share of the features of a copy from which it is not worth a smaller one. Chosen.
-LEAST_SHARE = 0.8
+# Features of a copy up to which it is not worth a smaller one, and the share of its features that
+# a set must have where there are more. Chosen.
+SMALL_COPY, LEAST_SHARE = 1000, 0.8
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
@@ -49,7 +50,7 @@ class KeptSet:
 
     def restriction(self, objective: Composite, columns: np.ndarray) -> Restriction:
         """Return the objective on these features, or on those of the copy if it has them all."""
-        much = len(columns) >= LEAST_SHARE * len(self.columns)
+        much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
         if self.key is not None and much and np.isin(columns, self.columns).all():
             return objective.restricted(self.columns, self.key)
         found = objective.restricted(columns)
