@@ -84,6 +84,11 @@ class Composite(Objective):
         return self.terms.is_empty
 
     @property
+    def is_grouped(self) -> bool:  # type: ignore[override]
+        """Whether the penalty has a norm of the coefficients of each group."""
+        return len(self.terms.groups) > 0
+
+    @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are: never."""
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
+from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload
 
@@ -32,21 +34,31 @@ SET_SHARE = 0.1
 SMALL_MODEL = 500
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
+# Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
+# many. Chosen.
+MOST_SET = 5000
 
 
-def proximal_newton(objective: Composite, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
+def proximal_newton(
+    objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: Any
+) -> Iterates:
     """Minimise models of the smooth part plus the penalty, damped by a line search.
 
     Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
     come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
     features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
-    features for each set, 1 to copy its columns, and passes over these.
+    features for each set, 1 to copy its columns, and passes over these. If a set of more than
+    `MOST_SET` features is wanted, OWL-QN takes over.
 
     Parameters
     ----------
     tol : float
         Wanted bound on relative suboptimality, by which models are minimised.
+    **state
+        Of a solve to resume: state of OWL-QN, which had taken over.
     """
+    if state:
+        return (yield from owlqn(objective, w, tol=tol, **state))
     if objective.n_features > costs.LARGEST_HESSIAN:
         return (yield from _with_working_sets(objective, w, tol))
     if objective.is_origin(w) and not objective.loss.is_quadratic:
@@ -145,6 +157,8 @@ def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Itera
     while True:
         yield Iterate(point)
         columns = working_set(objective, point, room)
+        if len(columns) > MOST_SET and not objective.is_grouped:
+            return (yield from owlqn(objective, point.w, tol=tol))
         if part is None or not np.array_equal(part.columns, columns):
             part = objective.restricted(columns)
         wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
@@ -221,5 +235,6 @@ SPEC = SolverSpec(
     max_iter=100,
     settings=("tol",),
     takes_kinks=True,
+    takes_groups=True,
     cost=cost,
 )
