@@ -225,7 +225,7 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN:
-        return costs.WORKING_SET_PASSES
+        return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 
 
