@@ -163,8 +163,8 @@ CORNER_EPOCHS = 100.0
 
 # ---- penalties with kinks
 # Passes of proximal Newton with working sets: points of all features, copies, and what the sets
-# take. 9 to 22 on seven drawn problems of 8,000 to 1,000,000 features with up to 2,300 coefficients
-# that are not zero, 37 with 5,800 (2026-11-25).
+# take. 8 to 22 on ten drawn problems of 8,000 to 1,000,000 features with up to 2,300 coefficients
+# that are not zero (2026-11-25).
 WORKING_SET_PASSES = 25.0
 # Vectors of coefficients that these points read or write: 4 to 6 points, about 80 vectors each,
 # counted in the code.
