@@ -16,6 +16,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.penalties.builtin import penalty_of
+from daskglm.penalties.config import ResolvedPenalty
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
 CONSTANT = 1e-13
@@ -33,19 +34,37 @@ def composite_objective(
     `given` are further arguments of `Objective`. Raises ValueError where the penalty does not fit
     the features. Cost: nothing; 1 pass to standardise.
     """
-    d = engine.facts.n_features or 0
-    asked = settings.penalty.for_features(d, None)
-    scale, passes = np.ones(d), 0.0
-    if asked.standardize:
-        scale = deviations(engine, problem)
-        passes = 1.0
-    none = math.isinf(given["C"])
-    quadratic, terms = penalty_of(
-        asked, scale, d + bool(settings.fit_intercept), strength=0.0 if none else 1.0
-    )
-    objective = Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
+    asked = settings.penalty.for_features(engine.facts.n_features or 0, None)
+    scale, passes = scale_of(engine, problem, asked)
+    strength = 0.0 if math.isinf(given["C"]) else 1.0
+    objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
     objective.passes += passes
     return objective
+
+
+def with_strength(
+    engine: Engine,
+    problem: Problem,
+    loss: Loss,
+    asked: ResolvedPenalty,
+    scale: np.ndarray,
+    strength: float,
+    **given: Any,
+) -> Composite:
+    """Make an objective whose penalty is multiplied by a strength; `scale` is that of `scale_of`.
+
+    Cost: nothing.
+    """
+    size = len(scale) + bool(given["fit_intercept"])
+    quadratic, terms = penalty_of(asked, scale, size, strength=strength)
+    return Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
+
+
+def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:
+    """Return what a penalty multiplies coefficients by, (d,), and the passes that took."""
+    if not asked.standardize:
+        return np.ones(engine.facts.n_features or 0), 0.0
+    return deviations(engine, problem), 1.0
 
 
 def with_columns(settings: FitConfig, data: Partitions) -> FitConfig:

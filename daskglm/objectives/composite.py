@@ -34,6 +34,9 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
+# What an objective caches of its penalty.
+CACHED = ("feature_terms", "origin", "threshold", "_counted_curvature")
+
 
 @dataclass(frozen=True, eq=False)
 class CompositePoint(Point):
@@ -143,6 +146,22 @@ class Composite(Objective):
         known = {each.name: getattr(point, each.name) for each in fields(point)}
         return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
 
+    def adopt(self, point: Point) -> Point:
+        """Return a point of an objective with the same losses as one of this. Cost: nothing.
+
+        Its margins are known by the same token.
+        """
+        other, w = point.objective, point.w
+        value = point.value - other.penalty_value(w) + self.penalty_value(w)
+        gradient = point.gradient - other.penalty.gradient(w) + self.penalty.gradient(w)
+        hessian = None
+        if point.gram is not None:
+            pulled, known = np.zeros((2, self.size, self.size))
+            self.penalty.add_to(pulled)
+            other.penalty.add_to(known)
+            hessian = point.gram + (pulled - known)
+        return CompositePoint(self, w, value, gradient, point.token, hessian, None, point.exact)
+
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
         smooth = super().between(a, b, steps)
@@ -158,15 +177,18 @@ class Composite(Objective):
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        The least of two bounds, by the gradient alone (see `free_bound`) and by the Hessian with
-        the shortest subgradient, and of the value. Cost: nothing.
+        By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
+        (see `free_bound`). The value is a bound itself, since losses are not negative. Cost:
+        nothing.
         """
         if self.is_local:
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         if not self.proves:
             return math.nan
         assert isinstance(point, CompositePoint)
-        return min(point.free_bound, point.value, point.excess)
+        # a finite bound by the Hessian is of second order, and the other one lags behind it
+        known = point.excess
+        return min(known if math.isfinite(known) else point.free_bound, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
@@ -280,13 +302,33 @@ class Composite(Objective):
         return self.rounding.radius * math.sqrt(square) + self.span
 
     # ---- parts of the rows and of the columns
+    def held(self, features: np.ndarray) -> Composite:
+        """Return the objective with some features at zero, or as near to it as their bounds allow.
+
+        Parameters
+        ----------
+        features : (size,) array of bool
+            Of a group all members or none. Groups that are not held must have no strength.
+        """
+        found = copy.copy(self)
+        for name in CACHED:
+            vars(found).pop(name, None)
+        terms = self.terms
+        at = terms.clip(np.zeros(self.size))
+        found.terms = NonSmooth(
+            np.where(features, 0.0, terms.strengths),
+            np.where(features, at, terms.lower),
+            np.where(features, at, terms.upper),
+        )
+        return found
+
     def sample(self, fraction: float, seed: int) -> Sample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return CompositeSample(self, fraction, seed)
 
-    def restricted(self, columns: np.ndarray) -> Restriction:
-        """Return the objective on some features, (k,) numbers in increasing order."""
-        return Restriction(self, columns)
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> Restriction:
+        """Return the objective on some features; see `Restriction`."""
+        return Restriction(self, columns, key)
 
     def ask(self, request: Request) -> Totals:
         """Pass a request with vectors in host memory to the engine."""
@@ -314,15 +356,17 @@ class Restriction(Composite):
     whole : Composite
     columns : (k,) int array
         Features in increasing order; of a group all members or none.
+    key : int, optional
+        That of an earlier objective with the same columns and rows, whose copy is used again.
     """
 
-    def __init__(self, whole: Composite, columns: np.ndarray) -> None:
+    def __init__(self, whole: Composite, columns: np.ndarray, key: int | None = None) -> None:
         vars(self).update(vars(whole))
-        for name in ("feature_terms", "origin", "threshold", "_counted_curvature"):
-            vars(self).pop(name, None)  # cached for all features
+        for name in CACHED:
+            vars(self).pop(name, None)
         self.whole = whole
         self.columns = columns
-        self.key = next(tokens)
+        self.key = next(tokens) if key is None else key
         self.n_features = len(columns)
         self.size = len(columns) + whole.fit_intercept
         self.penalty = whole.penalty.restricted(columns)

@@ -10,21 +10,21 @@ from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
-    """Return rho sqrt(size of G) v_G |w_G| of the groups; groups of one feature are plain L1.
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+    """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
-    Raises ValueError for standardised columns of a larger group, whose norm would be another.
+    Groups of one feature are plain L1. Larger ones take no scale: `config` refuses it.
     """
     found = NonSmooth.nothing(size)
     members, strengths = [], []
     for group in given.groups or ():
         factor = 1.0 if given.factors is None else float(given.factors[group[0]])
-        strength = given.l1_ratio * factor
+        of_group = strength * given.l1_ratio * factor
         if len(group) == 1:
-            found.strengths[group] = strength * scale[group]
+            found.strengths[group] = of_group * scale[group]
         else:
             members.append(group.astype(np.int64))
-            strengths.append(strength * math.sqrt(len(group)))
+            strengths.append(of_group * math.sqrt(len(group)))
     return NonSmooth(
         found.strengths, found.lower, found.upper, tuple(members), np.array(strengths, np.float64)
     )
