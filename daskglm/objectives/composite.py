@@ -87,6 +87,11 @@ class Composite(Objective):
         return self.terms.is_empty
 
     @property
+    def is_grouped(self) -> bool:  # type: ignore[override]
+        """Whether the penalty has a norm of the coefficients of each group."""
+        return len(self.terms.groups) > 0
+
+    @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are: never."""
         return False
@@ -281,7 +286,7 @@ class Composite(Objective):
     def _intercept_reach(self, value: float) -> float:
         """Bound the intercept of the optimum, whose value is at most this."""
         terms = self.feature_terms
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
             held = np.isfinite(boxed)
             square = float((boxed[held] ** 2).sum())
@@ -293,7 +298,7 @@ class Composite(Objective):
                 terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
             )
             if len(strengths):
-                square += float(np.divide(value, strengths.min())) ** 2
+                square += float(np.divide(value, strengths.min()) ** 2)
         return self.rounding.radius * math.sqrt(square) + self.span
 
     # ---- parts of the rows and of the columns

@@ -22,6 +22,7 @@ from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
+from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload
 
@@ -39,6 +40,9 @@ MOST_LEVEL = 2
 SMALL_MODEL = 500
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
+# Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
+# many. Chosen.
+MOST_SET = 5000
 
 
 class KeptSet:
@@ -65,13 +69,15 @@ def proximal_newton(
     tol: float = 1e-6,
     begin: Point | None = None,
     kept: KeptSet | None = None,
+    **state: Any,
 ) -> Iterates:
     """Minimise models of the smooth part plus the penalty, damped by a line search.
 
     Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
     come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
     features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
-    features for each set, 1 to copy its columns, and passes over these.
+    features for each set, 1 to copy its columns, and passes over these. If a set of more than
+    `MOST_SET` features is wanted, OWL-QN takes over.
 
     Parameters
     ----------
@@ -81,7 +87,11 @@ def proximal_newton(
         The objective at w, if it is known; its Hessian serves the first two steps.
     kept : KeptSet, optional
         Working set of an earlier solve of the same rows.
+    **state
+        Of a solve to resume: state of OWL-QN, which had taken over.
     """
+    if state:
+        return (yield from owlqn(objective, w, tol=tol, **state))
     if objective.n_features > costs.LARGEST_HESSIAN:
         return (yield from _with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
@@ -192,6 +202,8 @@ def _with_working_sets(
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
+        if len(columns) > MOST_SET and not objective.is_grouped:
+            return (yield from owlqn(objective, point.w, tol=tol))
         part = kept.restriction(objective, columns)
         wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
@@ -257,7 +269,7 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN:
-        return costs.WORKING_SET_PASSES
+        return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 
 
@@ -267,5 +279,6 @@ SPEC = SolverSpec(
     max_iter=100,
     settings=("tol",),
     takes_kinks=True,
+    takes_groups=True,
     cost=cost,
 )
