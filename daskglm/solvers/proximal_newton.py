@@ -205,7 +205,8 @@ def _with_working_sets(
         if len(columns) > MOST_SET and not objective.is_grouped:
             return (yield from owlqn(objective, point.w, tol=tol))
         part = kept.restriction(objective, columns)
-        wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
+        bound = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = objective.at(part.put(small.w), beside=point)
         level = 0 if trial.value < point.value else level + 1
