@@ -111,6 +111,14 @@ class Composite(Objective):
         return self.loss.is_bounded
 
     @cached_property
+    def is_held(self) -> bool:
+        """Whether the penalty alone holds each feature near zero, or bounds on both sides do."""
+        terms = self.feature_terms
+        boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)
+        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0) | terms.is_grouped
+        return bool(held.all() and (terms.group_strengths > 0.0).all())
+
+    @cached_property
     def feature_terms(self) -> NonSmooth:
         """The terms of vectors without an intercept."""
         return self.terms.restricted(np.arange(self.n_features), self.n_features)
@@ -161,7 +169,11 @@ class Composite(Objective):
         if not self.proves:
             return math.nan
         assert isinstance(point, CompositePoint)
-        return min(point.free_bound, point.value, point.excess)
+        found = min(point.free_bound, point.excess)
+        # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
+        if not (found < point.value or self.is_held or math.isfinite(self.loss.self_concordance)):
+            return math.nan
+        return min(found, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
@@ -251,9 +263,10 @@ class Composite(Objective):
         Zero where the penalty is counted with the losses instead.
         """
         d = self.n_features
-        if not self.penalty.is_diagonal:
-            return np.zeros(d)
-        diagonal = self.penalty.diagonal(self.size)[:d]
+        if self.penalty.is_diagonal:
+            diagonal = self.penalty.diagonal(self.size)[:d]
+        else:
+            diagonal = np.full(d, self.penalty.strong_convexity)  # what is left is counted there
         return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
 
     def _intercept_reach(self, value: float) -> float:
@@ -313,7 +326,7 @@ class Restriction(Composite):
 
     def __init__(self, whole: Composite, columns: np.ndarray) -> None:
         vars(self).update(vars(whole))
-        for name in ("feature_terms", "origin", "threshold", "_counted_curvature"):
+        for name in ("feature_terms", "origin", "threshold", "is_held", "_counted_curvature"):
             vars(self).pop(name, None)  # cached for all features
         self.whole = whole
         self.columns = columns

@@ -31,10 +31,13 @@ LENGTHS = (1.0, 0.3, 0.1, 0.01)
 GOOD_STEP = 0.05
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
+# Share of a column's mean square below which its variance may be rounding.
+CONSTANT = 1e-13
 # Unit roundoff of float64.
 UNIT = 2.0**-53
-# Newton steps in turn that may not halve the residual once it is small. With more columns than rows
-# each may take one coefficient to zero: 10 to 20 of 60 features and 30 rows (2026-11-25).
+# Newton steps in turn that may not halve the residual once it is small; ten times as many before.
+# With more columns than rows each may take only one coefficient to zero: 10 to 20 of 60 features
+# and 30 rows (2026-11-25).
 MOST_IDLE = 20
 # Steps at most to the norm of a group; 3 to 8 are usual.
 MOST_NORM_STEPS = 100
@@ -165,6 +168,8 @@ def minimise(
     share : float
         Share of the residual at w that may be left.
     """
+    if len(w) > 1 and _is_free(terms, -1) and H[-1, -1] > 0.0:
+        return _without_last(H, gradient, w, terms, share)
     v, slope = w.copy(), gradient.copy()
     diagonal = H.diagonal().copy()
     scale = np.where(diagonal > 0.0, diagonal, 1.0)
@@ -202,13 +207,40 @@ def minimise(
         level = _step_on_free(H, v, slope, terms, free, level)
         residual = left()
         # entries of H are at most the roots' products: what slopes may be off by, in those units
-        sizes = np.abs(gradient) / np.sqrt(scale) + float(roots @ np.abs(v - w))
-        noise = UNIT * float(np.linalg.norm(sizes))
+        sizes = (np.abs(gradient) + terms.strengths) / np.sqrt(scale) + roots @ np.abs(v - w)
+        noise = 4.0 * UNIT * float(np.linalg.norm(sizes))
         idle = idle + 1 if residual >= 0.5 * best else 0
-        if residual <= max(wanted, noise) or (idle > MOST_IDLE and residual <= 1e-6 * first):
+        most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
+        if residual <= max(wanted, noise) or idle > most:
             break
         best = min(best, residual)
     return Minimum(v, slope, residual)
+
+
+def _is_free(terms: NonSmooth, j: int) -> bool:
+    """Return whether a coefficient has neither a kink nor bounds."""
+    bounded = np.isfinite(terms.lower[j]) or np.isfinite(terms.upper[j])
+    return bool(terms.strengths[j] == 0.0 and not (bounded or terms.is_grouped[j]))
+
+
+def _without_last(
+    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, terms: NonSmooth, share: float
+) -> Minimum:
+    """Minimise over all but the last coefficient, which is free and takes its best value.
+
+    Of an intercept that centres the columns: with means far from zero the Hessian of both together
+    is nearly singular, and coordinate descent does not come to an end.
+    """
+    top, beside = H[-1, -1], H[:-1, -1]
+    centred = H[:-1, :-1] - np.outer(beside, beside / top)
+    pull = gradient[:-1] - beside * (gradient[-1] / top)
+    # columns that do not differ from the last one but for rounding
+    same = centred.diagonal() <= CONSTANT * H.diagonal()[:-1]
+    centred[same], centred[:, same], pull[same] = 0.0, 0.0, 0.0
+    features = terms.restricted(np.arange(len(pull)), len(pull))
+    found = minimise(centred, pull, w[:-1], features, share)
+    last = w[-1] - (gradient[-1] + beside @ (found.w - w[:-1])) / top
+    return Minimum(np.append(found.w, last), np.append(found.slope, 0.0), found.residual)
 
 
 def _eigen(H: np.ndarray, terms: NonSmooth) -> tuple[np.ndarray, np.ndarray]:
