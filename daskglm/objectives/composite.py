@@ -272,7 +272,7 @@ class Composite(Objective):
     def _intercept_reach(self, value: float) -> float:
         """Bound the intercept of the optimum, whose value is at most this."""
         terms = self.feature_terms
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
             held = np.isfinite(boxed)
             square = float((boxed[held] ** 2).sum())
@@ -284,7 +284,7 @@ class Composite(Objective):
                 terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
             )
             if len(strengths):
-                square += float(np.divide(value, strengths.min())) ** 2
+                square += float(np.square(np.divide(value, strengths.min())))
         return self.rounding.radius * math.sqrt(square) + self.span
 
     # ---- parts of the rows and of the columns
