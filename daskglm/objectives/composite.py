@@ -171,7 +171,8 @@ class Composite(Objective):
         assert isinstance(point, CompositePoint)
         found = min(point.free_bound, point.excess)
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
-        if not (found < point.value or self.is_held or math.isfinite(self.loss.self_concordance)):
+        curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
+        if not (found < point.value or self.is_held or curved):
             return math.nan
         return min(found, point.value)
 

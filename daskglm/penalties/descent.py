@@ -29,6 +29,9 @@ RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 LENGTHS = (1.0, 0.3, 0.1, 0.01)
 # Share of the linear fall of a step by which the model must fall for no more damping. Chosen.
 GOOD_STEP = 0.05
+# By how many times the residual may grow before the matrix is taken to have negative eigenvalues,
+# from rounding in its sums, so that there is no minimum. Chosen.
+DIVERGED = 1e6
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
 # Share of a column's mean square below which its variance may be rounding.
@@ -167,6 +170,11 @@ def minimise(
     terms : NonSmooth
     share : float
         Share of the residual at w that may be left.
+
+    Returns
+    -------
+    Minimum
+        The point w itself if rounding has made H indefinite.
     """
     if len(w) > 1 and _is_free(terms, -1) and H[-1, -1] > 0.0:
         return _without_last(H, gradient, w, terms, share)
@@ -176,7 +184,8 @@ def minimise(
 
     def left() -> float:
         found = terms.residual(v, slope)
-        return float(np.sqrt((found * found / scale).sum()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sqrt((found * found / scale).sum()))
 
     first = left()
     wanted = max(share, ROUNDING) * first
@@ -199,6 +208,8 @@ def minimise(
         residual = left()
         if residual <= wanted:
             break
+        if not residual <= DIVERGED * first:
+            return Minimum(w.copy(), gradient.copy(), first)
         free = _free(terms, v)
         work += SWEEP_COST * SWEEPS * len(free) * len(v)
         if not len(free) or work < len(free) ** 3 / 3.0:

@@ -147,10 +147,13 @@ def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Itera
         columns = working_set(objective, point, room)
         if part is None or not np.array_equal(part.columns, columns):
             part = objective.restricted(columns)
-        wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
+        bound = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = objective.at(part.put(small.w), beside=point)
-        if not trial.value < point.value and len(columns) >= room:
+        # near the optimum values no longer tell, but gradients do
+        better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
+        if not better and len(columns) >= room:
             return Reason.NO_PROGRESS
         if trial.value <= point.value * (1.0 + 1e-12):
             point = trial

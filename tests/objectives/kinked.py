@@ -304,7 +304,7 @@ def draw(seed, loss=None):
     constant = probe._constant() if intercept else LONG(1e-3)
     slope = probe.losses(np.full(n, constant))[1]
     pull = np.abs((dense - dense.mean(axis=0) * intercept).T @ np.asarray(probe.s * slope, float))
-    C = float(10 ** rng.uniform(-0.5, 3) / max(pull[rng.integers(d)], 1e-200))
+    C = float(10 ** rng.uniform(-0.5, 3) / (pull[rng.integers(d)] or 1.0))
     bounded = "lower_bounds" in given
     if bounded and rng.random() < 0.3:
         C = math.inf

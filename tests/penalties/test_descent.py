@@ -235,3 +235,17 @@ def test_a_column_of_zeros_does_not_keep_a_coefficient_that_is_penalised(bounded
     found = minimise(H, g, np.array([0.0, 1.0, 3.0]), terms, 1e-8)
     np.testing.assert_allclose(found.w, [-0.45, 0.0, 3.0])
     assert found.residual <= 1e-16
+
+
+def test_nothing_moves_where_rounding_has_made_the_matrix_indefinite():
+    """Of float32 rows with means of 1e4: coordinate descent overflowed."""
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.standard_normal((100, 4)) + 1e4, np.ones(100)])
+    H = X.T @ X
+    noise = 1e-6 * rng.standard_normal((5, 5)) * np.sqrt(np.outer(H.diagonal(), H.diagonal()))
+    H += noise + noise.T
+    terms = NonSmooth(np.array([1.0, 1.0, 1.0, 1.0, 0.0]), np.full(5, -np.inf), np.full(5, np.inf))
+    w = rng.standard_normal(5)
+    found = minimise(H, X.T @ rng.standard_normal(100), w, terms, 1e-8)
+    assert np.isfinite(found.w).all()
+    np.testing.assert_array_equal(found.w[:4], w[:4])
