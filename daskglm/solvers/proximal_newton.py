@@ -30,6 +30,8 @@ FIRST_SET, GROWTH = 500, 3
 SET_SHARE = 0.1
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
 SMALL_MODEL = 500
+# Steps whose fall rounding hides that are still taken. Chosen.
+HIDDEN_STEPS = 2
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
 
@@ -58,7 +60,7 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
     """Iterate with the Hessian of all features."""
     keep = keeps_margins(objective)
     point = objective.at(w, gram=True, keep=keep)
-    exact, before = False, None
+    exact, before, hidden = False, None, 0
     while True:
         yield Iterate(point)
         found = model_minimum(objective, point, tol, before)
@@ -69,7 +71,11 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
         if not fall < 0.0:
-            return Reason.NO_PROGRESS
+            # where rounding hides the fall gradients may still fall: this bounds it
+            fall = -float((found.w - point.w) @ (found.slope - point.gradient))
+            hidden += 1
+            if not fall < 0.0 or hidden > HIDDEN_STEPS:
+                return Reason.NO_PROGRESS
         if objective.loss.is_quadratic and point.factor.proves:
             yield Iterate(predicted(point, found.w))
         trial = objective.at(found.w, gram=True, keep=keep, beside=point, exact=exact)
@@ -172,7 +178,7 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
         point = iterate.point
         values.append(point.value)
         gained = values[0] - values[-1]
-        if part.nominal_bound(point) <= wanted:
+        if len(values) > 1 and part.nominal_bound(point) <= wanted:
             break
         if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break
