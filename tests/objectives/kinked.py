@@ -311,7 +311,7 @@ def draw(seed, loss=None):
         given = {name: given[name] for name in ("lower_bounds", "upper_bounds")}
     penalty = PenaltyConfig(**given)
     problem = Kinked(loss, X, y, C, intercept, penalty, weight, offset)
-    max_iter = rng.choice([None, None, 0, 1, 2, 3, 5])
+    max_iter = rng.choice([*[None] * 4, 0, 1, 2, 3, 5])
     tol = float(10 ** rng.uniform(-12, -1))
     config = FitConfig(
         loss,
