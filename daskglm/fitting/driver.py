@@ -87,7 +87,7 @@ class Record:
     def __init__(self, objective: AnyObjective) -> None:
         self.objective = objective
         self.engine = objective.engine
-        self.start = self._now()
+        self.start = self._now() - Cost(passes=objective.prepared)
         self.history: list[Iteration] = []
         self.last: AnyPoint | None = None
 

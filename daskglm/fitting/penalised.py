@@ -38,7 +38,7 @@ def composite_objective(
     scale, passes = scale_of(engine, problem, asked)
     strength = 0.0 if math.isinf(given["C"]) else 1.0
     objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
-    objective.passes += passes
+    objective.passes = objective.prepared = passes
     return objective
 
 

@@ -208,7 +208,7 @@ class BatchObjective:
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.fit_intercept = fit_intercept
-        self.passes, self.rounds = 0.0, 0
+        self.passes, self.rounds, self.prepared = 0.0, 0, 0.0
         self.origin = np.zeros(self.size)
         self.penalty = Ridge(self.n_features)
         self.is_penalised = True  # no problem of a batch is without a penalty

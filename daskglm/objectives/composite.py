@@ -35,7 +35,7 @@ from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
 # What an objective caches of its penalty.
-CACHED = ("feature_terms", "has_free_features", "origin", "threshold", "_counted_curvature")
+CACHED = ("feature_terms", "is_held", "origin", "threshold", "_counted_curvature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +119,12 @@ class Composite(Objective):
         return self.loss.is_bounded
 
     @cached_property
-    def has_free_features(self) -> bool:
-        """Whether nothing holds some feature's coefficient: no penalty, and no bound on a side."""
+    def is_held(self) -> bool:
+        """Whether the penalty alone holds each feature near zero, or bounds on both sides do."""
         terms = self.feature_terms
-        free = (terms.strengths == 0.0) & ~terms.is_grouped
-        free &= np.isinf(terms.lower) | np.isinf(terms.upper)
-        free &= self.penalty.diagonal(self.size)[: self.n_features] == 0.0
-        return bool(free.any())
+        boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)
+        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0) | terms.is_grouped
+        return bool(held.all() and (terms.group_strengths > 0.0).all())
 
     @cached_property
     def feature_terms(self) -> NonSmooth:
@@ -187,8 +186,8 @@ class Composite(Objective):
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
         By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
-        (see `free_bound`), which cannot bound coefficients that nothing holds. The value is a bound itself, since losses are not negative. Cost:
-        nothing.
+        (see `free_bound`), which cannot bound coefficients that nothing holds. The value is a bound
+        itself, since losses are not negative. Cost: nothing.
         """
         if self.is_local:
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
@@ -196,14 +195,12 @@ class Composite(Objective):
             return math.nan
         assert isinstance(point, CompositePoint)
         # a finite bound by the Hessian is of second order, and the other one lags behind it
-        known = point.excess
-        if math.isfinite(known):
-            return min(known, point.value)
-        if self.has_free_features and not (
-            point.gram is not None and math.isfinite(self.loss.self_concordance)
-        ):
+        found = point.excess if math.isfinite(point.excess) else point.free_bound
+        # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
+        curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
+        if not (found < point.value or self.is_held or curved):
             return math.nan
-        return min(point.free_bound, point.value)
+        return min(found, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
@@ -268,7 +265,8 @@ class Composite(Objective):
         of_value += slopes * rounding.margin_error(point.w)
         off = np.full(d, error.adding + error.slopes) * rounding.columns
         constant = error.adding + error.slopes
-        if self.squares is not None and math.isfinite(self.loss.smoothness):
+        evaluated = point.prediction is None
+        if self.squares is not None and evaluated and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
             square = self.scale * self.loss.smoothness
             spread = rounding.margin_errors(point.w, self.squares, self.total_weight)
@@ -293,9 +291,10 @@ class Composite(Objective):
         Zero where the penalty is counted with the losses instead.
         """
         d = self.n_features
-        if not self.penalty.is_diagonal:
-            return np.zeros(d)
-        diagonal = self.penalty.diagonal(self.size)[:d]
+        if self.penalty.is_diagonal:
+            diagonal = self.penalty.diagonal(self.size)[:d]
+        else:
+            diagonal = np.full(d, self.penalty.strong_convexity)  # what is left is counted there
         return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
 
     def _intercept_reach(self, value: float) -> float:
@@ -313,7 +312,7 @@ class Composite(Objective):
                 terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
             )
             if len(strengths):
-                square += float(np.divide(value, strengths.min()) ** 2)
+                square += float(np.square(np.divide(value, strengths.min())))
         return self.rounding.radius * math.sqrt(square) + self.span
 
     # ---- parts of the rows and of the columns

@@ -71,7 +71,7 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     def bound(c: float) -> float:
         found = c * constant
         if tangent.is_quadratic:
-            found += c * (1.0 - c) * tangent.value
+            found += c * (1.0 - c) * max(tangent.value - tangent.loose, 0.0)
         if len(columns):
             found -= some.conjugate(-c * slopes, curvature, c * off)
         return found

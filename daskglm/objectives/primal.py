@@ -113,6 +113,7 @@ class Objective:
         self.span = span
         self.start = start if fit_intercept else 0.0
         self.passes = self.waited = 0.0
+        self.prepared = 0.0  # passes that the penalty took, before the solve
         self.xp = engine.capabilities.xp
         self.rounding = Rounding(
             engine.facts,

@@ -87,19 +87,22 @@ def predicted(point: Point, w: np.ndarray) -> Point:
     roots = np.sqrt(H.diagonal())
     off = objective.rounding.gram(exact=point.exact) + (FEW + len(w)) * UNIT
     reach = off * float(roots @ np.abs(step))  # bounds entry j over roots[j]
-    d = objective.n_features
-    known = point.factor.roots
-    features = reach * float(np.linalg.norm(roots[:d]))
+    d, base = objective.n_features, point.error
+    live = roots > 0.0  # an empty column has no error, and its inverse is infinite
     error = GradientError(
-        point.error.margins + reach * float(np.linalg.norm(roots * known)),
-        point.error.slopes + reach * float(roots[d:].sum()),
-        point.error.adding,
-        point.error.penalty + features,
+        base.margins + reach * float(roots[live] @ point.factor.roots[live]),
+        base.slopes + reach * float(roots[d:].sum()),
+        base.adding,
+        base.penalty + reach * float(np.linalg.norm(roots[:d])),
     )
     # values are sums like slopes, of numbers of one sign
     sums = objective.rounding.terms * UNIT * abs(point.value)
     value_error = 0.5 * reach * float(roots @ np.abs(step)) + sums
     value_error += FEW * UNIT * (abs(point.value) + abs(linear) + square)
+    # and the gradient at the point is off
+    columns = np.append(np.broadcast_to(objective.rounding.columns, d), np.ones(len(w) - d))
+    value_error += (base.slopes + base.adding) * float(columns @ np.abs(step))
+    value_error += base.penalty * float(np.linalg.norm(step))
     if not math.isfinite(value_error):
         value_error = math.inf
     found = replace(
@@ -113,4 +116,11 @@ def predicted(point: Point, w: np.ndarray) -> Point:
         prediction=Prediction(point, error, value_error),
     )
     vars(found)["factor"] = point.factor  # of the same Hessian
+    return found
+
+
+def with_same_hessian(trial: Point, point: Point) -> Point:
+    """Return an evaluated point with the Hessian of another one of the same quadratic objective."""
+    found = replace(trial, gram=point.gram, exact=point.exact)
+    vars(found)["factor"] = point.factor
     return found

@@ -7,6 +7,7 @@ correlated and coordinate descent is slow.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +27,23 @@ SWEEP_COST = 15.0
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 # Shares of such a step that are tried. Chosen.
 LENGTHS = (1.0, 0.3, 0.1, 0.01)
+# Share of the linear fall of a step by which the model must fall for no more damping. Chosen.
+GOOD_STEP = 0.05
+# By how many times the residual may grow before the matrix is taken to have negative eigenvalues,
+# from rounding in its sums, so that there is no minimum. Chosen.
+DIVERGED = 1e6
 # Share of the first residual below which what is left is rounding.
 ROUNDING = 1e-14
+# Share of a column's mean square below which its variance may be rounding.
+CONSTANT = 1e-13
+# Unit roundoff of float64.
+UNIT = 2.0**-53
+# Newton steps in turn that may not halve the residual once it is small; ten times as many before.
+# With more columns than rows each may take only one coefficient to zero: 10 to 20 of 60 features
+# and 30 rows (2026-11-25).
+MOST_IDLE = 20
+# Steps at most to the norm of a group; 3 to 8 are usual.
+MOST_NORM_STEPS = 100
 
 
 class Minimum(NamedTuple):
@@ -52,51 +68,88 @@ def _soften(value, threshold):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
+def _group_norm(pull, curvature, strength):  # type: ignore[no-untyped-def]
+    """Return the norm r of the u with the least pull.u + 1/2 sum(curvature u^2) + strength |u|.
+
+    There u = -r pull / (r curvature + strength), whose norm is r where f(r), the norm of
+    pull / (r curvature + strength), is one. 1 / f rises and is concave: Newton's steps from zero
+    rise to the solution.
+    """
+    r = 0.0
+    for _ in range(MOST_NORM_STEPS):
+        square, bent = 0.0, 0.0
+        for i in range(len(pull)):
+            below = r * curvature[i] + strength
+            part = (pull[i] / below) ** 2
+            square += part
+            bent += part * curvature[i] / below
+        f = np.sqrt(square)
+        if not (f - 1.0 > 1e-15 and bent > 0.0):
+            break
+        r += (f - 1.0) * square / bent
+    return r
+
+
+@compiled(nogil=True)
+def _best_group(v, slope, basis, curvature, strength):  # type: ignore[no-untyped-def]
+    """Return where the model is least along a group, from its coefficients and their slopes.
+
+    The columns of `basis` are the eigenvectors of the group's block, `curvature` its eigenvalues.
+    """
+    along, pull = v @ basis, slope @ basis
+    pull -= curvature * along
+    if np.sqrt((pull * pull).sum()) <= strength:
+        return np.zeros(len(v))
+    if strength > 0.0:
+        r = _group_norm(pull, curvature, strength)
+        return basis @ (-r * pull / (r * curvature + strength))
+    for i in range(len(pull)):
+        if curvature[i] > 0.0:
+            along[i] = -pull[i] / curvature[i]
+    return basis @ along
+
+
+@compiled(nogil=True)
 def _sweep(  # type: ignore[no-untyped-def]
-    H, v, slope, single, strengths, lower, upper, pointers, members, group_strengths, tops, count
-):
+    H, v, slope, single, strengths, lower, upper, pointers, members, group_strengths, bases, tops,
+    count,
+):  # fmt: skip
     """Sweep `count` times over the coefficients `single` and the groups, in place.
 
-    `slope` is the gradient of the quadratic at v, and stays it. `tops` bounds the largest
-    eigenvalue of each group's block of H.
+    `slope` is the gradient of the quadratic at v, and stays it. `bases` has the eigenvectors of
+    each group's block of H, one block after another, `tops` the eigenvalues.
     """
     n = len(v)
     for _ in range(count):
         for j in single:
             curvature = H[j, j]
-            if not curvature > 0.0:
-                continue
-            moved = _soften(v[j] - slope[j] / curvature, strengths[j] / curvature)
+            if curvature > 0.0:
+                moved = _soften(v[j] - slope[j] / curvature, strengths[j] / curvature)
+            elif np.abs(slope[j]) <= strengths[j]:
+                moved = 0.0 if strengths[j] > 0.0 else v[j]
+            else:  # the model is linear: only a bound holds it
+                moved = lower[j] if slope[j] > 0.0 else upper[j]
+                if np.isinf(moved):
+                    continue
             moved = min(max(moved, lower[j]), upper[j])
             step = moved - v[j]
             if step != 0.0:
                 v[j] = moved
                 for k in range(n):
                     slope[k] += step * H[j, k]
-        for g in range(len(tops)):
-            top = tops[g]
-            if not top > 0.0:
-                continue
-            square = 0.0
-            for i in range(pointers[g], pointers[g + 1]):
-                j = members[i]
-                target = v[j] - slope[j] / top
-                square += target * target
-            norm = np.sqrt(square)
-            kept = 0.0
-            if norm * top > group_strengths[g]:
-                kept = 1.0 - group_strengths[g] / (norm * top)
-            # all of a group moves by the slope before its first change
-            begin, end = pointers[g], pointers[g + 1]
-            steps = np.empty(end - begin)
-            for i in range(begin, end):
-                j = members[i]
-                steps[i - begin] = kept * (v[j] - slope[j] / top) - v[j]
-            for i in range(begin, end):
-                j = members[i]
-                step = steps[i - begin]
+        at = 0
+        for g in range(len(group_strengths)):
+            group = members[pointers[g] : pointers[g + 1]]
+            size = len(group)
+            basis = bases[at : at + size * size].reshape(size, size)
+            at += size * size
+            top = tops[pointers[g] : pointers[g + 1]]
+            new = _best_group(v[group], slope[group], basis, top, group_strengths[g])
+            for i in range(size):
+                j = group[i]
+                step = new[i] - v[j]
                 if step != 0.0:
-                    v[j] += step
+                    v[j] = new[i]
                     for k in range(n):
                         slope[k] += step * H[j, k]
 
@@ -117,14 +170,22 @@ def minimise(
     terms : NonSmooth
     share : float
         Share of the residual at w that may be left.
+
+    Returns
+    -------
+    Minimum
+        The point w itself if rounding has made H indefinite.
     """
+    if len(w) > 1 and _is_free(terms, -1) and H[-1, -1] > 0.0:
+        return _without_last(H, gradient, w, terms, share)
     v, slope = w.copy(), gradient.copy()
     diagonal = H.diagonal().copy()
     scale = np.where(diagonal > 0.0, diagonal, 1.0)
 
     def left() -> float:
         found = terms.residual(v, slope)
-        return float(np.sqrt((found * found / scale).sum()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sqrt((found * found / scale).sum()))
 
     first = left()
     wanted = max(share, ROUNDING) * first
@@ -137,15 +198,18 @@ def minimise(
             return Minimum(v, slope, residual)
 
     single = np.flatnonzero(~terms.is_grouped)
-    tops = np.array([_top(H, group) for group in terms.groups])
+    bases, tops = _eigen(H, terms)
     where = (single, terms.strengths, terms.lower, terms.upper)
-    grouped = (terms.pointers, terms.members, terms.group_strengths, tops)
-    work, residual, best, level = 0.0, first, np.inf, 0
+    grouped = (terms.pointers, terms.members, terms.group_strengths, bases, tops)
+    work, residual, best, level, idle = 0.0, first, np.inf, 0, 0
+    roots = np.sqrt(diagonal)
     for _ in range(MOST_LOOKS):
         _sweep(H, v, slope, *where, *grouped, SWEEPS)
         residual = left()
         if residual <= wanted:
             break
+        if not residual <= DIVERGED * first:
+            return Minimum(w.copy(), gradient.copy(), first)
         free = _free(terms, v)
         work += SWEEP_COST * SWEEPS * len(free) * len(v)
         if not len(free) or work < len(free) ** 3 / 3.0:
@@ -153,16 +217,49 @@ def minimise(
         work = 0.0
         level = _step_on_free(H, v, slope, terms, free, level)
         residual = left()
-        # rounding is reached where a Newton step of the free ones no longer helps
-        if residual <= wanted or (residual >= 0.5 * best and residual <= 1e-6 * first):
+        # entries of H are at most the roots' products: what slopes may be off by, in those units
+        sizes = (np.abs(gradient) + terms.strengths) / np.sqrt(scale) + roots @ np.abs(v - w)
+        noise = 4.0 * UNIT * float(np.linalg.norm(sizes))
+        idle = idle + 1 if residual >= 0.5 * best else 0
+        most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
+        if residual <= max(wanted, noise) or idle > most:
             break
         best = min(best, residual)
     return Minimum(v, slope, residual)
 
 
-def _top(H: np.ndarray, group: np.ndarray) -> float:
-    """Return the largest eigenvalue of a group's block."""
-    return float(np.linalg.eigvalsh(H[np.ix_(group, group)])[-1]) * (1.0 + 1e-12)
+def _is_free(terms: NonSmooth, j: int) -> bool:
+    """Return whether a coefficient has neither a kink nor bounds."""
+    bounded = np.isfinite(terms.lower[j]) or np.isfinite(terms.upper[j])
+    return bool(terms.strengths[j] == 0.0 and not (bounded or terms.is_grouped[j]))
+
+
+def _without_last(
+    H: np.ndarray, gradient: np.ndarray, w: np.ndarray, terms: NonSmooth, share: float
+) -> Minimum:
+    """Minimise over all but the last coefficient, which is free and takes its best value.
+
+    Of an intercept that centres the columns: with means far from zero the Hessian of both together
+    is nearly singular, and coordinate descent does not come to an end.
+    """
+    top, beside = H[-1, -1], H[:-1, -1]
+    centred = H[:-1, :-1] - np.outer(beside, beside / top)
+    pull = gradient[:-1] - beside * (gradient[-1] / top)
+    # columns that do not differ from the last one but for rounding
+    same = centred.diagonal() <= CONSTANT * H.diagonal()[:-1]
+    centred[same], centred[:, same], pull[same] = 0.0, 0.0, 0.0
+    features = terms.restricted(np.arange(len(pull)), len(pull))
+    found = minimise(centred, pull, w[:-1], features, share)
+    last = w[-1] - (gradient[-1] + beside @ (found.w - w[:-1])) / top
+    return Minimum(np.append(found.w, last), np.append(found.slope, 0.0), found.residual)
+
+
+def _eigen(H: np.ndarray, terms: NonSmooth) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvectors, as columns, and eigenvalues of all groups' blocks, one after another."""
+    found = [np.linalg.eigh(H[np.ix_(group, group)]) for group in terms.groups]
+    none = np.empty(0)
+    bases = np.concatenate([none, *(np.ascontiguousarray(basis).ravel() for _, basis in found)])
+    return bases, np.maximum(np.concatenate([none, *(values for values, _ in found)]), 0.0)
 
 
 def _free(terms: NonSmooth, v: np.ndarray) -> np.ndarray:
@@ -198,26 +295,41 @@ def _step_on_free(
 ) -> int:
     """Take a Newton step of the free coefficients, in place; return the level of its damping.
 
-    Coefficients that would change sign become zero. Where the model does not fall by that, the
+    The lowest of a few points along the step is taken. Where the model hardly falls by that, the
     step is damped by more on the diagonal (Levenberg and Marquardt): columns may be dependent.
     """
     pull = (slope + terms.strengths * np.sign(v))[free]
     K = H[np.ix_(free, free)]
     if terms.groups:
         pull, K = _with_groups(pull, K, v, terms, free)
-    here = v[free]
-    kinked = terms.strengths[free] > 0.0
+    here, kinked = v[free], terms.strengths[free] > 0.0
+    best = (0.0, here, level)
     for k in range(max(level - 1, 0), len(RIDGES)):
         step = _newton_step(K, pull, RIDGES[k])
         if step is None:
             continue
-        for length in LENGTHS:
-            to = here + length * step
-            to = np.where(kinked & (here * to < 0.0), 0.0, to)
+        for to in _trials(here, step, kinked):
             to = np.clip(to, terms.lower[free], terms.upper[free])
-            if _move(H, v, slope, terms, free, to):
-                return k
-    return len(RIDGES)
+            best = min(
+                best, (_rise(H, v, slope, terms, free, to), to, k), key=lambda found: found[0]
+            )
+        if best[0] <= GOOD_STEP * float(pull @ step):
+            break
+    _, to, level = best
+    slope += (to - here) @ H[free]
+    v[free] = to
+    return level
+
+
+def _trials(here: np.ndarray, step: np.ndarray, kinked: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield points along a step: across kinks, up to the first one, and with zeros at kinks."""
+    yield here + step
+    crossing = kinked & (here * (here + step) < 0.0)
+    if not crossing.any():
+        return
+    for length in (float((here[crossing] / -step[crossing]).min()), *LENGTHS):
+        to = here + length * step
+        yield np.where(kinked & (here * to <= 0.0), 0.0, to)
 
 
 def _with_groups(
@@ -237,23 +349,17 @@ def _with_groups(
     return pull, K
 
 
-def _move(
+def _rise(
     H: np.ndarray,
     v: np.ndarray,
     slope: np.ndarray,
     terms: NonSmooth,
     free: np.ndarray,
     to: np.ndarray,
-) -> bool:
-    """Move the free coefficients, in place, if the model does not rise; return whether it did."""
+) -> float:
+    """Return by how much the model rises where the free coefficients become `to`."""
     step = to - v[free]
-    change = step @ H[free]
     moved = v.copy()
     moved[free] = to
-    rise = float(slope[free] @ step) + 0.5 * float(change[free] @ step)
-    rise += terms.value(moved) - terms.value(v)
-    if not rise <= 0.0:
-        return False
-    v[:] = moved
-    slope += change
-    return True
+    bent = 0.5 * float(step @ H[np.ix_(free, free)] @ step)
+    return float(slope[free] @ step) + bent + terms.value(moved) - terms.value(v)

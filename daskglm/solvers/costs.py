@@ -162,10 +162,11 @@ PROXIMAL_PASSES, PROXIMAL_HESSIANS = 10.0, 20.0
 CORNER_EPOCHS = 100.0
 
 # ---- penalties with kinks
-# Passes of proximal Newton with working sets: points of all features, copies, and what the sets
-# take. 8 to 22 on ten drawn problems of 8,000 to 1,000,000 features with up to 2,300 coefficients
-# that are not zero (2026-11-25).
-WORKING_SET_PASSES = 25.0
+# What proximal Newton with working sets takes, in passes: points of all features and copies were 8
+# to 22 on ten drawn problems of 8,000 to 1,000,000 features; Hessians of sets and their minima took
+# the time of 10 to 400 passes more for elastic nets with 600 to 7,000 coefficients that are not
+# zero (rcv1_binary, amazon_reviews, 2026-11-25).
+WORKING_SET_PASSES = 60.0
 # Vectors of coefficients that these points read or write: 4 to 6 points, about 80 vectors each,
 # counted in the code.
 WORKING_SET_VECTORS = 400.0

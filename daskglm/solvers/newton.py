@@ -13,7 +13,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Reason
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
-from daskglm.objectives.quadratic_model import predicted
+from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
@@ -79,7 +79,10 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
 
         if _can_predict(objective, point):
             yield Iterate(predicted(point, point.w + step))
-        trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
+        same = objective.loss.is_quadratic and point.gram is not None
+        trial = objective.at(point.w + step, gram=not same, keep=keep, beside=point, exact=exact)
+        if same:
+            trial = with_same_hessian(trial, point)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS

@@ -16,7 +16,7 @@ from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
-from daskglm.objectives.quadratic_model import predicted
+from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -38,6 +38,8 @@ SMALL_COPY, LEAST_SHARE = 1000, 0.8
 MOST_LEVEL = 2
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
 SMALL_MODEL = 500
+# Steps whose fall rounding hides that are still taken. Chosen.
+HIDDEN_STEPS = 2
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
 # Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
@@ -108,6 +110,7 @@ def _with_all(
     point = begin if known else objective.at(w, gram=True, keep=keep)
     assert point is not None
     exact, before, hessian = point.exact, None, point.gram
+    hidden = 0
     while True:
         yield Iterate(point)
         hessian = hessian if point.gram is None else point.gram
@@ -119,12 +122,19 @@ def _with_all(
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
         if not fall < 0.0:
-            return Reason.NO_PROGRESS
-        if point.gram is not None and objective.loss.is_quadratic and point.factor.proves:
+            # where rounding hides the fall gradients may still fall: this bounds it
+            fall = -float((found.w - point.w) @ (found.slope - point.gradient))
+            hidden += 1
+            if not fall < 0.0 or hidden > HIDDEN_STEPS:
+                return Reason.NO_PROGRESS
+        if point.gram is not None and objective.loss.is_quadratic:
             yield Iterate(predicted(point, found.w))
         # the Hessian of a point nearby may do once more
-        gram, known = not known, False
+        same = objective.loss.is_quadratic and point.gram is not None
+        gram, known = not (known or same), False
         trial = objective.at(found.w, gram=gram, keep=keep, beside=point, exact=exact)
+        if same:
+            trial = with_same_hessian(trial, point)
         accepted = backtrack(objective, point, trial, slope=fall, gram=gram, keep=keep, exact=exact)
         if accepted is None and point.gram is None:
             point = objective.at(point.w, gram=True, keep=keep, exact=exact)
@@ -209,7 +219,9 @@ def _with_working_sets(
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = objective.at(part.put(small.w), beside=point)
-        level = 0 if trial.value < point.value else level + 1
+        # near the optimum values no longer tell, but gradients do
+        better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
+        level = 0 if better else level + 1
         if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
         room = max(room, GROWTH * int(np.count_nonzero(point.w)))
@@ -228,7 +240,7 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
         point = iterate.point
         values.append(point.value)
         gained = values[0] - values[-1]
-        if part.nominal_bound(point) <= wanted:
+        if len(values) > 1 and part.nominal_bound(point) <= wanted:
             break
         if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break

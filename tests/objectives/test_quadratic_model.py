@@ -1,0 +1,108 @@
+"""Points of least squares that are predicted by a Hessian: within their bounds of the truth."""
+
+import numpy as np
+import pytest
+
+from daskglm.core import requests as core
+from daskglm.data.blocks import Place, to_block
+from daskglm.engines.local import Local
+from daskglm.losses.table import find
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.quadratic_model import predicted
+from daskglm.penalties.builtin import penalty_of
+from daskglm.penalties.config import PenaltyConfig
+from daskglm.penalties.descent import minimise
+from tests.objectives.families import LONG
+from tests.objectives.kinked import Kinked
+
+PENALTIES = [
+    {"l1_ratio": 1.0},
+    {"l1_ratio": 0.4},
+    {"l1_ratio": 0.0},
+    {"l1_ratio": 0.5, "lower_bounds": -0.1, "upper_bounds": 0.2},
+    {"l1_ratio": 0.5, "groups": [0, 1, 0, 1, 2]},
+    {"l1_ratio": 0.5, "P2": np.diag([1.0, 0.0, 2.0, 3.0, 0.0])},
+]
+
+
+def drawn(seed, *, dtype="float32", center=0.0, n=400):
+    """Rows with noise of 1e-3 to 10 beside a signal of about 1, and a penalty."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5)) * 10.0 ** rng.uniform(-1, 1, 5)
+    y = X @ (rng.standard_normal(5) / X.std(axis=0)) + 10.0 ** rng.uniform(
+        -3, 1
+    ) * rng.standard_normal(n)
+    X = (X + center * rng.choice([-1.0, 1.0], 5)).astype(dtype)
+    penalty = PenaltyConfig(**PENALTIES[seed % len(PENALTIES)])
+    C = 10.0 ** rng.uniform(-3, 1)
+    return X, y, C, penalty
+
+
+def objective(X, y, C, penalty):
+    loss = find("squared")
+    engine = Local([to_block(X, y, place=Place(), classify=False)], 1)
+    quadratic, terms = penalty_of(penalty.for_features(5, None), np.ones(5), 6)
+    return Composite(
+        engine, core.Problem(loss.ref), loss, C=C, fit_intercept=True,
+        span=loss.span(engine.facts, len(y), 0.0), penalty=quadratic, terms=terms,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("center", [0.0, 100.0, 1e4])
+def test_values_and_gradients_are_within_their_bounds(dtype, center):
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        X, y, C, penalty = drawn(seed, dtype=dtype, center=center)
+        made = objective(X, y, C, penalty)
+        problem = Kinked("squared", X, y, C, True, penalty)
+        point = made.at(made.origin, gram=True)
+        best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
+        for w in (best, made.terms.clip(best + 0.1 * rng.standard_normal(6)), point.w):
+            found = predicted(point, w)
+            value = problem.value(w[:5], w[5])
+            assert abs(found.value - value) <= found.prediction.value_error
+            X1 = np.column_stack([problem.dense, np.ones(len(y), LONG)])
+            slope = LONG(C) * X1.T @ (X1 @ w.astype(LONG) - y)
+            slope[:5] += problem.Q @ w[:5]
+            off = np.abs(found.gradient - slope).astype(float)
+            error, radius = found.error, made.rounding.radius
+            assert off[5] <= error.slopes + error.adding
+            norm = np.linalg.norm(off[:5])
+            assert norm <= (error.slopes + error.adding) * radius + error.penalty
+        made.engine.close()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("center", [0.0, 100.0])
+def test_the_gap_of_a_predicted_point_is_not_below_the_truth(center, exact):
+    gaps = []
+    for seed in range(24):
+        X, y, C, penalty = drawn(seed, center=center)
+        made = objective(X, y, C, penalty)
+        problem = Kinked("squared", X, y, C, True, penalty)
+        point = made.at(made.origin, gram=True, exact=exact)
+        best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
+        value, least = problem.value(best[:5], best[5]), problem.least(best[:5], best[5])
+        gap = predicted(point, best).relative_gap
+        assert value - least <= gap * least * (1 + 1e-6) + problem.noise(best[:5], best[5])
+        gaps.append(gap)
+        made.engine.close()
+    if center == 0.0:
+        assert np.median(gaps) <= 1e-4
+        assert np.mean(np.array(gaps) <= 1e-6) >= 0.25
+
+
+def test_a_value_that_cancels_is_not_believed():
+    """Targets of 1,000 with a noise of 0.001, from zero."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 5)) * 1e-5
+    y = 1e3 + 0.001 * rng.standard_normal(80)
+    made = objective(X, y, 1e7, PenaltyConfig(l1_ratio=1.0))
+    point = made.at(np.zeros(6), gram=True)
+    best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
+    found = predicted(point, best)
+    assert found.prediction.value_error > 1e-3 * found.value
+    assert found.relative_gap == np.inf
+    assert made.at(best, gram=True).relative_gap < 1e-6
+    made.engine.close()

@@ -1,0 +1,212 @@
+"""The non-smooth part of penalties against its definition, minimised and maximised by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from daskglm.penalties.nonsmooth import NonSmooth
+
+NONE = np.zeros(0)
+
+
+def terms(*, bounded=False, grouped=False, size=6):
+    """Strengths of 0, 0.5 and 2; bounds of the first features; the last two in a group."""
+    strengths = np.array([0.0, 0.5, 2.0, 0.5, 1.0, 0.0])[:size]
+    lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
+    if bounded:
+        lower[:3], upper[:3] = [-0.3, 0.0, 0.25], [0.4, 0.5, 3.0]
+    groups, group_strengths = (), NONE
+    if grouped:
+        strengths[-2:] = 0.0
+        groups, group_strengths = (np.array([size - 2, size - 1]),), np.array([0.8])
+    return NonSmooth(strengths, lower, upper, groups, group_strengths)
+
+
+KINDS = [{}, {"bounded": True}, {"grouped": True}, {"bounded": True, "grouped": True}]
+
+
+def direct(part, w):
+    total = sum(s * abs(x) for s, x in zip(part.strengths, w, strict=True))
+    for group, strength in zip(part.groups, part.group_strengths, strict=True):
+        total += strength * math.sqrt(sum(w[j] ** 2 for j in group))
+    return total
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_value_is_by_its_definition(kind):
+    part, rng = terms(**kind), np.random.default_rng(0)
+    for _ in range(20):
+        w = part.clip(rng.standard_normal(6))
+        assert part.value(w) == pytest.approx(direct(part, w), rel=1e-14)
+
+
+def test_nothing_is_empty_and_adds_nothing():
+    nothing = NonSmooth.nothing(6)
+    assert nothing.is_empty
+    assert not nothing.is_bounded
+    assert nothing.value(np.ones(6)) == 0.0
+    assert nothing.clip(np.ones(6)).tolist() == [1.0] * 6
+    part = nothing.plus(terms(bounded=True, grouped=True))
+    same = terms(bounded=True, grouped=True)
+    for name in ("strengths", "lower", "upper", "members", "group_strengths"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(same, name))
+
+
+@pytest.mark.parametrize("kind", [{"bounded": True}, {"grouped": True}], ids=str)
+def test_bounds_and_groups_alone_are_not_empty(kind):
+    part = terms(**kind)
+    alone = NonSmooth(np.zeros(6), part.lower, part.upper, part.groups, part.group_strengths)
+    assert not alone.is_empty
+
+
+def test_sums_take_the_narrower_bounds():
+    a, b = NonSmooth.nothing(2), NonSmooth.nothing(2)
+    a.lower[:], b.lower[:] = [-1.0, 0.0], [-2.0, 0.5]
+    a.upper[:], b.upper[:] = [3.0, np.inf], [2.0, 1.0]
+    found = a.plus(b)
+    assert found.lower.tolist() == [-1.0, 0.5]
+    assert found.upper.tolist() == [2.0, 1.0]
+
+
+# ---- the shortest subgradient
+def points(part, rng):
+    """Random points, on kinks and bounds too."""
+    w = rng.standard_normal(6) * (rng.random(6) < 0.6)
+    for group in part.groups:
+        if rng.random() < 0.4:
+            w[group] = 0.0
+    return part.clip(w)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_residual_is_the_steepest_descent(kind):
+    """Minus the shortest subgradient r is the direction of steepest descent, whose slope is -|r|."""
+    part, rng = terms(**kind), np.random.default_rng(1)
+    for _ in range(40):
+        w, gradient = points(part, rng), 1.5 * rng.standard_normal(6)
+        r = part.residual(w, gradient)
+        norm = float(np.linalg.norm(r))
+
+        def slope(u, w=w, gradient=gradient, t=1e-7):
+            to = w + t * u
+            if not ((to >= part.lower) & (to <= part.upper)).all():
+                return np.inf
+            return float(gradient @ u) + (direct(part, to) - direct(part, w)) / t
+
+        if norm > 0.0:
+            assert slope(-r / norm) == pytest.approx(-norm, rel=1e-5)
+        for u in rng.standard_normal((20, 6)):
+            assert slope(u / np.linalg.norm(u)) >= -norm - 1e-5
+
+
+def test_residual_is_zero_where_a_subgradient_is():
+    part = terms(bounded=True, grouped=True)
+    w = np.array([-0.3, 0.5, 0.25, 0.0, 0.0, 0.0])
+    # at a lower bound, at an upper one, at a lower one above zero, at a kink, at a zero group
+    gradient = np.array([0.7, -0.9, -1.9, 0.49, 0.5, -0.6])
+    assert part.residual(w, gradient).tolist() == [0.0] * 6
+    away = np.array([-0.7, 0.4, -2.1, 0.6, 3.0, -4.0])
+    expected = [-0.7, 0.9, -0.1, 0.1, 3.0 * (1 - 0.8 / 5.0), -4.0 * (1 - 0.8 / 5.0)]
+    np.testing.assert_allclose(part.residual(w, away), expected, rtol=1e-12)
+
+
+def test_residual_of_a_coefficient_between_equal_bounds_is_zero():
+    part = NonSmooth(np.zeros(1), np.full(1, 0.5), np.full(1, 0.5))
+    assert part.residual(np.array([0.5]), np.array([3.0])) == 0.0
+    assert part.residual(np.array([0.5]), np.array([-3.0])) == 0.0
+
+
+# ---- the conjugate
+def conjugate_by_search(part, u, curvature, j):
+    """The maximum over v_j, by minimising on both sides of the kink within the bounds."""
+
+    def f(v):
+        return part.strengths[j] * abs(v) + 0.5 * curvature[j] * v * v - u[j] * v
+
+    low, high = max(part.lower[j], -1e3), min(part.upper[j], 1e3)
+    candidates = [low, high, *([0.0] if low <= 0.0 <= high else [])]
+    for a, b in ((low, min(high, 0.0)), (max(low, 0.0), high)):
+        if a < b:
+            found = scipy.optimize.minimize_scalar(
+                f, bounds=(a, b), method="bounded", options={"xatol": 1e-12}
+            )
+            candidates.append(float(found.x))
+    return -min(map(f, candidates))
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_conjugate_is_the_maximum(bounded):
+    part, rng = terms(bounded=bounded), np.random.default_rng(2)
+    for _ in range(30):
+        curvature = rng.exponential(1.0, 6) + 0.01
+        if bounded:  # bounds hold these without a penalty
+            curvature[:3] *= rng.random(3) < 0.5
+        u = 3.0 * rng.standard_normal(6)
+        best = sum(conjugate_by_search(part, u, curvature, j) for j in range(6))
+        assert part.conjugate(u, curvature, np.zeros(6)) == pytest.approx(best, rel=1e-6, abs=1e-6)
+
+
+def test_conjugate_within_errors_is_not_below_any():
+    part, rng = terms(bounded=True, grouped=True), np.random.default_rng(3)
+    curvature = np.array([0.0, 0.3, 1.0, 2.0, 0.0, 0.0])
+    for _ in range(50):
+        u = rng.standard_normal(6)
+        u[4:] *= 0.3
+        error = 0.2 * rng.random(6)
+        whole = part.conjugate(u, curvature, error)
+        for sign in rng.choice([-1.0, 0.0, 1.0], (20, 6)):
+            assert whole >= part.conjugate(u + sign * error, curvature, np.zeros(6)) - 1e-12
+
+
+def test_conjugate_is_infinite_where_nothing_holds():
+    part, none = terms(grouped=True), np.zeros(6)
+    fine = np.array([0.0, 0.4, -2.0, 0.5, 0.4, -0.6])
+    assert part.conjugate(fine, none, none) == 0.0
+    for j in range(4):
+        assert part.conjugate(fine + 0.7 * np.sign(fine + (fine == 0)) * (np.arange(6) == j),
+                              none, none) == math.inf  # fmt: skip
+    assert part.conjugate(np.array([0, 0, 0, 0, 0.5, 0.7]), none, none) == math.inf
+    assert part.conjugate(fine, none, np.append(np.zeros(4), [0.2, 0.2])) == math.inf
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_most_share_is_the_largest_with_a_finite_conjugate(kind):
+    part, rng = terms(**kind), np.random.default_rng(4)
+    for _ in range(60):
+        curvature = rng.exponential(1.0, 6) * (rng.random(6) < 0.4)
+        curvature[part.is_grouped] = 0.0
+        gradient, error = rng.standard_normal(6), 0.1 * rng.random(6)
+        gradient[0] *= rng.random() < 0.3  # which nothing holds from above
+        error[0] = 0.0
+        c = part.most_share(gradient, curvature, error)
+        assert 0.0 <= c <= 1.0
+        assert math.isfinite(part.conjugate(-c * gradient, curvature, c * error))
+        if c < 1.0:
+            over = min(1.001 * c + 1e-9, 1.0)
+            assert part.conjugate(-over * gradient, curvature, over * error) == math.inf
+
+
+# ---- some of the features
+def test_restricted_to_whole_groups():
+    part = NonSmooth(
+        np.array([0.1, 0.0, 0.0, 0.2, 0.0, 0.0, 0.3, 0.0]),
+        np.array([-1.0, -np.inf, -np.inf, -2.0, *[-np.inf] * 4]),
+        np.array([np.inf, np.inf, np.inf, 2.0, *[np.inf] * 4]),
+        (np.array([1, 4]), np.array([2, 5])),
+        np.array([0.5, 0.7]),
+    )
+    some = part.restricted(np.array([2, 3, 5, 6]), 5)  # with the intercept, which is the last
+    w = np.array([0.0, 0.0, 1.0, -1.5, 0.0, 2.0, 3.0, 4.0])
+    assert some.value(w[[2, 3, 5, 6, 7]]) == pytest.approx(part.value(w), rel=1e-15)
+    assert some.lower.tolist() == [-np.inf, -2.0, -np.inf, -np.inf, -np.inf]
+    assert [group.tolist() for group in some.groups] == [[0, 2]]
+    gradient = np.random.default_rng(0).standard_normal(8)
+    np.testing.assert_array_equal(
+        some.residual(w[[2, 3, 5, 6, 7]], gradient[[2, 3, 5, 6, 7]]),
+        part.residual(w, gradient)[[2, 3, 5, 6, 7]],
+    )
+    assert len(part.restricted(np.arange(7), 7).strengths) == 7
+    assert part.restricted(np.arange(7), 8) is part
+    assert part.restricted(np.array([0, 3]), 2).groups == ()
