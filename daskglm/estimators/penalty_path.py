@@ -29,6 +29,8 @@ from daskglm.system.blas import one_thread
 # Weakest strength over the strongest where there are more rows than features, and where not; as in
 # glmnet.
 EPS, WIDE_EPS = 1e-4, 1e-2
+# Of lines, where there are more than colours.
+STYLES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +80,20 @@ class RegularizationPath:
         -------
         matplotlib.axes.Axes
         """
-        if axes is None:
-            import matplotlib.pyplot as plt
+        import matplotlib.pyplot as plt
 
+        if axes is None:
             axes = plt.subplots()[1]
         live = np.flatnonzero(np.any(self.coefs != 0.0, axis=0))
         largest = live[np.argsort(-np.abs(self.coefs[:, live]).max(axis=0))]
         names = self.feature_names
+        colors = len(plt.rcParams["axes.prop_cycle"])
         for rank, j in enumerate(largest):
             label = None
             if rank < most_named:
                 label = f"feature {j}" if names is None else names[j]
-            axes.plot(self.alphas, self.coefs[:, j], label=label)
+            style = STYLES[rank // colors % len(STYLES)]
+            axes.plot(self.alphas, self.coefs[:, j], style, label=label)
         axes.set_xscale("log")
         axes.invert_xaxis()
         axes.set_xlabel("alpha")
