@@ -170,6 +170,15 @@ def test_each_row_alone():
     np.testing.assert_allclose(model.mse_path_, theirs.mse_path_, rtol=1e-4, atol=1e-6)
 
 
+def test_products_of_too_many_groups_are_not_kept(monkeypatch):
+    how = {"alphas": 4, "cv": LeaveOneOut(), "tol": 1e-10}
+    here = daskglm.LassoCV(**how).fit(X[:50], y[:50])
+    monkeypatch.setattr("daskglm.fitting.penalty_cv.MOST_PRODUCTS", 8 * 49 * 11**2)
+    there = daskglm.LassoCV(**how).fit(X[:50], y[:50])
+    np.testing.assert_allclose(there.mse_path_, here.mse_path_, rtol=1e-4, atol=1e-6)
+    assert there.report_.passes >= 50.0 > here.report_.passes == 1.0
+
+
 # ---- data
 def test_sparse_rows_and_frames():
     kept = np.where(np.abs(X) > 0.5, X, 0.0)
