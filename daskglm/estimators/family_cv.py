@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
-from daskglm.core.arguments import check_choice, check_flag, is_whole
+from daskglm.core.arguments import check_choice
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
-from daskglm.estimators.penalty_path import eps_of, ratios_of
-from daskglm.estimators.regularization_path import MOST_VALUES, values_of
+from daskglm.estimators.penalty_path import check_relax, eps_of, ratios_of, strengths_of
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback
@@ -66,7 +67,8 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
     alpha_, l1_ratio_ : float
         Those selected; the model is fitted with them to all rows.
     alphas_ : (values,) array
-        Of the selected l1_ratio, as are the paths below.
+        Of the selected l1_ratio, as are the paths below. They fall where there is an L1 part or
+        bounds, or several l1_ratio; else they are in the order given.
     deviance_path_ : (values, folds) array
         Weighted mean of the unit deviances on the rows held out, with their offsets.
     d2_path_ : (values, folds) array
@@ -76,8 +78,9 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
     coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
         As of `GeneralizedLinearRegressor`.
     report_ : Report
-        Of the last fit, with the cost of all; `parts` has the reports of all: folds and values in
-        this order, values fastest, then the last.
+        Of the last fit, with the cost of all. Its gap is the largest of all where there is an L1
+        part or bounds; else `parts` has the reports of all: folds and values in this order, values
+        fastest, then the last.
 
     Examples
     --------
@@ -209,17 +212,13 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             )
         check_splits(self.cv)
         check_choice(self.selection, "selection", SELECTIONS)
-        check_flag(self.relax, "relax")
         ratios = ratios_of(self.l1_ratio)
+        alphas: Any = strengths_of(self.alphas, "alphas")
         settings = self._settings(**more)
         settings.check()
-        if self.relax and settings.penalty.is_smooth:
-            raise ValueError(
-                f"relax=True wants an L1 penalty, which selects features; l1_ratio="
-                f"{self.l1_ratio!r} has none"
-            )
-        counted = is_whole(self.alphas) and not settings.penalty.is_smooth
-        alphas: Any = int(self.alphas) if counted else _values(self.alphas)
+        check_relax(self.relax, self.l1_ratio, settings)
+        if isinstance(alphas, int) and settings.penalty.is_smooth:
+            alphas = np.geomspace(LARGEST, LEAST, alphas)
         beside = {"offset": offset, "exposure": exposure}
         X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
         how = {"sample_weight": sample_weight, **beside, "client": client}
@@ -258,6 +257,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if settings.fit_intercept else np.zeros(1)
         self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        self.n_iter_ = max(found.final.n_iter, 1)
         self.alpha_, self.alphas_ = float(found.alphas[r, best]), found.alphas[r]
         self.l1_ratio_ = float(found.ratios[r])
         self.deviance_path_, self.d2_path_ = scores
@@ -305,18 +305,20 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         self.coef_path_, self.intercept_path_ = by_value[..., :d], intercepts(by_value)
         return self
 
+    def plot_cv(self, axes: Any = None) -> Any:
+        """Draw the mean deviance over alpha, for the selected l1_ratio.
 
-def _values(alphas: Any) -> np.ndarray:
-    """Return strengths of the penalty as an array; raises ValueError for what are none."""
-    if is_whole(alphas):
-        if not 1 <= int(alphas) <= MOST_VALUES:
-            raise ValueError(
-                f"alphas={alphas!r}: a number of strengths must be from 1 to {MOST_VALUES:,}"
-            )
-        return np.geomspace(LARGEST, LEAST, int(alphas))
-    if not np.iterable(alphas):
-        raise ValueError(
-            f"alphas={alphas!r:.200} must be a positive integer or a sequence of numbers not below "
-            "0"
-        )
-    return values_of(alphas, "alphas", zero=True)
+        The curve is the mean over the folds, with a band of one standard error. Lines mark what
+        both rules of `selection` select.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Default: new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        check_is_fitted(self, "deviance_path_")
+        return draw_cv(self.alphas_, self.deviance_path_, self.alpha_, "mean deviance", axes)

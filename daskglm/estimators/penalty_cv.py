@@ -9,14 +9,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
-from daskglm.core.arguments import check_flag, is_number, is_whole
+from daskglm.core.arguments import is_number
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.lasso import SELECTIONS as ORDERS
 from daskglm.estimators.lasso import ElasticNet
-from daskglm.estimators.penalty_path import check_count, check_eps, ratios_of
-from daskglm.estimators.regularization_path import values_of
+from daskglm.estimators.penalty_path import (
+    check_count,
+    check_relax,
+    check_share,
+    ratios_of,
+    strengths_of,
+)
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.held_out import SELECTIONS, standard_errors
@@ -64,8 +71,10 @@ class ElasticNetCV(ElasticNet):
         Weighted mean squared errors on the rows held out.
     mse_standard_error_ : (values,) array, or (ratios, values) array
         Standard errors of their means over the folds.
-    coef_, sparse_coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+    coef_, sparse_coef_, intercept_, n_features_in_, feature_names_in_
         As of `ElasticNet`.
+    n_iter_ : int
+        Iterations of the last fit; 1 where the sums of one pass tell it.
     dual_gap_ : float
         Proved bound on how far the objective of the final fit is from its minimum.
     report_ : Report
@@ -153,11 +162,11 @@ class ElasticNetCV(ElasticNet):
 
     def _alphas(self) -> np.ndarray | int:
         """Return the strengths, falling, or their number."""
-        given = self.alphas if self.n_alphas is None else self.n_alphas
-        if is_whole(given):
-            check_count(given, "alphas" if self.n_alphas is None else "n_alphas")
-            return int(given)
-        return np.sort(values_of(given, "alphas", zero=True))[::-1]
+        if self.n_alphas is not None:
+            check_count(self.n_alphas, "n_alphas")
+            return int(self.n_alphas)
+        given = strengths_of(self.alphas, "alphas")
+        return given if isinstance(given, int) else np.sort(given)[::-1]
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
@@ -197,11 +206,11 @@ class ElasticNetCV(ElasticNet):
         **more: Any,
     ) -> Any:
         check_splits(self.cv)
-        check_flag(self.relax, "relax")
-        check_eps(self.eps)
+        check_share(self.eps)
         ratios, alphas = self._l1_ratios(), self._alphas()
         settings = self._settings(**more)
         settings.check()
+        check_relax(self.relax, self.l1_ratio, settings)
         X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
         how = {"sample_weight": sample_weight, "offset": offset, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
@@ -231,6 +240,7 @@ class ElasticNetCV(ElasticNet):
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if self.fit_intercept else np.zeros(1)
         self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        self.n_iter_ = max(found.final.n_iter, 1)
         several = type(self)._ratios is None and not is_number(self.l1_ratio)
         first = slice(None) if several else 0
         r, value = found.best
@@ -241,6 +251,34 @@ class ElasticNetCV(ElasticNet):
         self.mse_standard_error_ = np.array([standard_errors(each) for each in found.deviance])[
             first
         ]
+
+    def plot_cv(self, axes: Any = None) -> Any:
+        """Draw the mean squared error over alpha, for the selected l1_ratio.
+
+        The curve is the mean over the folds, with a band of one standard error. Lines mark what
+        both rules of `selection` select.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Default: new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        check_is_fitted(self, "mse_path_")
+        alphas, errors = np.atleast_2d(self.alphas_), self.mse_path_
+        r = 0
+        if errors.ndim == 3:
+            r = self._l1_ratios().index(self.l1_ratio_)
+            errors = errors[r]
+        return draw_cv(alphas[r], errors, self.alpha_, "mean squared error", axes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
 
     @property
     def dual_gap_(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.arguments import check_choice, is_number, is_whole
+from daskglm.core.arguments import check_choice, check_flag, is_number, is_whole
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
@@ -29,6 +29,8 @@ from daskglm.system.blas import one_thread
 # Weakest strength over the strongest where there are more rows than features, and where not; as in
 # glmnet.
 EPS, WIDE_EPS = 1e-4, 1e-2
+# Of lines, where there are more than colours.
+STYLES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +80,20 @@ class RegularizationPath:
         -------
         matplotlib.axes.Axes
         """
-        if axes is None:
-            import matplotlib.pyplot as plt
+        import matplotlib.pyplot as plt
 
+        if axes is None:
             axes = plt.subplots()[1]
         live = np.flatnonzero(np.any(self.coefs != 0.0, axis=0))
         largest = live[np.argsort(-np.abs(self.coefs[:, live]).max(axis=0))]
         names = self.feature_names
+        colors = len(plt.rcParams["axes.prop_cycle"])
         for rank, j in enumerate(largest):
             label = None
             if rank < most_named:
                 label = f"feature {j}" if names is None else names[j]
-            axes.plot(self.alphas, self.coefs[:, j], label=label)
+            style = STYLES[rank // colors % len(STYLES)]
+            axes.plot(self.alphas, self.coefs[:, j], style, label=label)
         axes.set_xscale("log")
         axes.invert_xaxis()
         axes.set_xlabel("alpha")
@@ -139,7 +143,7 @@ def regularization_path(
     family, link : str, optional
         As of `GeneralizedLinearRegressor`; "gaussian" is least squares.
     loss : str, default "logistic"
-        Where no family is given: "logistic", of two classes.
+        Where no family is given: "logistic", of two classes. Not beside a family.
     l1_ratio : float, default 1.0
     alphas : sequence of float, optional
         Strengths, which are sorted to fall; default: `n_alphas` of them, evenly in their logarithm,
@@ -172,11 +176,13 @@ def regularization_path(
     >>> X, y = load_diabetes(return_X_y=True)
     >>> path = daskglm.regularization_path(X, y, family="gaussian", n_alphas=5, eps=0.1)
     >>> path.df
-    array([0, 2, 3, 4, 5])
+    array([0, 2, 4, 4, 5])
     """
     if family is None:
         check_choice(loss, "loss", ("logistic",))
         model: LinearModel = LogisticRegression(C=1.0, multi_class="ovr")
+    elif loss != "logistic":
+        raise ValueError(f"loss={loss!r} and family={family!r} are both given: leave one out")
     else:
         model = GeneralizedLinearRegressor(family, link=link)
     model.set_params(
@@ -200,7 +206,8 @@ def regularization_path(
     if alphas is not None:
         alphas = np.sort(values_of(alphas, "alphas", zero=True))[::-1]
     check_count(n_alphas, "n_alphas")
-    check_eps(eps)
+    if eps is not None:
+        check_share(eps)
     beside = {"offset": offset, "exposure": exposure}
     X, y, sample_weight, names = model._taken(X, y, sample_weight, **beside)
     data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
@@ -224,10 +231,36 @@ def ratios_of(given: Any) -> list[float]:
     return [float(each) for each in ratios]
 
 
-def check_eps(eps: Any) -> None:
-    """Raise ValueError for what is no share of the largest strength, or None."""
-    if eps is not None and not (is_number(eps) and 0.0 < eps < 1.0):
+def strengths_of(given: Any, name: str) -> np.ndarray | int:
+    """Return strengths as given, or their number; raises ValueError for what is neither."""
+    if is_whole(given):
+        check_count(given, name)
+        return int(given)
+    if not np.iterable(given):
+        raise ValueError(
+            f"{name}={given!r:.200} must be a whole number from 1 to {MOST_VALUES:,}, or a "
+            "sequence of numbers not below 0"
+        )
+    return values_of(given, name, zero=True)
+
+
+def check_share(eps: Any) -> None:
+    """Raise ValueError for what is no share of the largest strength."""
+    if not (is_number(eps) and 0.0 < eps < 1.0):
         raise ValueError(f"eps={eps!r} must be a number between 0 and 1")
+
+
+def check_relax(relax: Any, l1_ratio: Any, settings: FitConfig) -> None:
+    """Raise ValueError for what is no flag, and where no feature is selected to be fitted again.
+
+    `settings` are of the largest l1_ratio.
+    """
+    check_flag(relax, "relax")
+    if relax and settings.penalty.is_smooth:
+        raise ValueError(
+            f"relax=True wants an L1 penalty, which selects features; l1_ratio={l1_ratio!r} has "
+            "none"
+        )
 
 
 def eps_of(eps: float | None, n_rows: int, n_features: int) -> float:
@@ -273,6 +306,7 @@ def _path(
     gaps = np.array([fitted.gap for fitted in found])
     deviances = np.array([2.0 * fitted.loss / sum(sides) for fitted in found])
     df = np.count_nonzero(W[:, :d], axis=1)
+    names = None if names is None else tuple(map(str, names))
     return RegularizationPath(
         alphas, W[:, :d], intercepts, gaps, deviances, df, names, on.classes, report
     )

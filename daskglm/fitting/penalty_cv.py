@@ -24,6 +24,9 @@ from daskglm.system.blas import one_thread
 # Features up to which sums of sparse rows are made for groups of folds: `worker.batched` makes
 # tiles of them dense.
 SPARSE_FEATURES = 500
+# Bytes of the products of all groups of folds up to which they are added up: each thread has an
+# array of them. Chosen.
+MOST_PRODUCTS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,9 @@ def _sums_of_groups(grid: ProblemGrid) -> list[LossSums] | None:
     facts, size = grid.engine.facts, grid.objective.size
     most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
     suits = grid.loss.is_quadratic and not grid.loss.classifies and not facts.largest_offset
-    if not suits or (facts.n_features or 0) > most or grid.engine.capabilities.device != "cpu":
+    suits = suits and grid.engine.capabilities.device == "cpu"
+    groups = 1 if grid.folds is None else len(grid.folds.roles)
+    if not suits or (facts.n_features or 0) > most or 8 * groups * size * size > MOST_PRODUCTS:
         return None
     none, all_rows = np.zeros(1, int), np.array([-1])
     request = EvaluateMany(

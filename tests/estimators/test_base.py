@@ -29,6 +29,8 @@ CHECKED = [
     daskglm.LinearSVR(),
     daskglm.LogisticRegressionCV(Cs=2, cv=3),
     daskglm.GeneralizedLinearRegressorCV(alphas=2, cv=3),
+    daskglm.ElasticNetCV(alphas=3, cv=3),
+    daskglm.LassoCV(alphas=3, cv=3),
     daskglm.PoissonRegressor(),
     daskglm.GammaRegressor(),
     daskglm.TweedieRegressor(),

@@ -1,12 +1,15 @@
 """Paths over alpha, and alpha chosen by the deviance of rows held out."""
 
 import dask.array as da
+import matplotlib
 import numpy as np
 import pytest
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
 import daskglm
 from tests.glm import CASES, containers, sample
+
+matplotlib.use("Agg")
 
 ALPHAS = [1.0, 0.1, 0.001]
 X, y, WEIGHT, OFFSET = sample()
@@ -167,16 +170,123 @@ def test_losses_of_no_family_have_no_share_of_deviance(log_cosh):
     assert np.isfinite(model.deviance_path_).all()
 
 
+# ---- with an L1 part
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian"])
+def test_l1_ratios_are_cross_validated_as_separate_fits(family, weighted):
+    rows, target, weight, offset = sample(family)
+    given = {"sample_weight": weight, "offset": offset} if weighted else {}
+    ratios = [0.3, 1.0]
+    model = daskglm.GeneralizedLinearRegressorCV(
+        family, l1_ratio=ratios, alphas=6, cv=3, tol=1e-10
+    ).fit(rows, target, **given)
+    assert model.l1_ratio_ in ratios
+    assert (np.diff(model.alphas_) < 0.0).all()
+    assert model.deviance_path_.shape == model.d2_path_.shape == (6, 3)
+    assert model.coef_path_.shape == (6, 3, 3)
+    assert model.alpha_ == model.alphas_[model.deviance_path_.mean(axis=1).argmin()]
+    alone = {"l1_ratio": model.l1_ratio_, "tol": 1e-11}
+    for k, (train, test) in enumerate(KFold(3).split(rows)):
+        of_train, of_test = (
+            {name: each[part] for name, each in given.items()} for part in (train, test)
+        )
+        for a in (0, 3):
+            one = daskglm.GeneralizedLinearRegressor(family, alpha=model.alphas_[a], **alone)
+            one.fit(rows[train], target[train], **of_train)
+            np.testing.assert_allclose(model.coef_path_[a, k], one.coef_, atol=1e-5)
+            score = one.score(rows[test], target[test], **of_test)
+            assert model.d2_path_[a, k] == pytest.approx(score, abs=1e-5)
+    whole = daskglm.GeneralizedLinearRegressor(family, alpha=model.alpha_, **alone)
+    np.testing.assert_allclose(model.coef_, whole.fit(rows, target, **given).coef_, atol=1e-5)
+    assert model.report_.relative_gap <= 1e-10
+    if family == "gaussian":
+        assert (model.report_.passes > 2.0) == weighted, "an offset takes passes"
+
+
+def test_the_least_mean_deviance_chooses_the_ratio():
+    how = {"alphas": 6, "cv": 3, "tol": 1e-9}
+    means = [
+        daskglm.GeneralizedLinearRegressorCV("poisson", l1_ratio=ratio, **how)
+        .fit(X, y)
+        .deviance_path_.mean(axis=1)
+        .min()
+        for ratio in (0.2, 1.0)
+    ]
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", l1_ratio=[0.2, 1.0], **how).fit(X, y)
+    assert model.l1_ratio_ == (0.2, 1.0)[int(np.argmin(means))]
+    assert model.deviance_path_.mean(axis=1).min() == pytest.approx(min(means), rel=1e-6)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_one_standard_error_takes_the_strongest_penalty_that_is_about_as_good(l1_ratio):
+    how = {"l1_ratio": l1_ratio, "alphas": 12}
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", selection="1se", **how).fit(X, y)
+    mean, folds = model.deviance_path_.mean(axis=1), model.deviance_path_.shape[1]
+    error = model.deviance_path_.std(axis=1, ddof=1) / np.sqrt(folds)
+    best = mean.argmin()
+    assert model.alpha_ == model.alphas_[mean <= mean[best] + error[best]].max()
+    assert model.alpha_ > daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(X, y).alpha_
+
+
+def test_relaxed_fits_are_those_of_the_selected_features_without_a_penalty():
+    rows = np.hstack([X, np.random.default_rng(0).standard_normal((len(y), 4))])
+    how = {"l1_ratio": 1.0, "selection": "1se", "alphas": 20, "tol": 1e-9}
+    chosen = daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(rows, y, WEIGHT)
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", **how, relax=True).fit(rows, y, WEIGHT)
+    live = chosen.coef_ != 0.0
+    assert 0 < live.sum() < 7
+    plain = daskglm.PoissonRegressor(alpha=0, tol=1e-12).fit(rows[:, live], y, WEIGHT)
+    np.testing.assert_allclose(model.coef_[live], plain.coef_, atol=1e-5)
+    assert not model.coef_[~live].any()
+    assert model.alpha_ == chosen.alpha_
+
+
+def test_folds_of_time_and_a_cluster_with_an_l1_part(request):
+    how = {"l1_ratio": [0.5, 1.0], "alphas": 4, "tol": 1e-8}
+    splits = TimeSeriesSplit(3)
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", cv=splits, **how).fit(X, y)
+    train, test = next(iter(splits.split(X)))
+    one = daskglm.GeneralizedLinearRegressor(
+        "poisson", alpha=model.alphas_[2], l1_ratio=model.l1_ratio_, tol=1e-10
+    ).fit(X[train], y[train])
+    assert model.d2_path_[2, 0] == pytest.approx(one.score(X[test], y[test]), abs=1e-5)
+
+    rows, target = ALL["dask array"][:2]
+    how |= {"cv": 3, "random_state": 7}
+    here = daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(rows, target)
+    request.getfixturevalue("client")
+    there = daskglm.GeneralizedLinearRegressorCV("poisson", **how).fit(rows, target)
+    np.testing.assert_allclose(there.deviance_path_, here.deviance_path_, rtol=1e-5)
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-4)
+
+
+def test_the_plot_shows_the_curve_whatever_the_order():
+    alphas = [0.001, 1.0, 0.0, 0.1]
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=alphas).fit(X, y)
+    curve = model.plot_cv().get_lines()[0]
+    assert curve.get_xdata().tolist() == [1.0, 0.1, 0.001], "a logarithm has no zero"
+    np.testing.assert_allclose(curve.get_ydata(), model.deviance_path_.mean(axis=1)[[1, 3, 0]])
+    matplotlib.pyplot.close("all")
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"alphas": 0}, "alphas=0: a number of strengths"),
-        ({"alphas": None}, "alphas=None must be"),
+        ({"alphas": 0}, "alphas=0 must be a whole number from 1"),
+        ({"alphas": None}, "alphas=None must be a whole number from 1 to 10,000, or a seq"),
         ({"alphas": [1.0, -2.0]}, "-2 is none"),
         ({"cv": 1}, "cv=1"),
         ({"cv": "five"}, "cv='five'"),
         ({"family": "tweedie(estimate)"}, "takes no parameter that is estimated"),
         ({"family": "poissson"}, "family"),
+        ({"l1_ratio": 1.5}, "l1_ratio=1.5 must be a number from 0 to 1, or a sequence"),
+        ({"l1_ratio": []}, "must be a number from 0 to 1, or a sequence"),
+        ({"l1_ratio": 0.5, "alphas": 0}, "alphas=0 must be a whole number from 1"),
+        ({"l1_ratio": 0.5, "alphas": [-1.0]}, "-1 is none"),
+        ({"selection": "cyclic"}, "selection='cyclic' is not one of 'min', '1se'"),
+        ({"l1_ratio": 0.5, "relax": 1}, "relax=1 must be True or False"),
+        ({"relax": True}, "relax=True wants an L1 penalty.*l1_ratio=0.0 has none"),
+        ({"l1_ratio": 0.5, "solver": "newton"}, "solver='newton' takes no L1 penalty"),
     ],
 )
 def test_what_cannot_be_cross_validated_is_refused(params, message):

@@ -1,0 +1,211 @@
+"""`regularization_path`: separate fits for falling strengths, from the largest that selects none."""
+
+import dask.array as da
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import enet_path
+
+import daskglm
+
+matplotlib.use("Agg")
+
+X, y = load_diabetes(return_X_y=True)
+X = X * 20.0  # columns with a standard deviation of about 1
+LABELS = y > 140.0
+COUNTS = np.round(y / 40.0)
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.integers(0, 3, len(y)).astype(float)
+OFFSET = RNG.normal(0.0, 0.2, len(y))
+
+
+def path(rows=X, target=y, **how):
+    return daskglm.regularization_path(
+        rows, target, **{"family": "gaussian", "n_alphas": 8, "eps": 0.01, **how}
+    )
+
+
+# ---- what is on it
+@pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
+def test_least_squares_are_scikit_learns_path_in_one_pass(l1_ratio):
+    found = path(l1_ratio=l1_ratio, n_alphas=30, eps=1e-3)
+    alphas, coefs, _ = enet_path(
+        X, y - y.mean(), l1_ratio=l1_ratio, alphas=30, eps=1e-3, tol=1e-12, max_iter=10**6
+    )
+    np.testing.assert_allclose(found.alphas[0], np.abs(X.T @ (y - y.mean())).max() / 442 / l1_ratio)
+    np.testing.assert_allclose(found.alphas, alphas, rtol=1e-6)
+    np.testing.assert_allclose(found.coefs, coefs.T, atol=1e-5)
+    assert found.report_.passes == 1.0
+    assert found.gaps.max() <= 1e-6
+    assert found.report_.converged
+
+
+CASES = {
+    "poisson": {"family": "poisson"},
+    "gamma": {"family": "gamma"},
+    "binomial": {"family": "binomial"},
+    "weights": {"family": "poisson", "sample_weight": WEIGHT},
+    "offset": {"family": "poisson", "offset": OFFSET},
+    "ratio": {"family": "poisson", "l1_ratio": 0.4},
+    "factors": {"family": "poisson", "penalty_factor": [0.0, 2.0, *[1.0] * 8]},
+    "bounds": {"family": "poisson", "positive": True},
+    "standardize": {"family": "poisson", "standardize": True},
+    "groups": {"family": "poisson", "groups": [[0, 1, 2], [4, 5]]},
+    "no intercept": {"family": "poisson", "fit_intercept": False},
+    "gaussian": {"family": "gaussian", "sample_weight": WEIGHT, "offset": OFFSET},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fits_are_those_alone(case):
+    how = CASES[case]
+    target = {"binomial": LABELS.astype(float), "gamma": y, "gaussian": y}.get(
+        how["family"], COUNTS
+    )
+    found = path(X, target, **{**how, "tol": 1e-11})
+    assert (np.diff(found.alphas) < 0.0).all()
+    for k in (0, 3, 7):
+        alone = daskglm.fit(X, target, **{"l1_ratio": 1.0, **how}, alpha=found.alphas[k], tol=1e-12)
+        np.testing.assert_allclose(found.coefs[k], alone.coef_, atol=1e-5)
+        assert found.intercepts[k] == pytest.approx(alone.intercept_, abs=1e-5)
+        weight = how.get("sample_weight", np.ones(len(y))).sum()
+        assert found.deviances[k] == pytest.approx(alone.deviance_ / weight, rel=1e-6)
+        assert found.df[k] == np.count_nonzero(found.coefs[k])
+    assert found.gaps.max() <= 1e-11
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name != "no intercept"])
+def test_the_first_has_only_what_is_not_penalised_and_a_little_less_has_more(case):
+    how = CASES[case]
+    target = {"binomial": LABELS.astype(float), "gamma": y, "gaussian": y}.get(
+        how["family"], COUNTS
+    )
+    free = np.asarray(how.get("penalty_factor", np.ones(10))) == 0.0
+    found = path(X, target, **how, n_alphas=2, eps=0.98)
+    assert not found.coefs[0, ~free].any()
+    assert found.coefs[0, free].all()
+    assert found.coefs[1, ~free].any()
+
+
+def test_two_classes_have_their_labels():
+    labels = np.where(LABELS, "high", "low")
+    found = daskglm.regularization_path(X, labels, n_alphas=4, eps=0.1, tol=1e-10)
+    assert found.classes.tolist() == ["high", "low"]
+    alone = daskglm.LogisticRegression(l1_ratio=1, C=1 / (442 * found.alphas[2]), tol=1e-12)
+    np.testing.assert_allclose(found.coefs[2], alone.fit(X, labels).coef_[0], atol=1e-5)
+
+
+def test_strengths_that_are_given_fall_and_may_end_without_a_penalty():
+    found = path(alphas=[0.0, 5.0, 1.0])
+    assert found.alphas.tolist() == [5.0, 1.0, 0.0]
+    np.testing.assert_allclose(found.coefs[2], daskglm.Ridge(alpha=0).fit(X, y).coef_, rtol=1e-6)
+
+
+def test_by_default_there_are_100_and_eps_depends_on_the_shape():
+    found = daskglm.regularization_path(X, y, family="gaussian")
+    assert found.alphas[-1] / found.alphas[0] == pytest.approx(1e-4)
+    assert found.alphas.shape == found.gaps.shape == found.deviances.shape == (100,)
+    assert found.coefs.shape == (100, 10)
+    assert found.intercepts.shape == (100,)
+    few = daskglm.regularization_path(X[:9], y[:9], family="gaussian")
+    assert few.alphas[-1] / few.alphas[0] == pytest.approx(1e-2)
+
+
+# ---- data
+def test_more_features_than_rows():
+    wide = RNG.standard_normal((40, 90))
+    found = path(wide, y[:40])
+    assert found.report_.passes == 1.0
+    assert found.gaps.max() <= 1e-6
+    alone = daskglm.Lasso(alpha=found.alphas[4], tol=1e-11).fit(wide, y[:40])
+    np.testing.assert_allclose(found.coefs[4], alone.coef_, atol=1e-3)
+
+
+def test_where_rounding_hides_the_bound_more_passes_are_taken():
+    wide = RNG.standard_normal((40, 90))
+    found = path(wide, y[:40], tol=1e-9)
+    assert found.report_.passes > 1.0
+    assert found.gaps.max() <= 1e-9
+
+
+def test_all_containers_and_a_cluster_have_the_same_path(request):
+    lazy = da.from_array(X, chunks=(150, 10)), da.from_array(y, chunks=150)
+    kept = np.where(np.abs(X) > 0.5, X, 0.0)
+    here = path(), path(target=COUNTS, family="poisson"), path(kept)
+    frame = pd.DataFrame(X, columns=list("abcdefghij"))
+    named = path(frame, penalty_factor={"c": 0.0})
+    assert named.feature_names == tuple("abcdefghij")
+    assert np.flatnonzero(named.coefs[0]).tolist() == [2]
+    np.testing.assert_allclose(path(sp.csr_matrix(kept)).coefs, here[2].coefs, atol=1e-6)
+    np.testing.assert_allclose(path(*lazy).coefs, here[0].coefs, atol=1e-6)
+    client = request.getfixturevalue("client")
+    there = path(*lazy, client=client)
+    np.testing.assert_allclose(there.coefs, here[0].coefs, atol=1e-6)
+    assert there.report_.passes == 1.0
+    assert there.report_.workers == 2
+    counts = path(lazy[0], da.from_array(COUNTS, chunks=150), family="poisson", client=client)
+    np.testing.assert_allclose(counts.coefs, here[1].coefs, atol=1e-3)
+
+
+# ---- the picture
+def test_the_plot_has_a_line_for_each_selected_feature():
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(10)])
+    found = path(frame)
+    axes = found.plot(most_named=2)
+    live = np.flatnonzero(found.coefs.any(axis=0))
+    assert len(axes.get_lines()) == len(live)
+    largest = live[np.argsort(-np.abs(found.coefs[:, live]).max(axis=0))][:2]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"x{j}" for j in largest]
+    assert axes.get_xlim()[0] > axes.get_xlim()[1], "strong penalties are on the left"
+    mine = matplotlib.pyplot.subplots()[1]
+    assert path().plot(mine) is mine
+    assert mine.get_legend().get_texts()[0].get_text().startswith("feature ")
+    matplotlib.pyplot.close("all")
+
+
+# ---- what is refused
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"l1_ratio": 1.5}, r"l1_ratio=1.5 must be a number from 0"),
+        ({"l1_ratio": [0.5, 1.0]}, r"l1_ratio=\[0.5, 1.0\] must be a number"),
+        ({"alphas": []}, r"alphas=\[\] must be a sequence of numbers not below 0"),
+        ({"alphas": [1.0, -1.0]}, "-1 is none"),
+        ({"alphas": 3.0}, "alphas=3.0 is not a sequence"),
+        ({"n_alphas": 0}, "n_alphas=0 must be a whole number from 1 to 10,000"),
+        ({"n_alphas": 2.5}, "n_alphas=2.5 must be a whole number"),
+        ({"n_alphas": True}, "n_alphas=True must be a whole number"),
+        ({"eps": 0.0}, "eps=0.0 must be a number between 0 and 1"),
+        ({"eps": 1}, "eps=1 must be a number between 0 and 1"),
+        ({"eps": "small"}, "eps='small' must be"),
+        ({"family": "tweedie(estimate)"}, "a path takes no parameter that is estimated"),
+        ({"family": None, "loss": "hinge"}, "loss='hinge' is not one of 'logistic'"),
+        ({"loss": "hinge"}, "loss='hinge' and family='gaussian' are both given"),
+        ({"penalty_factor": np.ones(3)}, "penalty_factor has 3 values, but X has 10"),
+        ({"penalty_factor": np.zeros(10)}, "penalty_factor is 0 for all features"),
+        ({"groups": [[0, 1]], "positive": True}, "groups with bounds"),
+        ({"tol": -1.0}, "tol=-1.0 must be"),
+        ({"sample_weight": np.ones(3)}, "sample_weight"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(how, message):
+    with pytest.raises(ValueError, match=message):
+        path(**how)
+
+
+def test_data_that_have_no_path_are_refused():
+    with pytest.raises(ValueError, match="y has 3 classes; a path is of two"):
+        daskglm.regularization_path(X, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match="the largest strength of the penalty is 0: no feature"):
+        path(np.zeros((20, 3)), np.arange(20.0), family="poisson")
+
+
+def test_what_did_not_converge_is_told():
+    with pytest.warns(ConvergenceWarning, match="tol=1e-10"):
+        found = path(X, COUNTS, family="poisson", max_iter=1, tol=1e-10)
+    assert not found.report_.converged
