@@ -1,5 +1,6 @@
 """Problems with kinks on the same rows, each from the point of the one before."""
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -98,6 +99,19 @@ def test_a_path_goes_on_from_a_checkpoint(tmp_path):
     rest = daskglm.fit(X, y, resume=tmp_path / "c", **options)
     assert all(model.report_.converged for model in rest)
     np.testing.assert_allclose(coefficients(rest), coefficients(whole), atol=1e-5)
+
+
+def test_a_path_on_a_device_and_on_workers_is_that_in_process(cupy, client):
+    X, y = make_problem(n=900, d=6)
+    rows = da.from_array(X, chunks=(300, 6)), da.from_array(y, chunks=300)
+    options = {"C": CS, "l1_ratio": 0.9, "tol": 1e-10}
+    here = daskglm.fit(X, y, **options)
+    there = daskglm.fit(X, y, device="cuda", **options)
+    assert there[0].report_.device == "cuda"
+    spread = daskglm.fit(*rows, client=client, **options)
+    assert spread[0].report_.workers == 2
+    np.testing.assert_allclose(coefficients(there), coefficients(here), atol=1e-5)
+    np.testing.assert_allclose(coefficients(spread), coefficients(here), atol=1e-5)
 
 
 def test_warm_starts_that_are_given_are_taken():
