@@ -172,15 +172,18 @@ class Composite(Objective):
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        The least of two bounds, by the gradient alone (see `free_bound`) and by the Hessian with
-        the shortest subgradient, and of the value. Cost: nothing.
+        By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
+        (see `free_bound`). The value is a bound itself, since losses are not negative. Cost:
+        nothing.
         """
         if self.is_local:
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         if not self.proves:
             return math.nan
         assert isinstance(point, CompositePoint)
-        return min(point.free_bound, point.value, point.excess)
+        # a finite bound by the Hessian is of second order, and the other one lags behind it
+        known = point.excess
+        return min(known if math.isfinite(known) else point.free_bound, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
