@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from daskglm.fitting.penalised import carried
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
@@ -28,7 +30,7 @@ class WarmPath:
         self.kept = KeptSet()
 
     def begin(self, objective: Objective) -> WarmStart | None:
-        """Return where to start; None where another solver than proximal Newton came before."""
+        """Return where to start; None where proximal Newton did not come before."""
         if self.point is None:
             return None
         assert isinstance(objective, Composite)
@@ -37,7 +39,7 @@ class WarmPath:
 
     def add(self, point: Point, report: Report) -> None:
         """Take note of the point at which a solve ended."""
-        if report.solver != SPEC.name:
+        if report.solver != SPEC.name or not math.isfinite(point.value):
             self.point = None
             return
         # that of least squares is known by the products of the columns at another
