@@ -282,7 +282,29 @@ def test_one_standard_error_takes_the_strongest_penalty_within_it():
     assert np.count_nonzero(sparse.coef_) < np.count_nonzero(best.coef_)
 
 
+def test_several_classes_have_one_standard_error_too():
+    X, y = three_classes(n=150)
+    Cs = np.geomspace(0.001, 10.0, 8)
+    best = ours(Cs=Cs, scoring="neg_log_loss", tol=1e-8).fit(X, y)
+    chosen = ours(Cs=Cs, scoring="neg_log_loss", tol=1e-8, selection="1se").fit(X, y)
+    scores = best.scores_["low"]
+    mean = scores.mean(axis=0)
+    c = mean.argmax()
+    within = mean >= mean[c] - scores[:, c].std(ddof=1) / np.sqrt(5)
+    np.testing.assert_array_equal(chosen.C_, [Cs[within].min()] * 3)
+    assert chosen.C_[0] < best.C_[0]
+
+
 # ---- what is refused
+def test_multinomial_fits_refuse_what_they_lack_before_any_solve(monkeypatch):
+    X, y = three_classes(n=90)
+    monkeypatch.setattr(
+        "daskglm.fitting.joint_grid.JointGrid.solve", lambda *args, **more: pytest.fail("solved")
+    )
+    with pytest.raises(ValueError, match="give multi_class='ovr'"):
+        ours(l1_ratios=[0.0, 0.5], cv=3).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
