@@ -175,6 +175,11 @@ class FitConfig:
                 f"solver={self.solver!r} takes no L1 penalty and no bounds ({what}); use "
                 f"{', '.join(map(repr, ['auto', *taking]))}"
             )
+        if penalty.groups is not None and named is not None and not named.takes_groups:
+            raise ValueError(
+                f"solver={self.solver!r} takes no groups of coefficients; use 'auto' or "
+                "'proximal_newton', or leave groups out"
+            )
 
     def where(self) -> DeviceConfig:
         """Return where the rows are to be.

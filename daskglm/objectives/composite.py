@@ -35,7 +35,7 @@ from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
 # What an objective caches of its penalty.
-CACHED = ("feature_terms", "origin", "threshold", "_counted_curvature")
+CACHED = ("feature_terms", "has_free_features", "origin", "threshold", "_counted_curvature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,11 @@ class Composite(Objective):
         return self.terms.is_empty
 
     @property
+    def is_grouped(self) -> bool:  # type: ignore[override]
+        """Whether the penalty has a norm of the coefficients of each group."""
+        return len(self.terms.groups) > 0
+
+    @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are: never."""
         return False
@@ -112,6 +117,15 @@ class Composite(Objective):
     def proves(self) -> bool:
         """Whether points can be bounded."""
         return self.loss.is_bounded
+
+    @cached_property
+    def has_free_features(self) -> bool:
+        """Whether nothing holds some feature's coefficient: no penalty, and no bound on a side."""
+        terms = self.feature_terms
+        free = (terms.strengths == 0.0) & ~terms.is_grouped
+        free &= np.isinf(terms.lower) | np.isinf(terms.upper)
+        free &= self.penalty.diagonal(self.size)[: self.n_features] == 0.0
+        return bool(free.any())
 
     @cached_property
     def feature_terms(self) -> NonSmooth:
@@ -173,7 +187,7 @@ class Composite(Objective):
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
         By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
-        (see `free_bound`). The value is a bound itself, since losses are not negative. Cost:
+        (see `free_bound`), which cannot bound coefficients that nothing holds. The value is a bound itself, since losses are not negative. Cost:
         nothing.
         """
         if self.is_local:
@@ -183,7 +197,13 @@ class Composite(Objective):
         assert isinstance(point, CompositePoint)
         # a finite bound by the Hessian is of second order, and the other one lags behind it
         known = point.excess
-        return min(known if math.isfinite(known) else point.free_bound, point.value)
+        if math.isfinite(known):
+            return min(known, point.value)
+        if self.has_free_features and not (
+            point.gram is not None and math.isfinite(self.loss.self_concordance)
+        ):
+            return math.nan
+        return min(point.free_bound, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
@@ -281,7 +301,7 @@ class Composite(Objective):
     def _intercept_reach(self, value: float) -> float:
         """Bound the intercept of the optimum, whose value is at most this."""
         terms = self.feature_terms
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
             held = np.isfinite(boxed)
             square = float((boxed[held] ** 2).sum())
@@ -293,7 +313,7 @@ class Composite(Objective):
                 terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
             )
             if len(strengths):
-                square += float(np.divide(value, strengths.min())) ** 2
+                square += float(np.divide(value, strengths.min()) ** 2)
         return self.rounding.radius * math.sqrt(square) + self.span
 
     # ---- parts of the rows and of the columns

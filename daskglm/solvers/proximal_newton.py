@@ -22,6 +22,7 @@ from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
+from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload
 
@@ -30,14 +31,18 @@ from daskglm.solvers.workload import Workload
 FIRST_SET, GROWTH = 500, 3
 # Share of the bound at a point of all features to which the working set is solved. Chosen.
 SET_SHARE = 0.1
-# Share of the features of a copy from which it is not worth a smaller one. Chosen.
-LEAST_SHARE = 0.8
+# Features of a copy up to which it is not worth a smaller one, and the share of its features that
+# a set must have where there are more. Chosen.
+SMALL_COPY, LEAST_SHARE = 1000, 0.8
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
 SMALL_MODEL = 500
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
+# Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
+# many. Chosen.
+MOST_SET = 5000
 
 
 class KeptSet:
@@ -49,7 +54,7 @@ class KeptSet:
 
     def restriction(self, objective: Composite, columns: np.ndarray) -> Restriction:
         """Return the objective on these features, or on those of the copy if it has them all."""
-        much = len(columns) >= LEAST_SHARE * len(self.columns)
+        much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
         if self.key is not None and much and np.isin(columns, self.columns).all():
             return objective.restricted(self.columns, self.key)
         found = objective.restricted(columns)
@@ -64,13 +69,15 @@ def proximal_newton(
     tol: float = 1e-6,
     begin: Point | None = None,
     kept: KeptSet | None = None,
+    **state: Any,
 ) -> Iterates:
     """Minimise models of the smooth part plus the penalty, damped by a line search.
 
     Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
     come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
     features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
-    features for each set, 1 to copy its columns, and passes over these.
+    features for each set, 1 to copy its columns, and passes over these. If a set of more than
+    `MOST_SET` features is wanted, OWL-QN takes over.
 
     Parameters
     ----------
@@ -80,7 +87,11 @@ def proximal_newton(
         The objective at w, if it is known; its Hessian serves the first two steps.
     kept : KeptSet, optional
         Working set of an earlier solve of the same rows.
+    **state
+        Of a solve to resume: state of OWL-QN, which had taken over.
     """
+    if state:
+        return (yield from owlqn(objective, w, tol=tol, **state))
     if objective.n_features > costs.LARGEST_HESSIAN:
         return (yield from _with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
@@ -191,8 +202,11 @@ def _with_working_sets(
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
+        if len(columns) > MOST_SET and not objective.is_grouped:
+            return (yield from owlqn(objective, point.w, tol=tol))
         part = kept.restriction(objective, columns)
-        wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
+        bound = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = objective.at(part.put(small.w), beside=point)
         level = 0 if trial.value < point.value else level + 1
@@ -256,7 +270,7 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN:
-        return costs.WORKING_SET_PASSES
+        return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 
 
@@ -266,5 +280,6 @@ SPEC = SolverSpec(
     max_iter=100,
     settings=("tol",),
     takes_kinks=True,
+    takes_groups=True,
     cost=cost,
 )
