@@ -1,5 +1,5 @@
-"""`LogisticRegressionCV`: the C that predicts best on rows held out, from all folds and values of C
-solved together.
+"""`LogisticRegressionCV`: the C, and the l1_ratio if there are several, that predict best on rows
+held out; with L2 penalties from all folds and values of C solved together.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 import sklearn
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
-from daskglm.core.arguments import check_flag
+from daskglm.core.arguments import check_choice, check_flag, shown
 from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.penalty_parameters import l1_ratios_of
 from daskglm.estimators.regularization_path import grid_of_C
 from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
 from daskglm.fitting.driver import Callback
+from daskglm.fitting.held_out import SELECTIONS, selected
 from daskglm.fitting.joint_grid import JointGrid, each_once
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
@@ -33,9 +35,10 @@ from daskglm.objectives.batched import ProblemBatch
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """Values of C, folds, scores, and the arguments of splitter and scorer."""
+    """Values of C and of l1_ratio, folds, scores, and the arguments of splitter and scorer."""
 
     Cs: np.ndarray
+    ratios: list[float]
     cv: Any
     scoring: Scoring
     split_params: Mapping[str, Any]
@@ -44,9 +47,10 @@ class SearchConfig:
 
 @dataclass(frozen=True)
 class Tried:
-    """Results of all folds and values of C.
+    """Results of all folds, values of C and l1_ratios.
 
-    Coefficients (problems, folds, values, size), scores and iterations (folds, values).
+    Coefficients (problems, folds, values, ratios, size), scores and iterations (folds, values,
+    ratios).
     """
 
     paths: np.ndarray
@@ -55,25 +59,27 @@ class Tried:
 
 
 class LogisticRegressionCV(LogisticRegression):
-    """Logistic regression with C chosen by cross-validation.
+    """Logistic regression with C, and l1_ratio if there are several, chosen by cross-validation.
 
-    All folds and values of C share passes over the data, where there are two classes or one is
-    fitted against the rest; multinomial fits share the loaded rows.
+    With the L2 penalty all folds and values of C share passes over the data, where there are two
+    classes or one is fitted against the rest; multinomial fits share the loaded rows. With an L1
+    penalty, bounds or factors each fold is a path, from the smallest C to the largest.
 
     Parameters
     ----------
     Cs : int or sequence of float, default 10
         Values of C; a number means so many from 1e-4 to 1e4, evenly in their logarithm.
-    l1_ratios : sequence of zeros, optional
-        As in scikit-learn; cross-validation has no L1 penalty, so all are zero. Given, attributes
-        have an axis for them.
+    l1_ratios : sequence of float, optional
+        Shares of the L1 penalty, from 0 (L2) to 1 (L1), of which the best is taken together with C;
+        default: 0, or 1 with `penalty="l1"`. Given, attributes have an axis for them.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     cv : int, scikit-learn splitter, iterable of (train, test), or None
         Folds, as in scikit-learn; None is 5, stratified. Dask collections take a number: their rows
         are assigned to folds at random (`random_state`), class by class within each partition.
-    penalty : "l2"
-        Without a penalty: `Cs` with inf. "deprecated" (scikit-learn's default) is "l2".
+    penalty : {"l2", "l1", "elasticnet"}, default "l2"
+        "l1": that of `l1_ratios=(1,)`; all others leave the kind to `l1_ratios`, also "deprecated",
+        scikit-learn's default. Without a penalty: `Cs` with inf.
     dual, solver, n_jobs, verbose, intercept_scaling, multi_class
         As of `LogisticRegression`: more than two classes are multinomial unless `multi_class` is
         "ovr". "auto" and "newton" solve problems of two classes, and of one class against the rest,
@@ -84,8 +90,11 @@ class LogisticRegressionCV(LogisticRegression):
         (estimator, X, y), or None, "accuracy". More than two classes are scored together. Functions
         of rows want data in memory; those of scikit-learn's `make_scorer` do not.
     refit : bool, default True
-        Whether to fit the best C on all rows; else coefficients and C are the means of those best
-        in each fold.
+        Whether to fit the best C and l1_ratio on all rows; else these and the coefficients are the
+        means of those best in each fold.
+    selection : {"min", "1se"}, default "min"
+        "min" takes the C and l1_ratio with the best mean score over the folds; "1se" of this
+        l1_ratio the smallest C whose mean is within one standard error of the best.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label, in training; "balanced" by the labels of all rows.
     tol : float, default 1e-6
@@ -96,28 +105,32 @@ class LogisticRegressionCV(LogisticRegression):
         Seed of folds that are drawn, and of solvers that draw.
     use_legacy_attributes : bool, default True
         Layout of the attributes below, as in scikit-learn 1.9.
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+        As of `LogisticRegression`. (The `groups` of `fit` are for the splitter.)
 
     Attributes
     ----------
     C_ : (1,) or (classes,) array, or float
         Best C, repeated; a float with `use_legacy_attributes=False`.
     Cs_ : (values,) array
-    l1_ratio_, l1_ratios_
-        Zero, in scikit-learn's layouts (None where `l1_ratios` is not given).
+    l1_ratio_ : (1,) or (classes,) array, or float
+        Best l1_ratio, like `C_`; in the array None where `l1_ratios` is not given.
+    l1_ratios_ : (l1_ratios,) array
+        Those that were tried; [None] where `l1_ratios` is not given.
     coef_, intercept_, classes_, n_features_in_, feature_names_in_
         As of `LogisticRegression`.
-    scores_ : dict of label to (folds, values) array, or (folds, l1_ratios, values) array
+    scores_ : dict of label to (folds, values, l1_ratios) array, or (folds, l1_ratios, values) array
         Scores on the rows held out, the same for all labels; for two classes under the second label
-        only.
-    coefs_paths_ : dict of label to (folds, values, size) array, or (folds, l1_ratios, values, 1 or
-    classes, size) array
+        only. In the dict, as in the two below, the axis of l1_ratios is there if they are given.
+    coefs_paths_ : dict of label to (folds, values, l1_ratios, size) array, or (folds, l1_ratios,
+    values, 1 or classes, size) array
         Coefficients, last the intercept if there is one.
-    n_iter_ : (1, folds, values) array, or (folds, l1_ratios, values) array
+    n_iter_ : (1, folds, values, l1_ratios) array, or (folds, l1_ratios, values) array
         Most iterations of any class.
     report_ : Report
-        `parts` has the reports of all problems: classes, folds and values of C in this order, C
-        fastest, then those fitted again on all rows. Multinomial fits have one report for all
-        classes.
+        `parts` has the reports of all problems: l1_ratios, classes, folds and values of C in this
+        order, C fastest, then those fitted again on all rows. Multinomial fits have one report for
+        all classes.
 
     Notes
     -----
@@ -168,10 +181,18 @@ class LogisticRegressionCV(LogisticRegression):
         n_jobs: int | None = None,
         verbose: int = 0,
         refit: bool = True,
+        selection: str = "min",
         intercept_scaling: float = 1,
         multi_class: str = "auto",
         random_state: Any = None,
         use_legacy_attributes: Any = True,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.Cs = Cs
         self.l1_ratios = l1_ratios
@@ -187,10 +208,22 @@ class LogisticRegressionCV(LogisticRegression):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.refit = refit
+        self.selection = selection
         self.intercept_scaling = intercept_scaling
         self.multi_class = multi_class
         self.random_state = random_state
         self.use_legacy_attributes = use_legacy_attributes
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
+
+    def _params(self) -> dict[str, Any]:
+        ratios = l1_ratios_of(self.penalty, self.l1_ratios)
+        return {**super()._params(), "l1_ratio": max(ratios), "penalty": "l2"}
 
     def fit(
         self,
@@ -319,7 +352,15 @@ class LogisticRegressionCV(LogisticRegression):
     ) -> Any:
         plan = self._plan(is_lazy(X), split_params, score_params)
         settings = self._settings(**more)
-        settings.check()
+        for ratio in plan.ratios:
+            penalty = replace(settings.penalty, l1_ratio=ratio)
+            replace(settings, C=float(plan.Cs.max()), penalty=penalty).check()
+        asked = settings.checkpoint is not None or settings.resume is not None
+        if asked and len(plan.ratios) > 1:
+            raise ValueError(
+                f"l1_ratios={shown(self.l1_ratios)}: checkpoint and resume are of one l1_ratio; "
+                "fit them one at a time, or without checkpoints"
+            )
         if offset is not None:
             plan.scoring.check_offsets()
         X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
@@ -341,7 +382,13 @@ class LogisticRegressionCV(LogisticRegression):
                 "penalty=None: a fit without a penalty is C = inf: give Cs=[float('inf')], or "
                 "among others"
             )
-        self._n_ratios()
+        ratios = l1_ratios_of(self.penalty, self.l1_ratios)
+        check_choice(self.selection, "selection", SELECTIONS)
+        if self.selection != "min" and not self.refit:
+            raise ValueError(
+                f"selection={self.selection!r} takes one C for all folds, and refit=False averages "
+                "those of the folds: give refit=True, or selection='min'"
+            )
         scoring = Scoring.of(self.scoring, self)
         if lazy and wants_rows(scoring, score_params):
             raise ValueError(
@@ -353,26 +400,8 @@ class LogisticRegressionCV(LogisticRegression):
         if "sample_weight" in score_params:
             scoring.check_weights()
         check_splits(self.cv)
-        return SearchConfig(grid_of_C(self.Cs, "Cs"), self.cv, scoring, split_params, score_params)
-
-    def _n_ratios(self) -> int | None:
-        """Return the length of `l1_ratios`, or None if they are not given.
-
-        Raises ValueError if one is not zero.
-        """
-        given = self.l1_ratios
-        # scikit-learn's name of its default
-        if given is None or (isinstance(given, str) and given == "warn"):
-            return None
-        ratios = list(given) if np.iterable(given) and not isinstance(given, str) else []
-        if not ratios or not all(
-            isinstance(ratio, (int, float, np.number)) and ratio == 0 for ratio in ratios
-        ):
-            raise ValueError(
-                f"l1_ratios={given!r:.200} must be zeros, such as (0,): the L1 "
-                "penalty is not implemented in cross-validation"
-            )
-        return len(ratios)
+        Cs = grid_of_C(self.Cs, "Cs")
+        return SearchConfig(Cs, ratios, self.cv, scoring, split_params, score_params)
 
     def _choose(
         self,
@@ -391,72 +420,91 @@ class LogisticRegressionCV(LogisticRegression):
             assert grid.classes is not None
             plan = replace(plan, scoring=plan.scoring.of_joint(isinstance(grid, JointGrid)))
             plan.scoring.check_classes(grid.classes)
-            solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
             weighted = beside["sample_weight"] is not None
             as_trained = weighted == ("sample_weight" in plan.score_params)
-            scores = scores_of(
-                grid, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
-            )
-            tried = _tried(grid, solutions, scores)
+            by_ratio, reports = [], []
+            for ratio in plan.ratios:
+                grid.set_l1_ratio(ratio)
+                solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
+                scores = scores_of(
+                    grid, solutions, plan.Cs, plan.scoring, plan.score_params, as_trained=as_trained
+                )
+                by_ratio.append(_tried(grid, solutions, scores))
+                reports += solutions.reports
+            tried = _of_all(by_ratio)
             W, best, again = self._best(grid, tried, plan)
-            reports = each_once([*solutions.reports, *again])
+            reports = each_once([*reports, *again])
             report = grid.report(reports, began)
             classes = grid.classes
         warn_unsolved(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
         self._adopt(Trained(W[:, :d], intercept, classes, report), names)
-        self._lay_out(tried, plan.Cs, best)
+        self._lay_out(tried, plan, best)
         return self
 
     def _best(
         self, grid: ProblemGrid, tried: Tried, plan: SearchConfig
-    ) -> tuple[np.ndarray, float, Sequence[Any]]:
-        """Coefficients, C, and the reports of what was fitted again for them."""
-        kept = np.flatnonzero(defined(tried.scores, self.scoring))
+    ) -> tuple[np.ndarray, tuple[float, float], Sequence[Any]]:
+        """Coefficients, C and l1_ratio, and the reports of what was fitted again for them."""
+        flat = tried.scores.reshape(len(tried.scores), -1)
+        kept = np.flatnonzero(defined(flat, self.scoring))
+        scores = tried.scores[kept]
         if self.refit:
-            c = int(tried.scores[kept].sum(axis=0).argmax())
-            C, K = plan.Cs[c], len(tried.paths)
+            c, r = np.unravel_index(scores.sum(axis=0).argmax(), scores.shape[1:])
+            if self.selection != "min":
+                c = selected(-scores[:, :, r].T, 1.0 / plan.Cs, self.selection)
+            C, ratio, K = float(plan.Cs[c]), plan.ratios[r], len(tried.paths)
+            grid.set_l1_ratio(ratio)
             again = grid.solve(
                 ProblemBatch(np.arange(K), np.full(K, -1), np.full(K, C)),
-                grid.means(tried.paths[:, :, c]),
+                grid.means(tried.paths[:, :, c, r]),
             )
-            return again.W, float(C), again.reports
-        each = tried.scores[kept].argmax(axis=1)
-        return tried.paths[:, kept, each].mean(axis=1), float(plan.Cs[each].mean()), []
+            return again.W, (C, ratio), again.reports
+        each = flat[kept].argmax(axis=1)
+        c, r = np.unravel_index(each, scores.shape[1:])
+        best = float(plan.Cs[c].mean()), float(np.array(plan.ratios)[r].mean())
+        return tried.paths[:, kept, c, r].mean(axis=1), best, []
 
-    def _lay_out(self, tried: Tried, Cs: np.ndarray, best: float) -> None:
+    def _lay_out(self, tried: Tried, plan: SearchConfig, best: tuple[float, float]) -> None:
         """Set the attributes of what was tried, in the layouts of scikit-learn 1.9."""
-        K, n_ratios = len(tried.paths), self._n_ratios()
-        repeats = n_ratios or 1
-        ratio = 0.0 if n_ratios or not self.refit else None
-        # problems, folds, values, ratios, size
-        paths = np.repeat(tried.paths[:, :, :, None], repeats, axis=3)
-        scores, n_iter = (
-            np.repeat(kind[:, :, None], repeats, axis=2) for kind in (tried.scores, tried.n_iter)
-        )
-        self.Cs_ = Cs
-        self.l1_ratios_ = np.array([None] if n_ratios is None else [0.0] * n_ratios)
+        K = len(tried.paths)
+        given = not (self.l1_ratios is None or isinstance(self.l1_ratios, str))
+        paths, scores, n_iter = tried.paths, tried.scores, tried.n_iter
+        self.Cs_ = plan.Cs
+        self.l1_ratios_ = np.array(plan.ratios if given else [None])
+        C, ratio = best
         if self.use_legacy_attributes:
             labels = (self.classes_[1:] if K == 1 else self.classes_).tolist()
-            if n_ratios is None:
+            if not given:
                 paths = paths[:, :, :, 0]
                 scores = scores[:, :, 0]
                 n_iter = n_iter[:, :, 0]
-            self.C_, self.l1_ratio_ = np.full(K, best), np.array([ratio] * K)
+            self.C_ = np.full(K, C)
+            self.l1_ratio_ = np.array([ratio if given or not self.refit else None] * K)
             self.coefs_paths_ = dict(zip(labels, paths, strict=True))
             self.scores_ = {label: scores.copy() for label in labels}
             self.n_iter_ = n_iter[None]
         else:
-            self.C_, self.l1_ratio_ = best, 0.0
+            self.C_, self.l1_ratio_ = C, ratio
             self.coefs_paths_ = paths.transpose(1, 3, 2, 0, 4)
             self.scores_, self.n_iter_ = scores.swapaxes(1, 2), n_iter.swapaxes(1, 2)
 
 
 def _tried(grid: ProblemGrid, solutions: Solutions, scores: np.ndarray) -> Tried:
+    """Return the results of one l1_ratio, without an axis for it."""
     shape = (len(grid.problems), *scores.shape)
     n_iter = np.array([part.n_iter for part in solutions.reports], dtype=np.int32).reshape(shape)
     return Tried(solutions.W.reshape(*shape, -1), scores, n_iter.max(axis=0))
+
+
+def _of_all(by_ratio: Sequence[Tried]) -> Tried:
+    """Join the results of each l1_ratio, along an axis for them."""
+    return Tried(
+        np.stack([tried.paths for tried in by_ratio], axis=3),
+        np.stack([tried.scores for tried in by_ratio], axis=2),
+        np.stack([tried.n_iter for tried in by_ratio], axis=2),
+    )
 
 
 def _only_routed(method: str, params: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from daskglm.core.arguments import check_flag, is_number, shown
+from daskglm.core.arguments import check_flag, is_number, is_sequence, shown
 from daskglm.core.warn import warn
 from daskglm.penalties.config import PLAIN, PenaltyConfig
 
@@ -73,18 +73,59 @@ def _without_penalty(penalty: PenaltyConfig, params: Mapping[str, Any]) -> Penal
     return bounds if bounds.has_bounds else PLAIN
 
 
-def _l1_ratio(params: Mapping[str, Any]) -> Any:
-    """Return the share of the L1 penalty, by `l1_ratio` and scikit-learn's `penalty`.
+def l1_ratios_of(penalty: Any, given: Any) -> list[float]:
+    """Return the shares of the L1 penalty to choose from, by scikit-learn's parameters.
 
-    Raises ValueError for a `penalty` that is none, or that contradicts `l1_ratio`.
+    Parameters
+    ----------
+    penalty : str
+    given : sequence of float, None or "warn"
+        `l1_ratios`; None and "warn", scikit-learn's name of its default, leave it to `penalty`.
+
+    Raises
+    ------
+    ValueError
+        For what is no sequence of numbers from 0 to 1, and for a `penalty` that contradicts it.
     """
-    penalty, ratio = params.get("penalty", "l2"), params.get("l1_ratio")
+    _check_name(penalty)
+    if given is None or (isinstance(given, str) and given == "warn"):
+        if penalty == "elasticnet":
+            raise ValueError(
+                f"penalty='elasticnet' with l1_ratios={given!r}: give l1_ratios, such as (0.5, "
+                "1.0), from 0 (L2) to 1 (L1)"
+            )
+        return [1.0 if penalty == "l1" else 0.0]
+    ratios = list(given) if is_sequence(given) else []
+    if not ratios or any(not is_number(each) or not 0.0 <= each <= 1.0 for each in ratios):
+        raise ValueError(
+            f"l1_ratios={shown(given)} must be a sequence of numbers from 0 (L2 penalty) to 1 "
+            "(L1), such as (0.5, 1.0)"
+        )
+    if penalty == "l1" and any(each != 1 for each in ratios):
+        raise ValueError(
+            f"penalty='l1' with l1_ratios={shown(given)}: they contradict each other; give "
+            "l1_ratios alone"
+        )
+    return [float(each) for each in ratios]
+
+
+def _check_name(penalty: Any) -> None:
+    """Raise ValueError for a `penalty` that is none of scikit-learn's."""
     if not isinstance(penalty, (str, type(None))) or penalty not in (*PENALTIES, None):
         known = ", ".join(map(repr, PENALTIES))
         raise ValueError(
             f"penalty={penalty!r} must be one of {known} or None; C, alpha and loss are arguments "
             "of their own"
         )
+
+
+def _l1_ratio(params: Mapping[str, Any]) -> Any:
+    """Return the share of the L1 penalty, by `l1_ratio` and scikit-learn's `penalty`.
+
+    Raises ValueError for a `penalty` that is none, or that contradicts `l1_ratio`.
+    """
+    penalty, ratio = params.get("penalty", "l2"), params.get("l1_ratio")
+    _check_name(penalty)
     if penalty in (*BY_L1_RATIO, None):
         return 0.0 if ratio is None else ratio
     if "l1_ratio" not in params:

@@ -144,6 +144,7 @@ def _by_rows(
         for c, C in enumerate(Cs):
             model = LogisticRegression(
                 C=float(C),
+                l1_ratio=float(grid.settings.penalty.l1_ratio),
                 fit_intercept=grid.objective.fit_intercept,
                 multi_class="auto" if scoring.joint else "ovr",
             )

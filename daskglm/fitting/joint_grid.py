@@ -25,6 +25,10 @@ class JointGrid(ProblemGrid):
     K rows of coefficients, one for each class. All K problems of a fold and a C have one report.
     """
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.joint.settings(self.settings)  # raises ValueError for what no such fit takes
+
     @property
     def joint(self) -> JointFit:
         """What multinomial fits have of their own."""

@@ -14,7 +14,8 @@ from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
-from daskglm.objectives.composite import Composite
+from daskglm.objectives.composite import Composite, CompositePoint
+from daskglm.objectives.point import Point
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import ResolvedPenalty
 
@@ -27,15 +28,19 @@ def composite_objective(
     problem: Problem,
     loss: Loss,
     settings: FitConfig,
+    scale: np.ndarray | None = None,
     **given: Any,
 ) -> Composite:
     """Make the objective of one problem with the penalty of the settings.
 
-    `given` are further arguments of `Objective`. Raises ValueError where the penalty does not fit
-    the features. Cost: nothing; 1 pass to standardise.
+    `scale` is that of `scale_of`, if it is known, `given` are further arguments of `Objective`.
+    Raises ValueError where the penalty does not fit the features. Cost: nothing; 1 pass to
+    standardise.
     """
     asked = settings.penalty.for_features(engine.facts.n_features or 0, None)
-    scale, passes = scale_of(engine, problem, asked)
+    passes = 0.0
+    if scale is None:
+        scale, passes = scale_of(engine, problem, asked)
     strength = 0.0 if math.isinf(given["C"]) else 1.0
     objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
     objective.passes = objective.prepared = passes
@@ -58,6 +63,25 @@ def with_strength(
     size = len(scale) + bool(given["fit_intercept"])
     quadratic, terms = penalty_of(asked, scale, size, strength=strength)
     return Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
+
+
+def carried(point: Point, objective: Composite) -> Point:
+    """Return a point of an objective of the same rows as one of another, whatever its C.
+
+    As `Composite.adopt`, which wants the same weight of the losses. The margins that workers keep
+    are known by the same token. Cost: nothing.
+    """
+    other, w = point.objective, point.w
+    share = objective.scale / other.scale
+    value = share * (point.value - other.penalty_value(w)) + objective.penalty_value(w)
+    gradient = share * (point.gradient - other.penalty.gradient(w)) + objective.penalty.gradient(w)
+    hessian = None
+    if point.gram is not None:
+        hessian, known = np.zeros((2, objective.size, objective.size))
+        objective.penalty.add_to(hessian)
+        other.penalty.add_to(known)
+        hessian += share * (point.gram - known)
+    return CompositePoint(objective, w, value, gradient, point.token, hessian, None, point.exact)
 
 
 def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:

@@ -172,10 +172,12 @@ def objective_of(
     sides: tuple[float, ...],
     loss: Loss,
     settings: FitConfig,
+    scale: np.ndarray | None = None,
 ) -> Objective:
     """Make the objective of one problem, whose positive and negative rows have these weights.
 
-    Of a loss of all classes together these are the weights of all classes.
+    Of a loss of all classes together these are the weights of all classes. `scale` is that of
+    `penalised.scale_of`, if it is known.
     """
     loss = find(problem.loss.name) if loss.two_classes else loss
     if (joint := joint_fit(loss)) is not None:
@@ -195,13 +197,16 @@ def objective_of(
     by_terms = named is not None and named.takes_kinks and not named.solves_dual
     if settings.penalty.is_plain and not by_terms:
         return Objective(engine, problem, loss, **given)
-    return composite_objective(engine, problem, loss, settings, **given)
+    return composite_objective(engine, problem, loss, settings, scale, **given)
 
 
 # ---- checkpoints
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a solve starts: w; if it resumes another, its solver, the reason, and its state."""
+    """Where a solve starts: w; if it resumes another, its solver, the reason, and its state.
+
+    The state are further arguments of the solver. Its "begin" is the point at w, if it is known.
+    """
 
     w: np.ndarray
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -335,7 +340,10 @@ def solve_one(
     w = objective.xp.asarray(begin.w)
     spec = get_solver(name)
     max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
-    zero = None if objective.is_origin(w) else objective.at(objective.origin)
+    zero = None
+    # where points are proved, nobody asks how large the gradient is at zero
+    if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
+        zero = objective.at(objective.origin)
     _check_size(spec, objective.n_features)
     if spec.solves_dual and not objective.has_dual:
         raise ValueError(

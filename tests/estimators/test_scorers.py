@@ -260,11 +260,11 @@ BAD = [
     ({"scoring": accuracy_score}, "scoring=.*make_scorer"),
     ({"refit": "yes"}, "refit='yes' must be True or False"),
     ({"use_legacy_attributes": 1}, "use_legacy_attributes=1 must be True or False"),
-    ({"l1_ratios": [0.5]}, r"l1_ratios=\[0.5\] must be zeros"),
-    ({"l1_ratios": []}, r"l1_ratios=\[\] must be zeros"),
-    ({"l1_ratios": 0}, "l1_ratios=0 must be zeros"),
+    ({"l1_ratios": [1.5]}, r"l1_ratios=\[1.5\] must be a sequence of numbers from 0"),
+    ({"l1_ratios": []}, r"l1_ratios=\[\] must be a sequence of numbers"),
+    ({"l1_ratios": 0}, "l1_ratios=0 must be a sequence of numbers"),
     ({"penalty": None}, "penalty=None: a fit without a penalty is C = inf"),
-    ({"penalty": "l1"}, "penalty='l1'"),
+    ({"penalty": "elasticnet"}, "penalty='elasticnet' with l1_ratios=None"),
 ]
 
 
