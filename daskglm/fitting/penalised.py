@@ -15,6 +15,8 @@ from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
+from daskglm.objectives.multinomial_composite import MultinomialComposite
+from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
@@ -33,19 +35,41 @@ def composite_objective(
     `given` are further arguments of `Objective`. Raises ValueError where the penalty does not fit
     the features. Cost: nothing; 1 pass to standardise.
     """
-    d = engine.facts.n_features or 0
-    asked = settings.penalty.for_features(d, None)
-    scale, passes = np.ones(d), 0.0
-    if asked.standardize:
-        scale = deviations(engine, problem)
-        passes = 1.0
-    none = math.isinf(given["C"])
-    quadratic, terms = penalty_of(
-        asked, scale, d + bool(settings.fit_intercept), strength=0.0 if none else 1.0
-    )
-    objective = Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
+    parts, passes = _parts(engine, problem, settings)
+    objective = Composite(engine, problem, loss, **parts, **given)
     objective.passes += passes
     return objective
+
+
+def multinomial_composite(
+    engine: Engine, problem: Problem, loss: Loss, settings: FitConfig, **given: Any
+) -> MultinomialComposite:
+    """Make the objective of all classes with the penalty of the settings, alike for each class.
+
+    `given` are further arguments of `MultinomialObjective`. Raises ValueError where the penalty
+    does not fit the features. Cost: nothing; 1 pass to standardise.
+    """
+    K = len(given["classes"])
+    basis = contrasts(K) if settings.penalty.is_smooth else np.eye(K)
+    parts, passes = _parts(engine, problem, settings, basis.shape[1])
+    objective = MultinomialComposite(engine, problem, loss, basis=basis, **parts, **given)
+    objective.passes += passes
+    return objective
+
+
+def _parts(
+    engine: Engine, problem: Problem, settings: FitConfig, sets: int = 1
+) -> tuple[dict[str, Any], float]:
+    """Return the penalty as arguments of an objective with so many sets, and the passes it took."""
+    d = engine.facts.n_features or 0
+    asked = settings.penalty.for_features(d, None).repeated(sets, d)
+    scale, passes = np.ones(d), 0.0
+    if asked.standardize:
+        scale, passes = deviations(engine, problem), 1.0
+    size = sets * (d + bool(settings.fit_intercept))
+    strength = 0.0 if math.isinf(settings.C) else 1.0
+    penalty, terms = penalty_of(asked, np.tile(scale, sets), size, strength=strength)
+    return {"penalty": penalty, "terms": terms}, passes
 
 
 def with_columns(settings: FitConfig, data: Partitions) -> FitConfig:

@@ -180,7 +180,7 @@ class Composite(Objective):
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""
-        d, rounding = self.n_features, self.rounding
+        d = self.n_features
         features = point.w[:d]
         curvature = self._counted_curvature
         with np.errstate(over="ignore", invalid="ignore"):
@@ -191,23 +191,45 @@ class Composite(Objective):
             return math.inf
 
         off, constant, loose = self._errors(point, error, value)
-        if self.fit_intercept:
-            slope = abs(float(point.gradient[-1])) + constant
-            if math.isfinite(point.near):
-                # as if at the best intercept, where every slope has changed in the same direction
-                changed = np.full(d, slope) * rounding.columns
-                if self.squares is not None and math.isfinite(self.loss.smoothness):
-                    mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
-                    changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
-                off = off + changed
-                loose += slope * point.near
-            elif slope > 0.0:
-                loose += slope * (abs(float(point.w[-1])) + self._intercept_reach(point.value))
+        gradient, off, more = self._settled(point, gradient, off, constant)
+        loose += more
         if not (math.isfinite(loose) and np.isfinite(off).all()):
             return math.inf
         quadratic = self.loss.is_quadratic
         tangent = Tangent(value, gradient, features, curvature, quadratic, loose, off)
         return point.value - lower_bound(tangent, self.feature_terms)
+
+    def _settled(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Bound what the coefficients without any penalty add to the tangent: the intercept here.
+
+        Parameters
+        ----------
+        gradient, off : (n_features,) arrays
+            By the features, and bounds on its errors.
+        constant : float
+            Bound on the error of the gradient by the intercept.
+
+        Returns
+        -------
+        tuple of (n_features,) array, (n_features,) array, float
+            Gradient and errors to take instead, and by how much the tangent may lie lower.
+        """
+        if not self.fit_intercept:
+            return gradient, off, 0.0
+        slope = abs(float(point.gradient[-1])) + constant
+        if math.isfinite(point.near):
+            # as if at the best intercept, where every slope has changed in the same direction
+            changed = np.full(self.n_features, slope) * self.rounding.columns
+            if self.squares is not None and math.isfinite(self.loss.smoothness):
+                mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
+                changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
+            return gradient, off + changed, slope * point.near
+        if not slope > 0.0:
+            return gradient, off, 0.0
+        reach = self.rounding.radius * self._largest_norm(point.value) + self.span
+        return gradient, off, slope * (abs(float(point.w[-1])) + reach)
 
     def _errors(
         self, point: Point, error: GradientError, value: float
@@ -256,8 +278,8 @@ class Composite(Objective):
         diagonal = self.penalty.diagonal(self.size)[:d]
         return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
 
-    def _intercept_reach(self, value: float) -> float:
-        """Bound the intercept of the optimum, whose value is at most this."""
+    def _largest_norm(self, value: float) -> float:
+        """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
         terms = self.feature_terms
         with np.errstate(divide="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
@@ -272,7 +294,18 @@ class Composite(Objective):
             )
             if len(strengths):
                 square += float(np.divide(value, strengths.min())) ** 2
-        return self.rounding.radius * math.sqrt(square) + self.span
+        return math.sqrt(square)
+
+    @property
+    def has_unheld(self) -> bool:
+        """Whether there is a coefficient that nothing holds, of which points may say how near its
+        best value it is: the intercept.
+        """
+        return self.fit_intercept
+
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest of the values of coefficients that are in working sets together."""
+        return values
 
     # ---- parts of the rows and of the columns
     def sample(self, fraction: float, seed: int) -> Sample:
@@ -319,7 +352,7 @@ class Restriction(Composite):
         self.columns = columns
         self.key = next(tokens)
         self.n_features = len(columns)
-        self.size = len(columns) + whole.fit_intercept
+        self.size = len(columns) + whole.size - whole.n_features
         self.penalty = whole.penalty.restricted(columns)
         self.terms = whole.terms.restricted(columns, self.size)
         self.rounding = whole.rounding.restricted(columns)
@@ -360,7 +393,7 @@ class _Certificate:
             objective.survey()
             point = replace(point)  # a new point, since the old one caches its bounds
             gap = point.relative_gap
-        looks = gap > self.tol and objective.fit_intercept and math.isinf(point.near)
+        looks = gap > self.tol and objective.has_unheld and math.isinf(point.near)
         # without the intercept's part: is the point near enough?
         if looks and objective.nominal_bound(replace(point, near=0.0)) <= wanted:
             point = objective.with_near_intercept(point)

@@ -33,7 +33,7 @@ def penalty_of(
         What coefficients are multiplied by before they are penalised: standard deviations of the
         columns, or ones.
     size : int
-        Of vectors: d, or d + 1 with an intercept.
+        Of vectors: d, or more with intercepts, which are last.
     strength : float
         0 for no penalty at all: then bounds are left.
     """

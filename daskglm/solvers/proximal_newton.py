@@ -194,7 +194,9 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
         norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
         residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
     chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
+    chosen = objective.tied(chosen)
     more = room - int(np.count_nonzero(chosen))
+    residual = objective.tied(residual)
     residual[chosen] = 0.0
     violating = int(np.count_nonzero(residual))
     if more > 0 and violating:
@@ -203,7 +205,7 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     for group in terms.groups:
         if chosen[group].any():
             chosen[group] = True
-    return np.flatnonzero(chosen)
+    return np.flatnonzero(objective.tied(chosen))
 
 
 def cost(workload: Workload) -> float:

@@ -1,0 +1,180 @@
+"""The multinomial objective with a penalty that may have kinks, bounds, or a strength for each
+feature.
+
+An L1 penalty tells W from W plus the same row for all classes: at the optimum not means but medians
+of the classes' coefficients are zero. So solvers see all K rows of W where there are kinks, the
+features of one class after those of another and the K intercepts last, and K - 1 contrasts, as
+`MultinomialObjective` has them, where there are none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.requests import Request, Restricted, Totals
+from daskglm.objectives.bounds import Ball
+from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.hessian_factor import HessianFactor
+from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
+from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
+from daskglm.objectives.point import Point
+
+
+class MultinomialComposite(Composite, MultinomialObjective):
+    """Softmax losses, a quadratic penalty, and kinks and bounds.
+
+    Parameters are those of `MultinomialObjective`, with `basis` the identity if `terms` are not
+    empty, and
+
+    Parameters
+    ----------
+    terms : NonSmooth
+        For vectors of `size` entries, alike for all classes.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rows_xp = self.engine.capabilities.xp
+
+    # ---- points
+    def _blocks(self, grams: np.ndarray) -> np.ndarray:
+        """Form the Hessian, as `MultinomialObjective` does, made definite along flat directions.
+
+        The objective is flat where the K coefficients of a feature without a penalty, or the K
+        intercepts, all move alike. Half the square of their sum, times a number, changes no
+        minimum: no step leads there, as the gradient is zero along it.
+        """
+        hessian = super()._blocks(grams)
+        if self.sets < self.outputs:
+            return hessian
+        for entries in self.unheld.reshape(-1, self.sets):
+            hessian[np.ix_(entries, entries)] += hessian[entries, entries].mean() / self.sets
+        return hessian
+
+    @cached_property
+    def unheld(self) -> np.ndarray:
+        """Entries that neither a penalty nor bounds hold: some features', of all sets, intercepts'.
+
+        The sets of a feature, and the intercepts, are beside each other.
+        """
+        terms, d = self.feature_terms, self.n_features
+        held = terms.is_grouped | (terms.strengths > 0.0) | (self.penalty.diagonal(d) > 0.0)
+        held |= np.isfinite(terms.lower) | np.isfinite(terms.upper)
+        features = np.flatnonzero(~held.reshape(self.sets, self.width).any(axis=0))
+        entries = features[:, None] + self.width * np.arange(self.sets)
+        return np.append(entries.ravel(), np.arange(d, self.size))
+
+    # ---- how good a point is
+    @property
+    def has_unheld(self) -> bool:
+        """Whether there are coefficients that nothing holds."""
+        return len(self.unheld) > 0
+
+    def with_near_intercept(self, point: Point) -> Point:
+        """Bound how far the coefficients that nothing holds are from the best ones, if they can be.
+
+        That is their Newton decrement. Those of features, too, are bounded by the Hessian, where
+        there is one. Cost: nothing; 1 round for intercepts alone.
+        """
+        features = int((self.unheld < self.n_features).sum())
+        if not features:
+            return super().with_near_intercept(point)
+        if point.gram is None:
+            return point
+        # their part of the Hessian, in which the others are as they are
+        block = point.gram[np.ix_(self.unheld, self.unheld)]
+        factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
+        columns = self.rounding.columns
+        if np.ndim(columns):
+            columns = columns[self.unheld[:features]]
+        decrement = factor.decrement(point.gradient[self.unheld])
+        decrement += factor.error(point.error, features, columns)
+        if not math.isfinite(decrement):
+            return point
+        reach = math.hypot(self.rounding.radius, float(self.fit_intercept))
+        reach *= math.sqrt(factor.trace) * self.loss.self_concordance
+        return replace(point, near=decrement) if reach * decrement <= NEAR else point
+
+    def with_best_intercept(self, point: Point) -> Point:
+        """Evaluate the same coefficients with the best intercepts; as they are, if others are free.
+
+        Cost: 1 pass, some rounds.
+        """
+        features = bool((self.unheld < self.n_features).any())
+        return point if features else super().with_best_intercept(point)
+
+    def _settled(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Bound what coefficients that nothing holds add to the tangent; see `Composite._settled`.
+
+        Near their best values it is as if they were there.
+        """
+        if math.isfinite(point.near):
+            squares = self.squares
+            if squares is None:
+                squares = self.total_weight * (self.rounding.columns * np.ones(len(off))) ** 2
+            moved = DISTANCE * point.near * np.sqrt(self.scale * self.loss.smoothness * squares)
+            gradient, off = gradient.copy(), off + moved
+            features = self.unheld[self.unheld < self.n_features]
+            gradient[features] = off[features] = 0.0
+            return gradient, off, EXCESS * point.near**2
+        if not self.fit_intercept:
+            return gradient, off, 0.0
+        ball = Ball(None, self.rounding.radius)
+        fixed, rate = self.rounding.intercepts(point.w, point.gradient, constant, ball)
+        loose = fixed + rate * self._largest_norm(point.value) if rate > 0.0 else fixed
+        return gradient, off, loose if math.isfinite(loose) else math.inf
+
+    def survey(self) -> None:
+        """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
+        super().survey()
+        assert self.squares is not None
+        self.squares = np.tile(self.squares, self.sets)
+
+    # ---- parts of the rows and of the columns
+    def sample(self, fraction: float, seed: int) -> CompositeOutputSample:  # type: ignore[override]
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
+        return CompositeOutputSample(self, fraction, seed)
+
+    def restricted(self, columns: np.ndarray) -> OutputRestriction:
+        """Return the objective on some features; `columns` are their entries, of all sets."""
+        return OutputRestriction(self, columns)
+
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest value of each feature's coefficients for all of them."""
+        return np.tile(values.reshape(self.sets, self.width).max(axis=0), self.sets)
+
+
+class CompositeOutputSample(OutputSample, MultinomialComposite):
+    """The objective on a random part of the rows."""
+
+
+class OutputRestriction(Restriction, MultinomialComposite):
+    """The objective on some features of all classes, where those of all others are zero.
+
+    Parameters
+    ----------
+    whole : MultinomialComposite
+    columns : (sets * k,) int array
+        Entries of k features in increasing order; of a group all members or none.
+    """
+
+    def __init__(self, whole: MultinomialComposite, columns: np.ndarray) -> None:
+        super().__init__(whole, columns)
+        vars(self).pop("unheld", None)
+        self.width = len(columns) // self.sets
+        self.features = columns[: self.width]
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request about these features to the whole objective."""
+        assert not isinstance(request, Restricted)
+        inner: Any = request
+        return self.whole.ask(Restricted(inner, self.key, self.features))
+
+
