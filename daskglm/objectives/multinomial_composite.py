@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.requests import Request, Restricted, Totals
-from daskglm.objectives.bounds import Ball
+from daskglm.objectives.bounds import EXACT, Ball
 from daskglm.objectives.composite import Composite, Restriction
-from daskglm.objectives.hessian_factor import HessianFactor
+from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
 from daskglm.objectives.point import Point
@@ -75,38 +75,58 @@ class MultinomialComposite(Composite, MultinomialObjective):
         """Whether there are coefficients that nothing holds."""
         return len(self.unheld) > 0
 
+    def is_hidden(self, point: Point, tol: float) -> bool:
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
+        near = self._nearness(point, EXACT)
+        if self.squares is not None or near is None:
+            return super().is_hidden(point, tol)
+        wanted = tol * point.value
+        if not self.nominal_bound(replace(point, near=near)) <= wanted:
+            return False
+        return not self.bound(self.with_near_intercept(point)) <= wanted
+
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far the coefficients that nothing holds are from the best ones, if they can be.
 
         That is their Newton decrement. Those of features, too, are bounded by the Hessian, where
         there is one. Cost: nothing; 1 round for intercepts alone.
         """
-        features = int((self.unheld < self.n_features).sum())
-        if not features:
+        if not self._features_unheld:
             return super().with_near_intercept(point)
-        if point.gram is None:
-            return point
+        near = self._nearness(point, point.error)
+        return point if near is None else replace(point, near=near)
+
+    def _nearness(self, point: Point, error: GradientError) -> float | None:
+        """Bound the Newton decrement of the coefficients that nothing holds, by a known Hessian.
+
+        None where it is not small, or the Hessian not known, and where only intercepts are unheld.
+        """
+        features = self._features_unheld
+        if point.gram is None or not features:
+            return None
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(self.unheld, self.unheld)]
         factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
-        columns = self.rounding.columns
-        if np.ndim(columns):
-            columns = columns[self.unheld[:features]]
-        decrement = factor.decrement(point.gradient[self.unheld])
-        decrement += factor.error(point.error, features, columns)
+        off, constant, _ = self._errors(point, error, point.value)
+        off = np.append(off[self.unheld[:features]], np.full(len(block) - features, constant))
+        decrement = factor.decrement(point.gradient[self.unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):
-            return point
+            return None
         reach = math.hypot(self.rounding.radius, float(self.fit_intercept))
         reach *= math.sqrt(factor.trace) * self.loss.self_concordance
-        return replace(point, near=decrement) if reach * decrement <= NEAR else point
+        return decrement if reach * decrement <= NEAR else None
+
+    @property
+    def _features_unheld(self) -> int:
+        """Number of entries of features that nothing holds."""
+        return int((self.unheld < self.n_features).sum())
 
     def with_best_intercept(self, point: Point) -> Point:
         """Evaluate the same coefficients with the best intercepts; as they are, if others are free.
 
         Cost: 1 pass, some rounds.
         """
-        features = bool((self.unheld < self.n_features).any())
-        return point if features else super().with_best_intercept(point)
+        return point if self._features_unheld else super().with_best_intercept(point)
 
     def _settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
@@ -121,7 +141,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
                 squares = self.total_weight * (self.rounding.columns * np.ones(len(off))) ** 2
             moved = DISTANCE * point.near * np.sqrt(self.scale * self.loss.smoothness * squares)
             gradient, off = gradient.copy(), off + moved
-            features = self.unheld[self.unheld < self.n_features]
+            features = self.unheld[: self._features_unheld]
             gradient[features] = off[features] = 0.0
             return gradient, off, EXCESS * point.near**2
         if not self.fit_intercept:
