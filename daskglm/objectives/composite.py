@@ -355,8 +355,12 @@ class Restriction(Composite):
         self.size = len(columns) + whole.size - whole.n_features
         self.penalty = whole.penalty.restricted(columns)
         self.terms = whole.terms.restricted(columns, self.size)
-        self.rounding = whole.rounding.restricted(columns)
-        self.squares = None if whole.squares is None else whole.squares[columns]
+        self.measure()
+
+    def measure(self) -> None:
+        """Take what is known of the columns from the whole objective."""
+        self.rounding = self.whole.rounding.restricted(self.columns)
+        self.squares = None if self.whole.squares is None else self.whole.squares[self.columns]
 
     def take(self, w: np.ndarray) -> np.ndarray:
         """Return these features' entries of a vector, and that of the intercept."""
@@ -368,6 +372,13 @@ class Restriction(Composite):
         found[self.columns] = w[: self.n_features]
         found[self.whole.n_features :] = w[self.n_features :]
         return found
+
+    def at_whole(self, point: Point, beside: Point) -> Point:
+        """Evaluate the coefficients of a point among all features, `beside` another point there.
+
+        Cost: 1 pass, 1 round.
+        """
+        return self.whole.at(self.put(point.w), beside=beside)
 
     def ask(self, request: Request) -> Totals:
         """Pass a request about these columns to the whole objective."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.requests import Request, Restricted, Totals
-from daskglm.objectives.bounds import EXACT, Ball
+from daskglm.objectives.bounds import EXACT, HIDDEN, Ball
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
@@ -42,6 +42,17 @@ class MultinomialComposite(Composite, MultinomialObjective):
         self.rows_xp = self.engine.capabilities.xp
 
     # ---- points
+    def matrix(self, v: np.ndarray) -> np.ndarray:
+        """Return W (K, d) or, with intercepts, (K, d + 1), of a vector of solvers.
+
+        Rows of columns that nothing holds sum to zero, which moves no difference of margins.
+        """
+        W = super().matrix(v)
+        columns = self.unheld[:: self.sets].copy()
+        columns[self._features_unheld // self.sets :] = self.width  # of intercepts
+        W[:, columns] -= W[:, columns].mean(axis=0)
+        return W
+
     def _blocks(self, grams: np.ndarray) -> np.ndarray:
         """Form the Hessian, as `MultinomialObjective` does, made definite along flat directions.
 
@@ -75,35 +86,47 @@ class MultinomialComposite(Composite, MultinomialObjective):
         """Whether there are coefficients that nothing holds."""
         return len(self.unheld) > 0
 
+    def nominal_bound(self, point: Point) -> float:
+        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
+        if point.gram is not None and self._features_unheld:
+            point = replace(point, near=min(point.near, self._nearness(point, EXACT)))
+        return super().nominal_bound(point)
+
     def is_hidden(self, point: Point, tol: float) -> bool:
-        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
-        near = self._nearness(point, EXACT)
-        if self.squares is not None or near is None:
-            return super().is_hidden(point, tol)
-        wanted = tol * point.value
-        if not self.nominal_bound(replace(point, near=near)) <= wanted:
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds.
+
+        It does if exact arithmetic would prove it, or a quarter of the bound. Cost: nothing; 1
+        round without a Hessian.
+        """
+        if self.squares is not None:
             return False
-        return not self.bound(self.with_near_intercept(point)) <= wanted
+        wanted, known = tol * point.value, point.gram is not None
+        near = self._nearness(point, EXACT) if known else 0.0
+        nominal = self.nominal_bound(replace(point, near=near))
+        if not (known or nominal <= wanted):
+            return False
+        bound = self.bound(self.with_near_intercept(point))
+        return bound > wanted and nominal <= max(wanted, HIDDEN * bound)
 
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far the coefficients that nothing holds are from the best ones, if they can be.
 
-        That is their Newton decrement. Those of features, too, are bounded by the Hessian, where
-        there is one. Cost: nothing; 1 round for intercepts alone.
+        That is their Newton decrement, by the Hessian if that is known. Cost: nothing; without a
+        Hessian, and for intercepts alone, 1 round.
         """
-        if not self._features_unheld:
-            return super().with_near_intercept(point)
-        near = self._nearness(point, point.error)
-        return point if near is None else replace(point, near=near)
+        if point.gram is not None:
+            return replace(point, near=self._nearness(point, point.error))
+        return point if self._features_unheld else super().with_near_intercept(point)
 
-    def _nearness(self, point: Point, error: GradientError) -> float | None:
-        """Bound the Newton decrement of the coefficients that nothing holds, by a known Hessian.
+    def _nearness(self, point: Point, error: GradientError) -> float:
+        """Bound the Newton decrement of the coefficients that nothing holds, at a known Hessian.
 
-        None where it is not small, or the Hessian not known, and where only intercepts are unheld.
+        It is infinite where it is not small.
         """
         features = self._features_unheld
-        if point.gram is None or not features:
-            return None
+        assert point.gram is not None
+        if not self.has_unheld:
+            return math.inf
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(self.unheld, self.unheld)]
         factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
@@ -111,10 +134,10 @@ class MultinomialComposite(Composite, MultinomialObjective):
         off = np.append(off[self.unheld[:features]], np.full(len(block) - features, constant))
         decrement = factor.decrement(point.gradient[self.unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):
-            return None
-        reach = math.hypot(self.rounding.radius, float(self.fit_intercept))
+            return math.inf
+        reach = math.hypot(self.rounding.radius if features else 0.0, float(self.fit_intercept))
         reach *= math.sqrt(factor.trace) * self.loss.self_concordance
-        return decrement if reach * decrement <= NEAR else None
+        return decrement if reach * decrement <= NEAR else math.inf
 
     @property
     def _features_unheld(self) -> int:
@@ -190,6 +213,16 @@ class OutputRestriction(Restriction, MultinomialComposite):
         vars(self).pop("unheld", None)
         self.width = len(columns) // self.sets
         self.features = columns[: self.width]
+
+    def at_whole(self, point: Point, beside: Point) -> Point:
+        """Evaluate the same coefficients among all features; see `Restriction.at_whole`.
+
+        Features that nothing holds are all here, and as near to their best values there.
+        """
+        found = super().at_whole(point, beside)
+        self.measure()
+        near = self.with_near_intercept(point).near if self._features_unheld else math.inf
+        return replace(found, near=near)
 
     def ask(self, request: Request) -> Totals:
         """Pass a request about these features to the whole objective."""

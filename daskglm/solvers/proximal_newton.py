@@ -18,7 +18,7 @@ from daskglm.objectives.quadratic_model import predicted
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload
@@ -99,11 +99,16 @@ def model_minimum(
 def _change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
     """Return the change of the smooth part's tangent and of the penalty from the point.
 
-    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9).
+    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9). Where
+    it is rounding it is bounded by the step's square in the norm of the Hessian (Lee, Sun &
+    Saunders 2014, proposition 2.4): gradients can still shrink there.
     """
     step = found.w - point.w
-    change = objective.terms.value(found.w) - objective.terms.value(point.w)
-    return float(point.gradient @ step) + change
+    before = objective.terms.value(point.w)
+    fall = float(point.gradient @ step) + (objective.terms.value(found.w) - before)
+    if abs(fall) <= ROUNDING * (float(np.abs(point.gradient) @ np.abs(step)) + before):
+        return min(fall, -float(step @ (found.slope - point.gradient)))
+    return fall
 
 
 def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray:
@@ -147,12 +152,17 @@ def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Itera
         columns = working_set(objective, point, room)
         if part is None or not np.array_equal(part.columns, columns):
             part = objective.restricted(columns)
-        wanted = max(SET_SHARE * objective.nominal_bound(point), 0.3 * tol * point.value)
+        gap = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * gap, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
-        trial = objective.at(part.put(small.w), beside=point)
-        if not trial.value < point.value and len(columns) >= room:
+        trial = part.at_whole(small, point)
+        level = trial.value <= point.value * (1.0 + 1e-12)
+        over = len(columns) >= room or np.array_equal(trial.w, point.w)
+        if over and not trial.value < point.value:
+            if level:
+                yield Iterate(trial)  # more may be proved of it
             return Reason.NO_PROGRESS
-        if trial.value <= point.value * (1.0 + 1e-12):
+        if level:
             point = trial
         room = max(room, GROWTH * int(np.count_nonzero(point.w)))
 
