@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.requests import Request, Restricted, Totals
-from daskglm.objectives.bounds import EXACT, HIDDEN, Ball
+from daskglm.objectives.bounds import HIDDEN, Ball
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
@@ -86,11 +86,17 @@ class MultinomialComposite(Composite, MultinomialObjective):
         """Whether there are coefficients that nothing holds."""
         return len(self.unheld) > 0
 
-    def nominal_bound(self, point: Point) -> float:
-        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
-        if point.gram is not None and self._features_unheld:
-            point = replace(point, near=min(point.near, self._nearness(point, EXACT)))
-        return super().nominal_bound(point)
+    def by_tangent(self, point: Point, error: GradientError) -> float:
+        """Bound the distance of a point's value from the optimum by its tangent.
+
+        Where the Hessian is known it says how near coefficients that nothing holds are to the best
+        ones.
+        """
+        bound = super().by_tangent(point, error)
+        near = self._nearness(point, error)
+        if not near < point.near:
+            return bound
+        return min(bound, super().by_tangent(replace(point, near=near), error))
 
     def is_hidden(self, point: Point, tol: float) -> bool:
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds.
@@ -101,31 +107,27 @@ class MultinomialComposite(Composite, MultinomialObjective):
         if self.squares is not None:
             return False
         wanted, known = tol * point.value, point.gram is not None
-        near = self._nearness(point, EXACT) if known else 0.0
-        nominal = self.nominal_bound(replace(point, near=near))
+        nominal = self.nominal_bound(point if known else replace(point, near=0.0))
         if not (known or nominal <= wanted):
             return False
         bound = self.bound(self.with_near_intercept(point))
         return bound > wanted and nominal <= max(wanted, HIDDEN * bound)
 
     def with_near_intercept(self, point: Point) -> Point:
-        """Bound how far the coefficients that nothing holds are from the best ones, if they can be.
+        """Bound how far a point's intercepts are from the best ones, if the Hessian is not known.
 
-        That is their Newton decrement, by the Hessian if that is known. Cost: nothing; without a
-        Hessian, and for intercepts alone, 1 round.
+        Cost: 0 passes, 1 round; nothing where it is, and where features, too, are held by nothing.
         """
-        if point.gram is not None:
-            return replace(point, near=self._nearness(point, point.error))
-        return point if self._features_unheld else super().with_near_intercept(point)
+        looks = point.gram is None and not self._features_unheld
+        return super().with_near_intercept(point) if looks else point
 
     def _nearness(self, point: Point, error: GradientError) -> float:
-        """Bound the Newton decrement of the coefficients that nothing holds, at a known Hessian.
+        """Bound the Newton decrement of the coefficients that nothing holds.
 
-        It is infinite where it is not small.
+        It is infinite where it is not small, and where the Hessian is not known.
         """
         features = self._features_unheld
-        assert point.gram is not None
-        if not self.has_unheld:
+        if point.gram is None or not self.has_unheld:
             return math.inf
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(self.unheld, self.unheld)]
@@ -221,7 +223,7 @@ class OutputRestriction(Restriction, MultinomialComposite):
         """
         found = super().at_whole(point, beside)
         self.measure()
-        near = self.with_near_intercept(point).near if self._features_unheld else math.inf
+        near = self._nearness(point, point.error) if self._features_unheld else math.inf
         return replace(found, near=near)
 
     def ask(self, request: Request) -> Totals:
@@ -229,5 +231,3 @@ class OutputRestriction(Restriction, MultinomialComposite):
         assert not isinstance(request, Restricted)
         inner: Any = request
         return self.whole.ask(Restricted(inner, self.key, self.features))
-
-

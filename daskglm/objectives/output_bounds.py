@@ -190,6 +190,7 @@ class OutputRounding(Rounding):
             return math.inf  # a class without weight has no best intercept
 
         assert not isinstance(w, Norms)
+        assert not isinstance(gradient, Norms)
         fixed, rate = self.intercepts(w, gradient, error.slopes + error.adding, self.ball)
         radius = self.ball.radius
         largest = math.sqrt(2.0 * max(value, 0.0) / self.strong)

@@ -77,6 +77,10 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
         if accepted is None:
             return Reason.NO_PROGRESS
         before, point = point, accepted
+        # where values no longer fall, steps at least halve what is left until that is rounding
+        if not (point.value < before.value or point.gradient_norm < 0.5 * before.gradient_norm):
+            yield Iterate(point)
+            return Reason.NO_PROGRESS
 
 
 def model_minimum(
