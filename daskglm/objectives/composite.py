@@ -27,7 +27,7 @@ from daskglm.core.requests import (
     Sampled,
     Totals,
 )
-from daskglm.objectives.bounds import EXACT, RANDOM_SIGNS
+from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
 from daskglm.objectives.free_bound import Tangent, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.point import Point
@@ -257,7 +257,12 @@ class Composite(Objective):
             each = square * spread + share * slope
             off = np.minimum(off, each * np.sqrt(self.squares))
             constant = min(constant, each * math.sqrt(self.total_weight))
-        return off + error.penalty, constant, of_value
+        # each entry of the penalty's gradient has errors of its own, if no others are in it
+        own = np.full(d, error.penalty)
+        if self.penalty.is_diagonal:
+            pull = self.penalty.diagonal(self.size)[:d] * np.abs(point.w[:d])
+            own = np.minimum(own, FEW * UNIT * pull)
+        return off + own, constant, of_value
 
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""

@@ -8,6 +8,7 @@ and norms are those of W. The vector has the features of all sets first, then th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -115,10 +116,13 @@ class MultinomialObjective(Objective):
 
     @property
     def only_side(self) -> float:
-        """Sign of the only class that has weight, if intercepts can predict it; else 0."""
+        """Sign that the last entry of vectors has where intercepts predict the only class that has
+        weight; 0 where several have.
+        """
         if not self.fit_intercept or int((self.shares > 0.0).sum()) != 1:
             return 0.0
-        return 1.0 if self.shares[0] > 0.0 else -1.0
+        along = self.basis[:, -1]
+        return math.copysign(1.0, along[self.shares > 0.0][0] - along.mean())
 
     def is_origin(self, w: Any) -> bool:
         """Return whether these are the coefficients of the origin, all zero."""

@@ -137,9 +137,15 @@ class MultinomialComposite(Composite, MultinomialObjective):
         decrement = factor.decrement(point.gradient[self.unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):
             return math.inf
+        # largest change of a row's margins by a step of norm one
+        columns = np.ones(len(block))
+        columns[:features] = (self.rounding.columns * np.ones(self.n_features))[
+            self.unheld[:features]
+        ]
+        each = (columns * factor.roots).reshape(-1, self.sets).sum(axis=0)
         reach = math.hypot(self.rounding.radius if features else 0.0, float(self.fit_intercept))
-        reach *= math.sqrt(factor.trace) * self.loss.self_concordance
-        return decrement if reach * decrement <= NEAR else math.inf
+        reach = min(reach * math.sqrt(factor.trace), float(np.linalg.norm(each)))
+        return decrement if self.loss.self_concordance * reach * decrement <= NEAR else math.inf
 
     @property
     def _features_unheld(self) -> int:
