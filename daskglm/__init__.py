@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from daskglm.estimators.likelihood_ratio import likelihood_ratio_test
     from daskglm.estimators.logistic import LogisticRegression
     from daskglm.estimators.ordinal import OrdinalRegression
+    from daskglm.estimators.penalty_cv import ElasticNetCV, LassoCV
+    from daskglm.estimators.penalty_path import RegularizationPath, regularization_path
     from daskglm.estimators.persistence import load, save
     from daskglm.estimators.quantile import QuantileRegressor
     from daskglm.estimators.ridge import Ridge
@@ -40,12 +42,14 @@ __version__ = "0.2.0"
 # since scikit-learn, SciPy, pandas and numba take seconds to import.
 _MODULES = {
     "ElasticNet": "estimators.lasso",
+    "ElasticNetCV": "estimators.penalty_cv",
     "GammaRegressor": "estimators.families",
     "GeneralizedLinearRegressor": "estimators.families",
     "Inference": "estimators.inference",
     "HuberRegressor": "estimators.huber",
     "GeneralizedLinearRegressorCV": "estimators.family_cv",
     "Lasso": "estimators.lasso",
+    "LassoCV": "estimators.penalty_cv",
     "LinearClassifier": "estimators.any_loss",
     "LinearRegressor": "estimators.any_loss",
     "LinearSVC": "estimators.svm",
@@ -64,16 +68,20 @@ _MODULES = {
     "load": "estimators.persistence",
     "read_svmlight": "data.svmlight",
     "register_loss": "losses.table",
+    "RegularizationPath": "estimators.penalty_path",
+    "regularization_path": "estimators.penalty_path",
     "save": "estimators.persistence",
 }
 __all__ = [
     "ElasticNet",
+    "ElasticNetCV",
     "GammaRegressor",
     "GeneralizedLinearRegressor",
     "GeneralizedLinearRegressorCV",
     "HuberRegressor",
     "Inference",
     "Lasso",
+    "LassoCV",
     "LinearClassifier",
     "LinearRegressor",
     "LinearSVC",
@@ -84,6 +92,7 @@ __all__ = [
     "OrdinalRegression",
     "PoissonRegressor",
     "QuantileRegressor",
+    "RegularizationPath",
     "Report",
     "Ridge",
     "TweedieRegressor",
@@ -92,6 +101,7 @@ __all__ = [
     "load",
     "read_svmlight",
     "register_loss",
+    "regularization_path",
     "save",
 ]
 

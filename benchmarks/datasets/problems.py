@@ -81,10 +81,10 @@ def load(
     if not folder.exists():
         data = _load(name, rows, seed, dtype)
         scratch = cache / f"{folder.name}.{os.getpid()}.tmp"
-        _write(scratch, *data)
+        write(scratch, *data)
         scratch.rename(folder)
         return data
-    return _read(folder)
+    return read(folder)
 
 
 def source(name: str) -> str:
@@ -160,7 +160,8 @@ def _real(name: str) -> tuple[Any, np.ndarray]:
     return (sp.csr_matrix(X) if sp.issparse(X) else np.ascontiguousarray(X)), y
 
 
-def _write(folder: Path, X: Any, y: np.ndarray) -> None:
+def write(folder: Path, X: Any, y: np.ndarray) -> None:
+    """Write rows and targets to a new folder."""
     folder.mkdir(parents=True)
     np.save(folder / "y.npy", y)
     if sp.issparse(X):
@@ -171,7 +172,8 @@ def _write(folder: Path, X: Any, y: np.ndarray) -> None:
         np.save(folder / f"{part}.npy", np.asarray(values))
 
 
-def _read(folder: Path) -> tuple[Any, np.ndarray]:
+def read(folder: Path) -> tuple[Any, np.ndarray]:
+    """Return the rows and targets of a folder."""
     parts = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     if "X" in parts:
         return parts["X"], parts["y"]

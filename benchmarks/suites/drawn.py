@@ -81,6 +81,9 @@ def solvers_for(drawn: Draw) -> tuple[str, ...]:
     smooth = math.isfinite(LOSSES[drawn.loss].smoothness)
     found = ["auto"]
     for spec in map(get_solver, solver_names()):
+        # for penalties with kinks, which no drawn problem has
+        if spec.takes_kinks and not spec.solves_dual:
+            continue
         # for the hinge `sdca` hands over to proximal points by itself
         if spec.cost is None or spec.rounds_corners or not (smooth or spec.solves_dual):
             continue

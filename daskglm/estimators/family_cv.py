@@ -6,37 +6,28 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from daskglm.core.arguments import is_whole
-from daskglm.core.batch_requests import HeldOutLosses
+from daskglm.core.arguments import check_choice, check_flag, is_whole
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.penalty_path import eps_of, ratios_of
 from daskglm.estimators.regularization_path import MOST_VALUES, values_of
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback
-from daskglm.fitting.problem_grid import ProblemGrid, open_grid, warn_unsolved
+from daskglm.fitting.held_out import SELECTIONS, held_out, selected
+from daskglm.fitting.penalty_cv import cross_validate
+from daskglm.fitting.problem_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
-from daskglm.losses.base import Loss
 from daskglm.objectives.batched import ProblemBatch
 
 # Strengths that a number of them stands for: from the first to the last, as in glum.
 LARGEST, LEAST = 10.0, 1e-5
-
-
-class HeldOut(NamedTuple):
-    """Mean deviance and D^2 on the rows that each fold holds out, (values, folds).
-
-    D^2 is nan for losses of no family.
-    """
-
-    deviance: np.ndarray
-    d2: np.ndarray
 
 
 class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
@@ -50,7 +41,18 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
     family, link, fit_intercept, solver, max_iter, tol
         As of `GeneralizedLinearRegressor`; parameters of families are given, not estimated.
     alphas : int or sequence of float, default 10
-        Strengths of the penalty; a number means so many from 10 to 1e-5, evenly in their logarithm.
+        Strengths of the penalty; a number means so many from 10 to 1e-5, evenly in their logarithm,
+        and with an L1 part from the least strength that leaves no coefficient to 1e-4 of it (1e-2
+        with no more rows than features).
+    l1_ratio : float or sequence of float, default 0.0
+        Share of the L1 penalty; of several that with the least mean deviance is taken.
+    selection : {"min", "1se"}, default "min"
+        "min" takes the alpha with the least mean deviance over the folds, "1se" the largest within
+        one standard error of it.
+    relax : bool, default False
+        Whether the features that an L1 penalty has selected are fitted again without it.
+    penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+        See `daskglm.fit`.
     cv : int, scikit-learn splitter, iterable of (train, test), or None
         Folds, as in scikit-learn; None is 5. Dask collections take a number: their rows are
         assigned to folds at random (`random_state`).
@@ -61,10 +63,10 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
 
     Attributes
     ----------
-    alpha_ : float
-        The strength with the least mean of the folds' deviances; the model is fitted with it to all
-        rows.
+    alpha_, l1_ratio_ : float
+        Those selected; the model is fitted with them to all rows.
     alphas_ : (values,) array
+        Of the selected l1_ratio, as are the paths below.
     deviance_path_ : (values, folds) array
         Weighted mean of the unit deviances on the rows held out, with their offsets.
     d2_path_ : (values, folds) array
@@ -99,6 +101,16 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         link: str = "auto",
         alphas: Any = 10,
         cv: Any = None,
+        l1_ratio: Any = 0.0,
+        selection: str = "min",
+        relax: bool = False,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
         fit_intercept: bool = True,
         solver: str = "auto",
         max_iter: int | None = None,
@@ -116,6 +128,16 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         self.link = link
         self.alphas = alphas
         self.cv = cv
+        self.l1_ratio = l1_ratio
+        self.selection = selection
+        self.relax = relax
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.max_iter = max_iter
@@ -186,15 +208,65 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
                 "give the number that a fit without it found"
             )
         check_splits(self.cv)
-        alphas = _values(self.alphas)
+        check_choice(self.selection, "selection", SELECTIONS)
+        check_flag(self.relax, "relax")
+        ratios = ratios_of(self.l1_ratio)
         settings = self._settings(**more)
         settings.check()
+        if self.relax and settings.penalty.is_smooth:
+            raise ValueError(
+                f"relax=True wants an L1 penalty, which selects features; l1_ratio="
+                f"{self.l1_ratio!r} has none"
+            )
+        counted = is_whole(self.alphas) and not settings.penalty.is_smooth
+        alphas: Any = int(self.alphas) if counted else _values(self.alphas)
         beside = {"offset": offset, "exposure": exposure}
         X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
         how = {"sample_weight": sample_weight, **beside, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
-        work = partial(self._choose, X, y, settings, names, alphas, how)
+        choose = self._choose
+        if not settings.penalty.is_smooth or len(ratios) > 1:
+            choose = partial(self._choose_of_path, ratios)
+        work = partial(choose, X, y, settings, names, alphas, how)
         return awaitable_on(client, is_lazy(X), work)
+
+    def _params(self) -> dict[str, Any]:
+        return {**super()._params(), "l1_ratio": max(ratios_of(self.l1_ratio))}
+
+    def _choose_of_path(
+        self,
+        ratios: list[float],
+        X: Any,
+        y: Any,
+        settings: FitConfig,
+        names: Any,
+        alphas: Any,
+        how: dict[str, Any],
+    ) -> GeneralizedLinearRegressorCV:
+        """Choose among fits with kinks or bounds, on paths of falling strength."""
+        if not isinstance(alphas, int):
+            alphas = np.sort(alphas)[::-1]
+        with open_grid(X, y, settings, **how) as grid:
+            facts = grid.engine.facts
+            eps = eps_of(None, facts.n_rows, facts.n_features or 0)
+            found = cross_validate(
+                grid, ratios, alphas, eps, selection=self.selection, relax=bool(self.relax)
+            )
+            r, best = found.best
+            scores = held_out(grid, found.W[r])
+        warn_unsolved([found.report], float(settings.tol))
+        d, w = found.report.n_features, found.final.w
+        intercept = w[d:] if settings.fit_intercept else np.zeros(1)
+        self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        self.alpha_, self.alphas_ = float(found.alphas[r, best]), found.alphas[r]
+        self.l1_ratio_ = float(found.ratios[r])
+        self.deviance_path_, self.d2_path_ = scores
+        by_value = found.W[r].swapaxes(0, 1)
+        self.coef_path_ = by_value[..., :d]
+        self.intercept_path_ = (
+            by_value[..., d] if settings.fit_intercept else 0.0 * by_value[..., 0]
+        )
+        return self
 
     def _choose(
         self,
@@ -212,8 +284,8 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             solutions = grid.solve(grid.batch(Cs))
             d, shape = grid.objective.n_features, (grid.n_folds, len(alphas), -1)
             paths = solutions.W.reshape(shape)
-            found = _held_out(grid, paths)
-            best = int(found.deviance.mean(axis=1).argmin())
+            found = held_out(grid, paths)
+            best = selected(found.deviance, alphas, self.selection)
             alone = ProblemBatch(np.zeros(1, int), np.array([-1]), Cs[best : best + 1])
             # a mean of the folds' models may be out of the domain of links with positive margins
             bounded = grid.loss.link is not None and grid.loss.link.positive
@@ -227,7 +299,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             return W[..., d] if settings.fit_intercept else np.zeros(W.shape[:-1])
 
         self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report), names)
-        self.alpha_, self.alphas_ = float(alphas[best]), alphas
+        self.alpha_, self.alphas_, self.l1_ratio_ = float(alphas[best]), alphas, 0.0
         self.deviance_path_, self.d2_path_ = found
         by_value = paths.swapaxes(0, 1)
         self.coef_path_, self.intercept_path_ = by_value[..., :d], intercepts(by_value)
@@ -248,33 +320,3 @@ def _values(alphas: Any) -> np.ndarray:
             "0"
         )
     return values_of(alphas, "alphas", zero=True)
-
-
-def _held_out(grid: ProblemGrid, paths: np.ndarray) -> HeldOut:
-    """Score models (folds, values, size) on the rows that their folds hold out.
-
-    Cost: 1 pass, 1 round.
-    """
-    loss, facts = grid.loss, grid.engine.facts
-    mean = facts.target_sum / facts.weight
-    margin = mean if loss.link is None else float(loss.link.of_mean(mean))
-    sums = grid.objective.ask(HeldOutLosses(np.ascontiguousarray(paths), margin))
-    weight, targets, losses = sums["weight"], sums["targets"], sums["losses"]
-    deviance = (2.0 * losses / np.where(weight > 0.0, weight, 1.0)[:, None]).T
-    if not (weight > 0.0).all():
-        fold = int(np.argmin(weight))
-        raise ValueError(f"cv: all rows that fold {fold} holds out have weight zero")
-    if loss.family is None:
-        return HeldOut(deviance, np.full(deviance.shape, np.nan))
-    # Deviances are Bregman divergences: those from the mean of a fold are those from the mean of
-    # all, less the weight times the divergence between both means.
-    between = [_between(loss, each, margin) for each in targets / weight]
-    of_mean = sums["constant"] - weight * between
-    with np.errstate(divide="ignore", invalid="ignore"):
-        d2 = 1.0 - losses / of_mean[:, None]
-    return HeldOut(deviance, d2.T)
-
-
-def _between(loss: Loss, mean: float, margin: float) -> float:
-    """Return the loss of a mean at the margin of another."""
-    return float(loss.row(mean, margin, loss.p1, loss.p2)[0])

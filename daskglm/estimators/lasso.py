@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,6 +72,8 @@ class ElasticNet(Ridge):
     array([0.666667, 0.      ])
     """
 
+    _selections: ClassVar[tuple[str, ...]] = SELECTIONS
+
     def __init__(
         self,
         alpha: Any = 1.0,
@@ -128,11 +130,13 @@ class ElasticNet(Ridge):
         self.device_memory_limit = device_memory_limit
 
     def _settings(self, **more: Any) -> FitConfig:
-        check_choice(self.selection, "selection", SELECTIONS)
-        if not isinstance(self.precompute, (bool, np.bool_)) and not is_sequence(self.precompute):
+        check_choice(self.selection, "selection", self._selections)
+        auto = isinstance(self.precompute, str) and self.precompute == "auto"
+        matrix = is_sequence(self.precompute)
+        if not (auto or matrix or isinstance(self.precompute, (bool, np.bool_))):
             raise ValueError(
-                f"precompute={shown(self.precompute)} must be True, False or a Gram matrix (it has "
-                "no effect)"
+                f"precompute={shown(self.precompute)} must be True, False, 'auto' or a Gram matrix "
+                "(it has no effect)"
             )
         return super()._settings(**{"average": True, **more})
 

@@ -17,8 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.cross_validation import LogisticRegressionCV
 from daskglm.estimators.functional import fit
+from daskglm.estimators.lasso import Lasso
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
+from daskglm.estimators.penalty_cv import ElasticNetCV
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.inference import has_likelihood
@@ -135,6 +137,23 @@ def _ordinal(rows: Rows) -> None:
     OrdinalRegression(tol=1e-13, solver="newton").fit(rows.X, rows.three)
 
 
+def _penalties(rows: Rows) -> None:
+    Lasso(alpha=0.01, standardize=True).fit(rows.X, rows.numbers)
+    LogisticRegression(l1_ratio=1.0).fit(rows.X, rows.two, sample_weight=rows.weight)
+    groups = np.arange(FEATURES) // 3
+    LogisticRegression(l1_ratio=1.0, groups=groups).fit(rows.X, rows.two)
+    LogisticRegression(l1_ratio=0.5, solver="sdca").fit(rows.X, rows.two)
+    ElasticNetCV(alphas=3, cv=2).fit(rows.X, rows.numbers)
+    # more features than a Hessian is formed for: a copy of the columns of a working set
+    if sp.issparse(rows.X):
+        parts = rows.X.data, rows.X.indices, rows.X.indptr
+        wide = sp.csr_matrix(parts, shape=(ROWS, WIDE))
+    else:
+        wide = np.zeros((ROWS, WIDE), rows.X.dtype)
+        wide[:, :FEATURES] = rows.X
+    LogisticRegression(l1_ratio=1.0).fit(wide, rows.two)
+
+
 FITS: dict[str, Callable[[Rows], None]] = {
     "solvers": _solvers,
     "losses": _losses,
@@ -142,6 +161,7 @@ FITS: dict[str, Callable[[Rows], None]] = {
     "batches": _batches,
     "inference": _inference,
     "multinomial": _multinomial,
+    "penalties": _penalties,
     "ordinal": _ordinal,
 }
 

@@ -211,7 +211,7 @@ def _tron(size: int) -> dict[str, Check]:
     return {**numbers, "center": vector(size)}
 
 
-def _lbfgs(size: int) -> dict[str, Check]:
+def _limited_memory(size: int) -> dict[str, Check]:
     tiny = float(np.finfo(float).tiny)
     return {
         "steps": _pairs(size),
@@ -220,9 +220,11 @@ def _lbfgs(size: int) -> dict[str, Check]:
         "least": vector(size, 0.0),
         "taken": schema.integer,
         "renewal": schema.integer,
-        "by_newton": schema.flag,
-        **_tron(size),
     }
+
+
+def _lbfgs(size: int) -> dict[str, Check]:
+    return {**_limited_memory(size), "by_newton": schema.flag, **_tron(size)}
 
 
 def _gd(size: int) -> dict[str, Check]:
@@ -242,6 +244,9 @@ STATES: dict[str, Callable[[int], dict[str, Check]]] = {
     "lbfgs": _lbfgs,
     "gd": _gd,
     "sdca": _sdca,
+    "owlqn": _limited_memory,
+    # OWL-QN may have taken over
+    "proximal_newton": _limited_memory,
 }
 """By solver and number of coefficients: what `Point.resume` gives, which is what the solver takes
 to go on.

@@ -155,7 +155,7 @@ class FitConfig:
         given = [*of_strength, *penalty.of_features]
         what = given[0] if given else "bounds of coefficients"
         alike = 0.0 < penalty.l1_ratio < 1.0 and not (penalty.of_features or penalty.has_bounds)
-        by_dual = loss.has_dual and alike
+        by_dual = (loss.has_dual or bool(loss.two_classes)) and alike
         if loss.name == "ordinal" or not (loss.differentiable or by_dual):
             raise ValueError(
                 f"{what} with loss={self.loss!r} is not implemented: losses with corners take an "
@@ -174,6 +174,11 @@ class FitConfig:
             raise ValueError(
                 f"solver={self.solver!r} takes no L1 penalty and no bounds ({what}); use "
                 f"{', '.join(map(repr, ['auto', *taking]))}"
+            )
+        if penalty.groups is not None and named is not None and not named.takes_groups:
+            raise ValueError(
+                f"solver={self.solver!r} takes no groups of coefficients; use 'auto' or "
+                "'proximal_newton', or leave groups out"
             )
 
     def where(self) -> DeviceConfig:

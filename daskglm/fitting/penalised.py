@@ -18,6 +18,7 @@ from daskglm.objectives.composite import Composite
 from daskglm.objectives.multinomial_composite import MultinomialComposite
 from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
+from daskglm.penalties.config import ResolvedPenalty
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
 CONSTANT = 1e-13
@@ -35,8 +36,10 @@ def composite_objective(
     `given` are further arguments of `Objective`. Raises ValueError where the penalty does not fit
     the features. Cost: nothing; 1 pass to standardise.
     """
-    parts, passes = _parts(engine, problem, settings)
-    objective = Composite(engine, problem, loss, **parts, **given)
+    asked = settings.penalty.for_features(engine.facts.n_features or 0, None)
+    scale, passes = scale_of(engine, problem, asked)
+    strength = 0.0 if math.isinf(given["C"]) else 1.0
+    objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
     objective.passes += passes
     return objective
 
@@ -51,25 +54,45 @@ def multinomial_composite(
     """
     K = len(given["classes"])
     basis = contrasts(K) if settings.penalty.is_smooth else np.eye(K)
-    parts, passes = _parts(engine, problem, settings, basis.shape[1])
-    objective = MultinomialComposite(engine, problem, loss, basis=basis, **parts, **given)
+    d, sets = engine.facts.n_features or 0, basis.shape[1]
+    asked = settings.penalty.for_features(d, None)
+    scale, passes = scale_of(engine, problem, asked)
+    penalty, terms = penalty_of(
+        asked.repeated(sets, d),
+        np.tile(scale, sets),
+        sets * (d + bool(given["fit_intercept"])),
+        strength=0.0 if math.isinf(given["C"]) else 1.0,
+    )
+    objective = MultinomialComposite(
+        engine, problem, loss, basis=basis, penalty=penalty, terms=terms, **given
+    )
     objective.passes += passes
     return objective
 
 
-def _parts(
-    engine: Engine, problem: Problem, settings: FitConfig, sets: int = 1
-) -> tuple[dict[str, Any], float]:
-    """Return the penalty as arguments of an objective with so many sets, and the passes it took."""
-    d = engine.facts.n_features or 0
-    asked = settings.penalty.for_features(d, None).repeated(sets, d)
-    scale, passes = np.ones(d), 0.0
-    if asked.standardize:
-        scale, passes = deviations(engine, problem), 1.0
-    size = sets * (d + bool(settings.fit_intercept))
-    strength = 0.0 if math.isinf(settings.C) else 1.0
-    penalty, terms = penalty_of(asked, np.tile(scale, sets), size, strength=strength)
-    return {"penalty": penalty, "terms": terms}, passes
+def with_strength(
+    engine: Engine,
+    problem: Problem,
+    loss: Loss,
+    asked: ResolvedPenalty,
+    scale: np.ndarray,
+    strength: float,
+    **given: Any,
+) -> Composite:
+    """Make an objective whose penalty is multiplied by a strength; `scale` is that of `scale_of`.
+
+    Cost: nothing.
+    """
+    size = len(scale) + bool(given["fit_intercept"])
+    quadratic, terms = penalty_of(asked, scale, size, strength=strength)
+    return Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
+
+
+def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:
+    """Return what a penalty multiplies coefficients by, (d,), and the passes that took."""
+    if not asked.standardize:
+        return np.ones(engine.facts.n_features or 0), 0.0
+    return deviations(engine, problem), 1.0
 
 
 def with_columns(settings: FitConfig, data: Partitions) -> FitConfig:

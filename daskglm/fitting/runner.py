@@ -191,7 +191,9 @@ def objective_of(
         "sides": (positive, negative),
         "start": loss.start(engine.facts),
     }
-    if settings.penalty.is_plain and settings.solver != "proximal_newton":
+    named = None if settings.solver == "auto" else get_solver(settings.solver)
+    by_terms = named is not None and named.takes_kinks and not named.solves_dual
+    if settings.penalty.is_plain and not by_terms:
         return Objective(engine, problem, loss, **given)
     return composite_objective(engine, problem, loss, settings, **given)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -21,18 +21,29 @@ from daskglm.core.requests import (
     Evaluate,
     EvaluateAlong,
     HessianVector,
-    RateSums,
     Request,
     Restricted,
     Sampled,
     Totals,
 )
 from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
+from daskglm.objectives.composite_certificate import CompositeCertificate
 from daskglm.objectives.free_bound import Tangent, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
+from daskglm.objectives.host_vectors import moved
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
+
+# What an objective caches of its penalty.
+CACHED = (
+    "feature_terms",
+    "has_free_features",
+    "origin",
+    "threshold",
+    "unheld",
+    "_counted_curvature",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +95,11 @@ class Composite(Objective):
         return self.terms.is_empty
 
     @property
+    def is_grouped(self) -> bool:  # type: ignore[override]
+        """Whether the penalty has a norm of the coefficients of each group."""
+        return len(self.terms.groups) > 0
+
+    @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are: never."""
         return False
@@ -109,6 +125,15 @@ class Composite(Objective):
     def proves(self) -> bool:
         """Whether points can be bounded."""
         return self.loss.is_bounded
+
+    @cached_property
+    def has_free_features(self) -> bool:
+        """Whether nothing holds some feature's coefficient: no penalty, and no bound on a side."""
+        terms = self.feature_terms
+        free = (terms.strengths == 0.0) & ~terms.is_grouped
+        free &= np.isinf(terms.lower) | np.isinf(terms.upper)
+        free &= self.penalty.diagonal(self.size)[: self.n_features] == 0.0
+        return bool(free.any())
 
     @cached_property
     def feature_terms(self) -> NonSmooth:
@@ -138,6 +163,22 @@ class Composite(Objective):
         known = {each.name: getattr(point, each.name) for each in fields(point)}
         return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
 
+    def adopt(self, point: Point) -> Point:
+        """Return a point of an objective with the same losses as one of this. Cost: nothing.
+
+        Its margins are known by the same token.
+        """
+        other, w = point.objective, point.w
+        value = point.value - other.penalty_value(w) + self.penalty_value(w)
+        gradient = point.gradient - other.penalty.gradient(w) + self.penalty.gradient(w)
+        hessian = None
+        if point.gram is not None:
+            pulled, known = np.zeros((2, self.size, self.size))
+            self.penalty.add_to(pulled)
+            other.penalty.add_to(known)
+            hessian = point.gram + (pulled - known)
+        return CompositePoint(self, w, value, gradient, point.token, hessian, None, point.exact)
+
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
         smooth = super().between(a, b, steps)
@@ -148,20 +189,29 @@ class Composite(Objective):
         """Return what the driver calls to bound the points of one solve."""
         if self.is_local:
             return super().certificate(tol)
-        return _Certificate(self, tol)
+        return CompositeCertificate(self, tol)
 
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        The least of two bounds, by the gradient alone (see `free_bound`) and by the Hessian with
-        the shortest subgradient, and of the value. Cost: nothing.
+        By the Hessian and the shortest subgradient; where that proves nothing by the gradient alone
+        (see `free_bound`), which cannot bound coefficients that nothing holds. The value is a bound
+        itself, since losses are not negative. Cost: nothing.
         """
         if self.is_local:
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         if not self.proves:
             return math.nan
         assert isinstance(point, CompositePoint)
-        return min(point.free_bound, point.value, point.excess)
+        # a finite bound by the Hessian is of second order, and the other one lags behind it
+        known = point.excess
+        if math.isfinite(known):
+            return min(known, point.value)
+        if self.has_free_features and not (
+            point.gram is not None and math.isfinite(self.loss.self_concordance)
+        ):
+            return math.nan
+        return min(point.free_bound, point.value)
 
     def nominal_bound(self, point: Point) -> float:
         """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
@@ -286,7 +336,7 @@ class Composite(Objective):
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
         terms = self.feature_terms
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
             held = np.isfinite(boxed)
             square = float((boxed[held] ** 2).sum())
@@ -298,7 +348,7 @@ class Composite(Objective):
                 terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
             )
             if len(strengths):
-                square += float(np.divide(value, strengths.min())) ** 2
+                square += float(np.divide(value, strengths.min()) ** 2)
         return math.sqrt(square)
 
     @property
@@ -313,19 +363,39 @@ class Composite(Objective):
         return values
 
     # ---- parts of the rows and of the columns
+    def held(self, features: np.ndarray) -> Composite:
+        """Return the objective with some features at zero, or as near to it as their bounds allow.
+
+        Parameters
+        ----------
+        features : (size,) array of bool
+            Of a group all members or none. Groups that are not held must have no strength.
+        """
+        found = copy.copy(self)
+        for name in CACHED:
+            vars(found).pop(name, None)
+        terms = self.terms
+        at = terms.clip(np.zeros(self.size))
+        found.terms = NonSmooth(
+            np.where(features, 0.0, terms.strengths),
+            np.where(features, at, terms.lower),
+            np.where(features, at, terms.upper),
+        )
+        return found
+
     def sample(self, fraction: float, seed: int) -> Sample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return CompositeSample(self, fraction, seed)
 
-    def restricted(self, columns: np.ndarray) -> Restriction:
-        """Return the objective on some features, (k,) numbers in increasing order."""
-        return Restriction(self, columns)
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> Restriction:
+        """Return the objective on some features; see `Restriction`."""
+        return Restriction(self, columns, key)
 
     def ask(self, request: Request) -> Totals:
         """Pass a request with vectors in host memory to the engine."""
         if self.rows_xp is np:
             return super().ask(request)
-        totals = super().ask(_moved(request, self.rows_xp.asarray))
+        totals = super().ask(moved(request, self.rows_xp.asarray))
         return {name: to_host(value) for name, value in totals.items()}
 
 
@@ -347,15 +417,17 @@ class Restriction(Composite):
     whole : Composite
     columns : (k,) int array
         Features in increasing order; of a group all members or none.
+    key : int, optional
+        That of an earlier objective with the same columns and rows, whose copy is used again.
     """
 
-    def __init__(self, whole: Composite, columns: np.ndarray) -> None:
+    def __init__(self, whole: Composite, columns: np.ndarray, key: int | None = None) -> None:
         vars(self).update(vars(whole))
-        for name in ("feature_terms", "origin", "threshold", "_counted_curvature"):
-            vars(self).pop(name, None)  # cached for all features
+        for name in CACHED:
+            vars(self).pop(name, None)
         self.whole = whole
         self.columns = columns
-        self.key = next(tokens)
+        self.key = next(tokens) if key is None else key
         self.n_features = len(columns)
         self.size = len(columns) + whole.size - whole.n_features
         self.penalty = whole.penalty.restricted(columns)
@@ -389,53 +461,3 @@ class Restriction(Composite):
         """Pass a request about these columns to the whole objective."""
         assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong, ColumnMoments, Sampled))
         return self.whole.ask(Restricted(request, self.key, self.columns))
-
-
-class _Certificate:
-    """Bounds points, and looks at the intercept where only that keeps a bound above `tol`."""
-
-    def __init__(self, objective: Composite, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        self.settled = math.inf  # gap at which the best intercept was looked for last
-
-    def __call__(self, point: Any) -> tuple[Any, float]:
-        """Return the point, or the same with a better bound or intercept, and its gap."""
-        objective = self.objective
-        gap = point.relative_gap
-        if not gap > self.tol or point.prediction is not None:
-            return point, gap
-        wanted = self.tol * point.value
-        if objective.is_hidden(point, self.tol):
-            objective.survey()
-            point = replace(point)  # a new point, since the old one caches its bounds
-            gap = point.relative_gap
-        looks = gap > self.tol and objective.has_unheld and math.isinf(point.near)
-        # without the intercept's part: is the point near enough?
-        if looks and objective.nominal_bound(replace(point, near=0.0)) <= wanted:
-            point = objective.with_near_intercept(point)
-            gap = point.relative_gap
-        if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
-            return point, gap
-        self.settled = gap
-        better = objective.with_near_intercept(objective.with_best_intercept(point))
-        return (better, better.relative_gap) if better.relative_gap < gap else (point, gap)
-
-
-def _moved(request: Request, to: Callable[[Any], Any]) -> Request:
-    """Return the request with its vectors where the rows are."""
-
-    def points(given: Sequence[tuple[int, Any]]) -> tuple[tuple[int, Any], ...]:
-        return tuple((token, to(w)) for token, w in given)
-
-    if isinstance(request, Evaluate):
-        return replace(request, w=to(request.w))
-    if isinstance(request, HessianVector):
-        return replace(request, v=to(request.v), at=points([request.at])[0])
-    if isinstance(request, EvaluateAlong):
-        return replace(request, points=points(request.points))
-    if isinstance(request, RateSums):
-        return replace(request, at=points([request.at])[0])
-    if isinstance(request, (Sampled, Restricted)):
-        inner: Any = _moved(request.request, to)
-        return replace(request, request=inner)
-    return request

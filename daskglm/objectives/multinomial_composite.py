@@ -18,7 +18,7 @@ import numpy as np
 
 from daskglm.core.requests import Request, Restricted, Totals
 from daskglm.objectives.bounds import HIDDEN, Ball
-from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.composite import Composite, CompositePoint, Restriction
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
@@ -85,6 +85,14 @@ class MultinomialComposite(Composite, MultinomialObjective):
     def has_unheld(self) -> bool:
         """Whether there are coefficients that nothing holds."""
         return len(self.unheld) > 0
+
+    def bound(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum; see `Composite.bound`.
+
+        Of features that nothing holds points may be known without a Hessian: see `at_whole`.
+        """
+        assert isinstance(point, CompositePoint)
+        return min(point.free_bound, point.value, point.excess)
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent.
@@ -193,9 +201,9 @@ class MultinomialComposite(Composite, MultinomialObjective):
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return CompositeOutputSample(self, fraction, seed)
 
-    def restricted(self, columns: np.ndarray) -> OutputRestriction:
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> OutputRestriction:
         """Return the objective on some features; `columns` are their entries, of all sets."""
-        return OutputRestriction(self, columns)
+        return OutputRestriction(self, columns, key)
 
     def tied(self, values: np.ndarray) -> np.ndarray:
         """Return the largest value of each feature's coefficients for all of them."""
@@ -214,11 +222,14 @@ class OutputRestriction(Restriction, MultinomialComposite):
     whole : MultinomialComposite
     columns : (sets * k,) int array
         Entries of k features in increasing order; of a group all members or none.
+    key : int, optional
+        As of `Restriction`.
     """
 
-    def __init__(self, whole: MultinomialComposite, columns: np.ndarray) -> None:
-        super().__init__(whole, columns)
-        vars(self).pop("unheld", None)
+    def __init__(
+        self, whole: MultinomialComposite, columns: np.ndarray, key: int | None = None
+    ) -> None:
+        super().__init__(whole, columns, key)
         self.width = len(columns) // self.sets
         self.features = columns[: self.width]
 

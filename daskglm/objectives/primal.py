@@ -80,8 +80,9 @@ class Objective:
     threshold: float = 0.0
     # whether vectors are in host memory wherever the rows are
     has_host_vectors: bool = False
-    # whether the penalty has neither kinks nor bounds
+    # whether the penalty has neither kinks nor bounds, and whether it has norms of groups
     is_smooth: bool = True
+    is_grouped: bool = False
 
     def __init__(
         self,

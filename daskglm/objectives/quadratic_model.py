@@ -12,8 +12,44 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskglm.objectives.bounds import FEW
+from daskglm.objectives.composite import Composite, CompositePoint
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.point import Point
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """Sums of squared losses over some rows, at coefficients of zero, which tell them everywhere.
+
+    Parameters
+    ----------
+    value : float
+    gradient : (size,) array
+    gram : (size, size) array
+    """
+
+    value: float
+    gradient: np.ndarray
+    gram: np.ndarray
+
+    def plus(self, other: LossSums) -> LossSums:
+        """Return the sums over the rows of both."""
+        return LossSums(
+            self.value + other.value, self.gradient + other.gradient, self.gram + other.gram
+        )
+
+    def loss(self, w: np.ndarray) -> float:
+        """Return the sum of the losses at w."""
+        return self.value + float((self.gradient + 0.5 * (self.gram @ w)) @ w)
+
+    def point(self, objective: Composite) -> Point:
+        """Return the point at zero of an objective with these losses, summed in float64."""
+        w = np.zeros(objective.size)
+        hessian = objective.scale * self.gram
+        objective.penalty.add_to(hessian)
+        value, gradient = objective.scale * self.value, objective.scale * self.gradient
+        token = objective.new_token()
+        return CompositePoint(objective, w, value, gradient, token, hessian, None, True)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
-    """Return the bounds of the features; they are for coefficients on the scale of the columns."""
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+    """Return the bounds of the features, for coefficients of the columns as they are."""
     found = NonSmooth.nothing(size)
     if given.lower is not None:
         found.lower[: len(scale)] = given.lower

@@ -35,13 +35,12 @@ def penalty_of(
     size : int
         Of vectors: d, or more with intercepts, which are last.
     strength : float
-        0 for no penalty at all: then bounds are left.
+        Factor of the whole penalty; 0: bounds are left.
     """
     quadratic = next(
         found
         for part in QUADRATIC
         if (found := part(given, scale, strength * (1.0 - given.l1_ratio))) is not None
     )
-    # scales times zero are zeros
-    parts = [part(given, strength * scale, size) for part in NON_SMOOTH]
+    parts = [part(given, scale, strength, size) for part in NON_SMOOTH]
     return quadratic, reduce(NonSmooth.plus, parts)

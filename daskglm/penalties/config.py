@@ -148,13 +148,19 @@ class PenaltyConfig:
         check_flag(self.standardize, "standardize")
         if self.P2 is not None and self.penalty_factor is not None:
             raise ValueError(
-                "P2 and penalty_factor are both given: put the factors into P2, whose entry j, j "
-                "is the factor of feature j"
+                f"penalty_factor={shown(self.penalty_factor)} and P2 are both given: put the "
+                "factors into P2, whose entry j, j is the factor of feature j"
             )
         if self.groups is not None and self.has_bounds:
             raise ValueError(
-                "groups with bounds of coefficients are not implemented; give groups, or "
-                "lower_bounds, upper_bounds and positive"
+                f"groups={shown(self.groups)} with bounds of coefficients is not implemented; give "
+                "groups, or lower_bounds, upper_bounds and positive"
+            )
+        if self.groups is not None and self.standardize:
+            raise ValueError(
+                f"groups={shown(self.groups)} with standardize=True is not implemented, since "
+                "scales of columns would change the norms of groups; divide the columns of X by "
+                "their standard deviations"
             )
         if self.groups is not None and self.l1_ratio == 0:
             raise ValueError(

@@ -10,28 +10,22 @@ from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
-    """Return rho sqrt(size of G) v_G |w_G| of the groups; those of one coefficient are plain L1.
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+    """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
     The size is the number of features; a multinomial fit has a coefficient of each class for it.
-    Raises ValueError for columns of unlike deviations in one group, whose norm would be another.
+    Groups of one coefficient are plain L1. Larger ones take no scale: `config` refuses it.
     """
     found = NonSmooth.nothing(size)
     members, strengths = [], []
     for group in given.groups or ():
         factor = 1.0 if given.factors is None else float(given.factors[group[0]])
-        if (scale[group] != scale[group[0]]).any():
-            raise ValueError(
-                f"standardize=True with the group of the features {group.tolist()} is not "
-                "implemented, as their standard deviations differ; put a StandardScaler before the "
-                "fit, or give groups of one feature"
-            )
-        strength = given.l1_ratio * factor * float(scale[group[0]])
+        of_group = strength * given.l1_ratio * factor
         if len(group) == 1:
-            found.strengths[group] = strength
+            found.strengths[group] = of_group * scale[group]
         else:
             members.append(group.astype(np.int64))
-            strengths.append(strength * math.sqrt(len(group) // given.outputs))
+            strengths.append(of_group * math.sqrt(len(group) // given.outputs))
     return NonSmooth(
         found.strengths, found.lower, found.upper, tuple(members), np.array(strengths, np.float64)
     )

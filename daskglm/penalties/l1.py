@@ -8,10 +8,10 @@ from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
 
 
-def part(given: ResolvedPenalty, scale: np.ndarray, size: int) -> NonSmooth:
-    """Return rho v_j scale_j |w_j| of the features; nothing where the penalty is by groups."""
+def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
+    """Return strength rho v_j scale_j |w_j| of the features; nothing for groups."""
     found = NonSmooth.nothing(size)
     if given.groups is None:
         factors = 1.0 if given.factors is None else given.factors
-        found.strengths[: len(scale)] = given.l1_ratio * factors * scale
+        found.strengths[: len(scale)] = strength * given.l1_ratio * factors * scale
     return found

@@ -9,6 +9,7 @@ from daskglm.solvers.gradient_descent import SPEC as GRADIENT_DESCENT
 from daskglm.solvers.hybrid import LBFGS, SDCA
 from daskglm.solvers.iterate import Iterate
 from daskglm.solvers.newton import SPEC as NEWTON
+from daskglm.solvers.owlqn import SPEC as OWLQN
 from daskglm.solvers.proximal_newton import SPEC as PROXIMAL_NEWTON
 from daskglm.solvers.proximal_point import SPEC as PROXIMAL
 from daskglm.solvers.spec import (
@@ -31,5 +32,5 @@ __all__ = [
     "unregister",
 ]
 
-for _spec in (NEWTON, TRON, LBFGS, GRADIENT_DESCENT, SDCA, PROXIMAL, PROXIMAL_NEWTON):
+for _spec in (NEWTON, TRON, LBFGS, GRADIENT_DESCENT, SDCA, PROXIMAL, PROXIMAL_NEWTON, OWLQN):
     register(_spec)

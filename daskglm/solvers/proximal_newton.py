@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import SAME_VALUE
 from daskglm.objectives.quadratic_model import predicted
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
+from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.workload import Workload
 
@@ -28,52 +31,104 @@ from daskglm.solvers.workload import Workload
 FIRST_SET, GROWTH = 500, 3
 # Share of the bound at a point of all features to which the working set is solved. Chosen.
 SET_SHARE = 0.1
+# Features of a copy up to which it is not worth a smaller one, and the share of its features that
+# a set must have where there are more. Chosen.
+SMALL_COPY, LEAST_SHARE = 1000, 0.8
+# Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
+MOST_LEVEL = 2
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
 SMALL_MODEL = 500
 # Iterations on one working set at most. Chosen.
 SET_ITERATIONS = 50
+# Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
+# many. Chosen.
+MOST_SET = 5000
 
 
-def proximal_newton(objective: Composite, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
+class KeptSet:
+    """The last working set, whose columns workers keep a copy of."""
+
+    def __init__(self) -> None:
+        self.columns = np.empty(0, np.int64)
+        self.key: int | None = None
+
+    def restriction(self, objective: Composite, columns: np.ndarray) -> Restriction:
+        """Return the objective on these features, or on those of the copy if it has them all."""
+        much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
+        if self.key is not None and much and np.isin(columns, self.columns).all():
+            return objective.restricted(self.columns, self.key)
+        found = objective.restricted(columns)
+        self.columns, self.key = columns, found.key
+        return found
+
+
+def proximal_newton(
+    objective: Composite,
+    w: np.ndarray,
+    *,
+    tol: float = 1e-6,
+    begin: Point | None = None,
+    kept: KeptSet | None = None,
+    **state: Any,
+) -> Iterates:
     """Minimise models of the smooth part plus the penalty, damped by a line search.
 
     Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
     come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
     features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
-    features for each set, 1 to copy its columns, and passes over these.
+    features for each set, 1 to copy its columns, and passes over these. If a set of more than
+    `MOST_SET` features is wanted, OWL-QN takes over.
 
     Parameters
     ----------
     tol : float
         Wanted bound on relative suboptimality, by which models are minimised.
+    begin : Point, optional
+        The objective at w, if it is known; its Hessian serves the first two steps.
+    kept : KeptSet, optional
+        Working set of an earlier solve of the same rows.
+    **state
+        Of a solve to resume: state of OWL-QN, which had taken over.
     """
+    if state:
+        return (yield from owlqn(objective, w, tol=tol, **state))
     if objective.n_features > costs.LARGEST_HESSIAN:
-        return (yield from _with_working_sets(objective, w, tol))
-    if objective.is_origin(w) and not objective.loss.is_quadratic:
+        return (yield from _with_working_sets(objective, w, tol, begin, kept or KeptSet()))
+    if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
         w = _from_samples(objective, w, tol)
-    return (yield from _with_all(objective, w, tol))
+    return (yield from _with_all(objective, w, tol, begin))
 
 
-def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+def _with_all(
+    objective: Composite, w: np.ndarray, tol: float, begin: Point | None = None
+) -> Iterates:
     """Iterate with the Hessian of all features."""
     keep = keeps_margins(objective)
-    point = objective.at(w, gram=True, keep=keep)
-    exact, before = False, None
+    known = begin is not None and begin.gram is not None
+    point = begin if known else objective.at(w, gram=True, keep=keep)
+    assert point is not None
+    exact, before, hessian = point.exact, None, point.gram
     while True:
         yield Iterate(point)
-        found = model_minimum(objective, point, tol, before)
+        hessian = hessian if point.gram is None else point.gram
+        found = model_minimum(objective, point, hessian, tol, before)
         fall = _change_of_model(objective, point, found)
-        if not point.exact and is_inexact(point, -fall, tol):
+        if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
         if not fall < 0.0:
             return Reason.NO_PROGRESS
-        if objective.loss.is_quadratic and point.factor.proves:
+        if point.gram is not None and objective.loss.is_quadratic and point.factor.proves:
             yield Iterate(predicted(point, found.w))
-        trial = objective.at(found.w, gram=True, keep=keep, beside=point, exact=exact)
-        accepted = backtrack(objective, point, trial, slope=fall, gram=True, keep=keep, exact=exact)
+        # the Hessian of a point nearby may do once more
+        gram, known = not known, False
+        trial = objective.at(found.w, gram=gram, keep=keep, beside=point, exact=exact)
+        accepted = backtrack(objective, point, trial, slope=fall, gram=gram, keep=keep, exact=exact)
+        if accepted is None and point.gram is None:
+            point = objective.at(point.w, gram=True, keep=keep, exact=exact)
+            continue
         if accepted is None:
             return Reason.NO_PROGRESS
         before, point = point, accepted
@@ -84,20 +139,19 @@ def _with_all(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
 
 
 def model_minimum(
-    objective: Composite, point: Point, tol: float, before: Point | None = None
+    objective: Composite, point: Point, hessian: Any, tol: float, before: Point | None = None
 ) -> Minimum:
-    """Minimise the model around a point with a Hessian.
+    """Minimise the model around a point with a Hessian of it or of a point nearby.
 
     Small models are minimised to 1e-3 of what `tol` allows, whatever the residual was. Of large
     ones a tenth of the residual may be left at first, and then a share that falls as the square of
     the rate at which it fell from `before` (Eisenstat & Walker 1996, choice 2).
     """
-    assert point.gram is not None
     share = 1e-3 * math.sqrt(min(tol, 1.0))
     if objective.size > SMALL_MODEL:
         rate = 1.0 if before is None else point.gradient_norm / max(before.gradient_norm, 1e-300)
         share = max(share, min(0.1, 0.9 * rate * rate))
-    return minimise(point.gram, point.gradient, point.w, objective.terms, share)
+    return minimise(hessian, point.gradient, point.w, objective.terms, share)
 
 
 def _change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
@@ -130,7 +184,7 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
         least = min(10.0 * objective.size / (fraction * n), 0.03)
         point = part.at(w, gram=True)
         while True:
-            found = model_minimum(objective, point, tol)
+            found = model_minimum(objective, point, point.gram, tol)
             fall = _change_of_model(objective, point, found)
             if not -0.5 * fall > least * point.value:
                 break
@@ -147,28 +201,28 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
 
 
 # ---- working sets
-def _with_working_sets(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+def _with_working_sets(
+    objective: Composite, w: np.ndarray, tol: float, begin: Point | None, kept: KeptSet
+) -> Iterates:
     """Iterate over working sets: features that are not zero, and those that violate most."""
-    point = objective.at(w)
-    room, part = FIRST_SET, None
-    while True:
+    point = objective.at(w) if begin is None else begin
+    room = max(FIRST_SET, GROWTH * int(np.count_nonzero(point.w)))
+    level = 0
+    while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
-        if part is None or not np.array_equal(part.columns, columns):
-            part = objective.restricted(columns)
-        gap = min(objective.nominal_bound(point), point.value)
-        wanted = max(SET_SHARE * gap, 0.3 * tol * point.value)
+        if len(columns) > MOST_SET and not objective.is_grouped:
+            return (yield from owlqn(objective, point.w, tol=tol))
+        part = kept.restriction(objective, columns)
+        bound = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
         trial = part.at_whole(small, point)
-        level = trial.value <= point.value * (1.0 + 1e-12)
-        over = len(columns) >= room or np.array_equal(trial.w, point.w)
-        if over and not trial.value < point.value:
-            if level:
-                yield Iterate(trial)  # more may be proved of it
-            return Reason.NO_PROGRESS
-        if level:
+        level = 0 if trial.value < point.value else level + 1
+        if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
         room = max(room, GROWTH * int(np.count_nonzero(point.w)))
+    return Reason.NO_PROGRESS
 
 
 def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:
@@ -227,7 +281,7 @@ def cost(workload: Workload) -> float:
     if not workload.kinked:
         return math.inf
     if workload.coefficients > costs.LARGEST_HESSIAN:
-        return costs.WORKING_SET_PASSES
+        return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 
 
@@ -237,5 +291,6 @@ SPEC = SolverSpec(
     max_iter=100,
     settings=("tol",),
     takes_kinks=True,
+    takes_groups=True,
     cost=cost,
 )

@@ -48,6 +48,8 @@ class SolverSpec:
         only those.
     takes_kinks : bool
         Whether it takes penalties with kinks, as the L1 penalty has, or bounds of coefficients.
+    takes_groups : bool
+        Whether it takes a norm of the coefficients of each group, too.
     forms_hessian : bool
         Whether it keeps a Hessian of d x d numbers for every thread.
     cost : callable, optional
@@ -64,12 +66,15 @@ class SolverSpec:
     solves_dual: bool = False
     rounds_corners: bool = False
     takes_kinks: bool = False
+    takes_groups: bool = False
     forms_hessian: bool = False
     cost: Callable[[Workload], float] | None = None
 
     def applies(self, workload: Workload) -> bool:
         """Return whether `auto` may choose it for this problem."""
         if self.cost is None or (workload.kinked and not self.takes_kinks):
+            return False
+        if workload.grouped and not self.takes_groups:
             return False
         if self.solves_dual:
             return workload.penalised and workload.has_dual

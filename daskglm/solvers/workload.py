@@ -49,6 +49,8 @@ class Workload:
         Margins of a row: 1, or the number of classes of a multinomial loss.
     kinked : bool
         Whether the penalty has kinks, or coefficients have bounds.
+    grouped : bool
+        Whether the penalty has a norm of the coefficients of each group.
     """
 
     summary: DataSummary
@@ -67,6 +69,7 @@ class Workload:
     trials: Mapping[str, float] = field(default_factory=dict)
     outputs: int = 1
     kinked: bool = False
+    grouped: bool = False
 
     @classmethod
     def of(cls, objective: Objective, tol: float = 1e-6) -> Workload:
@@ -90,6 +93,7 @@ class Workload:
             tol=max(tol, costs.LEAST_TOL),
             outputs=objective.outputs,
             kinked=not objective.is_smooth,
+            grouped=objective.is_grouped,
         )
 
     def with_threads(self, objective: Objective) -> Workload:
@@ -254,4 +258,5 @@ def curvature_ratio(objective: Objective) -> float:
     summary = objective.engine.facts
     mean = summary.squared_norms / max(summary.n_rows, 1)
     curvature = objective.typical_curvature * objective.scale
+    curvature /= objective.penalty.strong_convexity
     return curvature * mean * objective.engine.capabilities.workers

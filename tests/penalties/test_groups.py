@@ -1,7 +1,6 @@
 """Groups as parts of a penalty, for one set of coefficients and for one of each class."""
 
 import numpy as np
-import pytest
 
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import PenaltyConfig
@@ -34,13 +33,3 @@ def test_factors_bounds_and_matrices_are_those_of_each_set():
     np.testing.assert_array_equal(found.P2[:2, :2], P2)
     np.testing.assert_array_equal(found.P2[2:, 2:], P2)
     assert not found.P2[:2, 2:].any()
-
-
-def test_standardised_groups_want_one_deviation():
-    config = PenaltyConfig(l1_ratio=1.0, groups=[[0, 1]], standardize=True)
-    found = config.for_features(3, None)
-    _, terms = penalty_of(found, np.array([2.0, 2.0, 5.0]), 3)
-    assert terms.group_strengths[0] == pytest.approx(2.0 * np.sqrt(2.0))
-    assert terms.strengths[2] == 5.0
-    with pytest.raises(ValueError, match="standard deviations differ"):
-        penalty_of(found, np.array([2.0, 3.0, 5.0]), 3)

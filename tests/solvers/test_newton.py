@@ -21,10 +21,10 @@ def test_newton_makes_one_fused_pass_per_accepted_unit_step():
     assert obj.passes == 5.0
 
 
-def test_least_squares_takes_newton_two_passes():
+def test_least_squares_takes_newton_one_pass():
     X, y = make_problem(loss="squared")
     report = daskglm.fit(X, y, loss="squared", solver="newton", fit_intercept=False).report_
-    assert (report.n_iter, report.passes, report.rounds) == (1, 2.0, 2)
+    assert (report.n_iter, report.passes, report.rounds) == (1, 1.0, 1)
 
 
 def test_damped_newton_from_a_bad_start_converges():
@@ -37,7 +37,7 @@ def test_damped_newton_from_a_bad_start_converges():
     assert far.report_.gradient_ratio < 1e-3
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_newton_from_samples_ends_at_the_same_optimum(loss, intercept):
     X, y = large(loss)

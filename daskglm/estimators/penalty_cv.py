@@ -1,0 +1,320 @@
+"""`ElasticNetCV` and `LassoCV`: strength and mix of the penalty by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.metadata_routing import UNUSED
+
+from daskglm.core.arguments import check_flag, is_number, is_whole
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.lasso import SELECTIONS as ORDERS
+from daskglm.estimators.lasso import ElasticNet
+from daskglm.estimators.penalty_path import check_count, check_eps, ratios_of
+from daskglm.estimators.regularization_path import values_of
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
+from daskglm.fitting.held_out import SELECTIONS, standard_errors
+from daskglm.fitting.penalty_cv import CrossValidated, cross_validate
+from daskglm.fitting.problem_grid import open_grid, warn_unsolved
+from daskglm.fitting.runner import Trained
+
+
+class ElasticNetCV(ElasticNet):
+    """`ElasticNet` with alpha, and l1_ratio if there are several, by cross-validation.
+
+    One pass over the rows tells the paths of all folds, and how well they do on the rows held out.
+    Data with more than 2,000 features (500 sparse ones) or offsets take passes for each fold.
+
+    Parameters
+    ----------
+    l1_ratio : float or sequence of float, default 0.5
+        Of several that with the least mean over the folds is taken.
+    eps : float, default 1e-3
+        Least strength over the largest, where `alphas` are not given.
+    alphas : int or sequence of float, default 100
+        Strengths; a number means so many, from the least one that leaves no coefficient to `eps` of
+        it, for each l1_ratio.
+    n_alphas : int, optional
+        As in earlier versions of scikit-learn: another name for a number of `alphas`.
+    cv : int, scikit-learn splitter, iterable of (train, test), or None
+        Folds, as in scikit-learn; None is 5. Dask collections take a number: their rows are
+        assigned to folds at random (`random_state`).
+    selection : {"min", "1se"}, default "min"
+        "min" takes the alpha with the least mean squared error over the folds, "1se" the largest
+        within one standard error of it. scikit-learn's "cyclic" and "random" mean "min" here.
+    relax : bool, default False
+        Whether the features that were selected are fitted again without the penalty.
+    fit_intercept, precompute, max_iter, copy_X, tol, positive, random_state, penalty_factor, P2,
+    lower_bounds, upper_bounds, groups, standardize, n_jobs, verbose, device, device_memory_limit
+        As of `ElasticNet`.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_ : float
+        Those selected; the model is fitted with them to all rows.
+    alphas_ : (values,) array, or (ratios, values) array
+        Falling strengths; with an axis for them where l1_ratio is a sequence.
+    mse_path_ : (values, folds) array, or (ratios, values, folds) array
+        Weighted mean squared errors on the rows held out.
+    mse_standard_error_ : (values,) array, or (ratios, values) array
+        Standard errors of their means over the folds.
+    coef_, sparse_coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As of `ElasticNet`.
+    dual_gap_ : float
+        Proved bound on how far the objective of the final fit is from its minimum.
+    report_ : Report
+        Its objective is that of `ElasticNet`; its gap is the largest of all fits, with the cost of
+        all.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import daskglm
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = daskglm.ElasticNetCV(l1_ratio=[0.5, 1.0]).fit(X, y)
+    >>> model.l1_ratio_, model.report_.passes
+    (1.0, 1.0)
+    """
+
+    _ratios: ClassVar[Any] = None
+    _selections: ClassVar[tuple[str, ...]] = (*SELECTIONS, *ORDERS)
+    # groups are for the splitter
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": UNUSED}
+
+    def __init__(
+        self,
+        *,
+        l1_ratio: Any = 0.5,
+        eps: float = 1e-3,
+        n_alphas: Any = None,
+        alphas: Any = 100,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        cv: Any = None,
+        copy_X: bool = True,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "min",
+        relax: bool = False,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        groups: Any = None,
+        standardize: bool = False,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        super().__init__(
+            1.0,
+            l1_ratio=l1_ratio,
+            fit_intercept=fit_intercept,
+            precompute=precompute,
+            max_iter=max_iter,
+            copy_X=copy_X,
+            tol=tol,
+            positive=positive,
+            random_state=random_state,
+            penalty_factor=penalty_factor,
+            P2=P2,
+            lower_bounds=lower_bounds,
+            upper_bounds=upper_bounds,
+            groups=groups,
+            standardize=standardize,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            device=device,
+            device_memory_limit=device_memory_limit,
+        )
+        self.eps = eps
+        self.n_alphas = n_alphas
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.relax = relax
+
+    def _params(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in self._parameters}
+        return {**given, "alpha": 1.0, "l1_ratio": max(self._l1_ratios())}
+
+    def _l1_ratios(self) -> list[float]:
+        """Return the values of l1_ratio, checked."""
+        return ratios_of(self.l1_ratio if type(self)._ratios is None else type(self)._ratios)
+
+    def _alphas(self) -> np.ndarray | int:
+        """Return the strengths, falling, or their number."""
+        given = self.alphas if self.n_alphas is None else self.n_alphas
+        if is_whole(given):
+            check_count(given, "alphas" if self.n_alphas is None else "n_alphas")
+            return int(given)
+        return np.sort(values_of(given, "alphas", zero=True))[::-1]
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+    ) -> Any:
+        """Choose the penalty by cross-validation and fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As of `ElasticNet.fit`, with one target.
+        groups : (n,) array, optional
+            Groups of rows that belong together, for splitters such as GroupKFold; data in memory
+            only.
+
+        Returns
+        -------
+        self; an awaitable of it where the current client is asynchronous.
+
+        Raises
+        ------
+        ValueError
+            For bad data, parameters out of range, and folds that cannot be used.
+        """
+        split_params = {} if groups is None else {"groups": groups}
+        return self._fit(X, y, sample_weight, offset=offset, split_params=split_params)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        offset: Any = None,
+        start: Any = None,
+        client: Any = None,
+        split_params: Mapping[str, Any] = MappingProxyType({}),
+        **more: Any,
+    ) -> Any:
+        check_splits(self.cv)
+        check_flag(self.relax, "relax")
+        check_eps(self.eps)
+        ratios, alphas = self._l1_ratios(), self._alphas()
+        settings = self._settings(**more)
+        settings.check()
+        X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
+        how = {"sample_weight": sample_weight, "offset": offset, "client": client}
+        how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
+        work = partial(self._choose, X, y, settings, names, ratios, alphas, how)
+        return awaitable_on(client, is_lazy(X), work)
+
+    def _choose(
+        self,
+        X: Any,
+        y: Any,
+        settings: FitConfig,
+        names: Any,
+        ratios: list[float],
+        alphas: np.ndarray | int,
+        how: dict[str, Any],
+    ) -> ElasticNetCV:
+        rule = self.selection if self.selection in SELECTIONS else "min"
+        with open_grid(X, y, settings, **how) as grid:
+            found = cross_validate(
+                grid, ratios, alphas, float(self.eps), selection=rule, relax=bool(self.relax)
+            )
+        warn_unsolved([found.report], float(settings.tol))
+        self._set_chosen(found, names)
+        return self
+
+    def _set_chosen(self, found: CrossValidated, names: Any) -> None:
+        d, w = found.report.n_features, found.final.w
+        intercept = w[d:] if self.fit_intercept else np.zeros(1)
+        self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        several = type(self)._ratios is None and not is_number(self.l1_ratio)
+        first = slice(None) if several else 0
+        r, value = found.best
+        self.l1_ratio_ = float(found.ratios[r])
+        self.alpha_ = float(found.alphas[r, value])
+        self.alphas_ = found.alphas[first]
+        self.mse_path_ = found.deviance[first]
+        self.mse_standard_error_ = np.array([standard_errors(each) for each in found.deviance])[
+            first
+        ]
+
+    @property
+    def dual_gap_(self) -> Any:
+        """Proved bound on how far the objective of the final fit is from its minimum."""
+        gap = self.report_.relative_gap
+        return gap / (1.0 + gap) * self.report_.objective
+
+
+class LassoCV(ElasticNetCV):
+    """`Lasso` with alpha by cross-validation: `ElasticNetCV` with l1_ratio 1, which is no argument.
+
+    Parameters and attributes are those of `ElasticNetCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import daskglm
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> daskglm.LassoCV(selection="1se").fit(X, y).coef_.nonzero()[0]
+    array([1, 2, 3, 6, 8, 9])
+    """
+
+    _ratios: ClassVar[Any] = 1.0
+
+    def __init__(
+        self,
+        *,
+        eps: float = 1e-3,
+        n_alphas: Any = None,
+        alphas: Any = 100,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        copy_X: bool = True,
+        cv: Any = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "min",
+        relax: bool = False,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        groups: Any = None,
+        standardize: bool = False,
+        device: str | None = None,
+        device_memory_limit: int | str | None = None,
+    ) -> None:
+        super().__init__(
+            l1_ratio=1.0,
+            eps=eps,
+            n_alphas=n_alphas,
+            alphas=alphas,
+            fit_intercept=fit_intercept,
+            precompute=precompute,
+            max_iter=max_iter,
+            tol=tol,
+            copy_X=copy_X,
+            cv=cv,
+            verbose=verbose,
+            n_jobs=n_jobs,
+            positive=positive,
+            random_state=random_state,
+            selection=selection,
+            relax=relax,
+            penalty_factor=penalty_factor,
+            P2=P2,
+            lower_bounds=lower_bounds,
+            upper_bounds=upper_bounds,
+            groups=groups,
+            standardize=standardize,
+            device=device,
+            device_memory_limit=device_memory_limit,
+        )

@@ -1,0 +1,278 @@
+"""`regularization_path`: one model for each strength of the penalty, from none selected to many."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.arguments import check_choice, is_number, is_whole
+from daskglm.data.partitions import is_lazy
+from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.base import LinearModel
+from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.logistic import LogisticRegression
+from daskglm.estimators.regularization_path import MOST_VALUES, values_of
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.penalised import with_columns
+from daskglm.fitting.penalty_path import PathProblem, path_report
+from daskglm.fitting.problem_grid import warn_unsolved
+from daskglm.fitting.report import Report
+from daskglm.fitting.runner import check_width, rows_of
+from daskglm.fitting.setup import loaded
+from daskglm.losses.table import find
+from daskglm.system.blas import one_thread
+
+# Weakest strength over the strongest where there are more rows than features, and where not; as in
+# glmnet.
+EPS, WIDE_EPS = 1e-4, 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizationPath:
+    """Models of one problem for falling strengths of the penalty.
+
+    Parameters
+    ----------
+    alphas : (values,) array
+        Strengths beside the mean loss.
+    coefs : (values, d) array
+    intercepts : (values,) array
+    gaps : (values,) array
+        Proved bounds on relative suboptimality; nan where nothing is proved.
+    deviances : (values,) array
+        Weighted means of the unit deviances: twice the mean loss.
+    df : (values,) int array
+        Coefficients that are not zero, without the intercept.
+    feature_names : tuple of str, optional
+    classes : (2,) array, optional
+        Labels of a classifier.
+    report_ : Report
+        Cost of all, and the largest gap.
+    """
+
+    alphas: np.ndarray
+    coefs: np.ndarray
+    intercepts: np.ndarray
+    gaps: np.ndarray
+    deviances: np.ndarray
+    df: np.ndarray
+    feature_names: tuple[str, ...] | None
+    classes: np.ndarray | None
+    report_: Report = field(repr=False)
+
+    def plot(self, axes: Any = None, *, most_named: int = 10) -> Any:
+        """Draw coefficients over the strength, the strongest penalty on the left.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Default: new ones.
+        most_named : int
+            Features named in the legend, those of the largest coefficients.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.subplots()[1]
+        live = np.flatnonzero(np.any(self.coefs != 0.0, axis=0))
+        largest = live[np.argsort(-np.abs(self.coefs[:, live]).max(axis=0))]
+        names = self.feature_names
+        for rank, j in enumerate(largest):
+            label = None
+            if rank < most_named:
+                label = f"feature {j}" if names is None else names[j]
+            axes.plot(self.alphas, self.coefs[:, j], label=label)
+        axes.set_xscale("log")
+        axes.invert_xaxis()
+        axes.set_xlabel("alpha")
+        axes.set_ylabel("coefficient")
+        if len(largest) and most_named > 0:
+            axes.legend(fontsize="small")
+        return axes
+
+
+def regularization_path(
+    X: Any,
+    y: Any,
+    *,
+    family: str | None = None,
+    link: str = "auto",
+    loss: str = "logistic",
+    l1_ratio: float = 1.0,
+    alphas: Any = None,
+    n_alphas: int = 100,
+    eps: float | None = None,
+    fit_intercept: bool = True,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    penalty_factor: Any = None,
+    P2: Any = None,
+    lower_bounds: Any = None,
+    upper_bounds: Any = None,
+    positive: bool = False,
+    groups: Any = None,
+    standardize: bool = False,
+    sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    client: Any = None,
+    device: str | None = None,
+    out_of_core: bool = False,
+) -> Any:
+    """Fit a model for each of a sequence of falling strengths of the penalty.
+
+    Each begins at the one before. Least squares with up to 2,000 features takes one pass over the
+    rows for all of them; others take about two passes each.
+
+    Parameters
+    ----------
+    X, y, sample_weight, offset, exposure, client, device, out_of_core
+        As of `daskglm.fit`.
+    family, link : str, optional
+        As of `GeneralizedLinearRegressor`; "gaussian" is least squares.
+    loss : str, default "logistic"
+        Where no family is given: "logistic", of two classes.
+    l1_ratio : float, default 1.0
+    alphas : sequence of float, optional
+        Strengths, which are sorted to fall; default: `n_alphas` of them, evenly in their logarithm,
+        from the least one that leaves only unpenalised coefficients to `eps` of that.
+    n_alphas : int, default 100
+    eps : float, optional
+        Default: 1e-4 with more rows than features, else 1e-2.
+    fit_intercept, tol, max_iter, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups,
+    standardize
+        As of `daskglm.fit`.
+
+    Returns
+    -------
+    RegularizationPath; an awaitable of it where the client is asynchronous.
+
+    Raises
+    ------
+    ValueError
+        For bad data and parameters out of range.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where a fit ended without meeting `tol`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import daskglm
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> path = daskglm.regularization_path(X, y, family="gaussian", n_alphas=5, eps=0.1)
+    >>> path.df
+    array([0, 2, 3, 4, 5])
+    """
+    if family is None:
+        check_choice(loss, "loss", ("logistic",))
+        model: LinearModel = LogisticRegression(C=1.0, multi_class="ovr")
+    else:
+        model = GeneralizedLinearRegressor(family, link=link)
+    model.set_params(
+        l1_ratio=l1_ratio,
+        fit_intercept=fit_intercept,
+        tol=tol,
+        max_iter=max_iter,
+        penalty_factor=penalty_factor,
+        P2=P2,
+        lower_bounds=lower_bounds,
+        upper_bounds=upper_bounds,
+        positive=positive,
+        groups=groups,
+        standardize=standardize,
+        device=device,
+    )
+    settings = model._settings(average=True, out_of_core=out_of_core)
+    settings.check()
+    if getattr(model, "_estimates", False):
+        raise ValueError(f"family={family!r}: a path takes no parameter that is estimated")
+    if alphas is not None:
+        alphas = np.sort(values_of(alphas, "alphas", zero=True))[::-1]
+    check_count(n_alphas, "n_alphas")
+    check_eps(eps)
+    beside = {"offset": offset, "exposure": exposure}
+    X, y, sample_weight, names = model._taken(X, y, sample_weight, **beside)
+    data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
+    work = partial(_path, data, settings, names, alphas, n_alphas, eps, client)
+    return awaitable_on(client, is_lazy(X), work)
+
+
+def check_count(given: Any, name: str) -> None:
+    """Raise ValueError for what is no number of strengths."""
+    if not is_whole(given) or not 1 <= int(given) <= MOST_VALUES:
+        raise ValueError(f"{name}={given!r} must be a whole number from 1 to {MOST_VALUES:,}")
+
+
+def ratios_of(given: Any) -> list[float]:
+    """Return one l1_ratio, or several, as a list; raises ValueError for what is none."""
+    ratios = [given] if is_number(given) else list(given) if np.iterable(given) else []
+    if not ratios or any(not is_number(each) or not 0.0 <= each <= 1.0 for each in ratios):
+        raise ValueError(
+            f"l1_ratio={given!r:.80} must be a number from 0 to 1, or a sequence of them"
+        )
+    return [float(each) for each in ratios]
+
+
+def check_eps(eps: Any) -> None:
+    """Raise ValueError for what is no share of the largest strength, or None."""
+    if eps is not None and not (is_number(eps) and 0.0 < eps < 1.0):
+        raise ValueError(f"eps={eps!r} must be a number between 0 and 1")
+
+
+def eps_of(eps: float | None, n_rows: int, n_features: int) -> float:
+    """Return `eps`, or its default for so many rows and features."""
+    if eps is None:
+        return EPS if n_rows > n_features else WIDE_EPS
+    return float(eps)
+
+
+def _path(
+    data: dict[str, Any],
+    settings: FitConfig,
+    names: Any,
+    alphas: np.ndarray | None,
+    n_alphas: int,
+    eps: float | None,
+    client: Any,
+) -> RegularizationPath:
+    began = time.perf_counter()
+    loss = find(settings.loss)
+    rows = rows_of(data.pop("X"), data.pop("y"), data.pop("sample_weight"), loss, **data)
+    check_width(None, rows)
+    settings = with_columns(settings, rows)
+    with loaded(rows, settings, client) as on, one_thread():
+        if len(on.problems) > 1:
+            raise ValueError(
+                f"y has {len(on.problems)} classes; a path is of two: make y the label of one "
+                "class against the rest"
+            )
+        ((problem, sides),) = on.problems
+        of_rows = PathProblem(on.engine, problem, sides, find(problem.loss.name), settings)
+        facts = on.engine.facts
+        begin = of_rows.unpenalised()
+        if alphas is None:
+            share = eps_of(eps, facts.n_rows, facts.n_features or 0)
+            alphas = of_rows.grid(int(n_alphas), share, begin)
+        found = list(of_rows.solve(alphas.tolist(), begin))
+        report = path_report(on.engine, found, of_rows.passes, on.seconds, began)
+    warn_unsolved([report], float(settings.tol))
+    d = report.n_features
+    W = np.array([fitted.w for fitted in found])
+    intercepts = W[:, d] if settings.fit_intercept else np.zeros(len(W))
+    gaps = np.array([fitted.gap for fitted in found])
+    deviances = np.array([2.0 * fitted.loss / sum(sides) for fitted in found])
+    df = np.count_nonzero(W[:, :d], axis=1)
+    return RegularizationPath(
+        alphas, W[:, :d], intercepts, gaps, deviances, df, names, on.classes, report
+    )

@@ -1,0 +1,187 @@
+"""Cross-validation of the strength of a penalty, and of its mix of both parts.
+
+All folds are paths on rows that are loaded once. For least squares one pass adds up the products
+of the rows of each group of folds, which tell all paths and what the folds hold out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from daskglm.core.batch_requests import EvaluateMany, WeighGroups
+from daskglm.fitting.held_out import held_out, selected
+from daskglm.fitting.penalty_path import Fitted, PathProblem, path_report, relaxed
+from daskglm.fitting.problem_grid import ProblemGrid
+from daskglm.fitting.report import Report
+from daskglm.objectives.quadratic_model import LossSums
+from daskglm.solvers import costs
+from daskglm.system.blas import one_thread
+
+# Features up to which sums of sparse rows are made for groups of folds: `worker.batched` makes
+# tiles of them dense.
+SPARSE_FEATURES = 500
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """Paths of all folds, and the fit that was selected.
+
+    Parameters
+    ----------
+    ratios : (ratios,) array
+    alphas : (ratios, values) array
+        Falling.
+    W : (ratios, folds, values, size) array
+        Coefficients, the intercept last.
+    gaps : (ratios, folds, values) array
+    deviance : (ratios, values, folds) array
+        Weighted means of unit deviances on the rows held out.
+    best : tuple of (int, int)
+        The ratio and the value that were selected.
+    final : Fitted
+        The fit to all rows.
+    report : Report
+    """
+
+    ratios: np.ndarray
+    alphas: np.ndarray
+    W: np.ndarray
+    gaps: np.ndarray
+    deviance: np.ndarray
+    best: tuple[int, int]
+    final: Fitted
+    report: Report
+
+
+def cross_validate(
+    grid: ProblemGrid,
+    ratios: Sequence[float],
+    alphas: np.ndarray | int,
+    eps: float,
+    *,
+    selection: str,
+    relax: bool = False,
+) -> CrossValidated:
+    """Solve the paths of all folds, select a mix and a strength, and fit them to all rows.
+
+    Parameters
+    ----------
+    grid : ProblemGrid
+        With folds; its first problem is solved.
+    ratios : sequence of float
+        Values of l1_ratio.
+    alphas : (values,) array, or int
+        Strengths, or how many for each ratio, from the largest that all rows have to `eps` of it.
+    eps : float
+    selection : {"min", "1se"}
+        See `held_out.selected`; "1se" selects a strength for the ratio with the least mean.
+    relax : bool
+        Whether the features that were selected are fitted again without the penalty.
+    """
+    began = time.perf_counter()
+    with one_thread():
+        groups = _sums_of_groups(grid)
+        whole = _problem(grid, -1, groups)
+        folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
+        begins = [each.unpenalised() for each in (whole, *folds)]
+        strengths, W, gaps, deviances = [], [], [], []
+        solved: list[Fitted] = []
+        for ratio in ratios:
+            of_ratio = whole.with_ratio(ratio)
+            values = alphas
+            if isinstance(values, int):
+                values = of_ratio.grid(values, eps, begins[0])
+            paths = []
+            for fold, begin in zip(folds, begins[1:], strict=True):
+                each = fold.with_ratio(ratio)
+                paths.append(list(each.solve(values.tolist(), begin)))
+                fold.passes += each.passes
+            solved += [fitted for path in paths for fitted in path]
+            strengths.append(values)
+            W.append([[fitted.w for fitted in path] for path in paths])
+            gaps.append([[fitted.gap for fitted in path] for path in paths])
+            deviances.append(_held_out(grid, groups, np.array(W[-1])))
+        deviance = np.array(deviances)
+        r = int(deviance.mean(axis=2).min(axis=1).argmin())
+        best = r, selected(deviance[r], strengths[r], selection)
+        chosen = whole.with_ratio(ratios[r])
+        (final,) = chosen.solve([float(strengths[r][best[1]])], begins[0])
+        whole.passes += chosen.passes
+        if relax:
+            final = relaxed(chosen, final)
+    spent = grid.objective.passes + sum(each.passes for each in (whole, *folds))
+    found = np.array(gaps)
+    report = path_report(grid.engine, [*solved, final], spent, grid.loading, began)
+    return CrossValidated(
+        np.asarray(ratios, float),
+        np.array(strengths),
+        np.array(W),
+        found,
+        deviance,
+        best,
+        final,
+        report,
+    )
+
+
+def _problem(grid: ProblemGrid, fold: int, groups: list[LossSums] | None) -> PathProblem:
+    """Return the problem of a fold; of all rows for -1."""
+    problem, sums = grid.problems[0], None
+    if fold >= 0:
+        problem = replace(problem, folds=grid.folds, fold=fold)
+    if groups is not None:
+        trained = [fold < 0 or role[fold] == 0 for role in _roles(grid)]
+        sums = _total([each for each, is_in in zip(groups, trained, strict=True) if is_in])
+    sides = grid.objective.sides(0, fold)
+    return PathProblem(grid.engine, problem, sides, grid.loss, grid.settings, sums)
+
+
+def _roles(grid: ProblemGrid) -> Sequence[Sequence[int]]:
+    assert grid.folds is not None
+    return grid.folds.roles
+
+
+def _total(parts: list[LossSums]) -> LossSums:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.plus(part)
+    return total
+
+
+def _sums_of_groups(grid: ProblemGrid) -> list[LossSums] | None:
+    """Add up squared losses by group of the folds; None where they do not tell all.
+
+    Cost: 1 pass, 1 round.
+    """
+    facts, size = grid.engine.facts, grid.objective.size
+    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
+    suits = grid.loss.is_quadratic and not grid.loss.classifies and not facts.largest_offset
+    if not suits or (facts.n_features or 0) > most or grid.engine.capabilities.device != "cpu":
+        return None
+    none, all_rows = np.zeros(1, int), np.array([-1])
+    request = EvaluateMany(
+        np.zeros((1, size)), none, all_rows, gram=(0,), by_group=True, exact=True
+    )
+    totals = grid.objective.ask(request)
+    parts = zip(totals["values"], totals["gradients"], totals["grams"], strict=True)
+    return [LossSums(float(value[0]), slope[0], gram[0]) for value, slope, gram in parts]
+
+
+def _held_out(grid: ProblemGrid, groups: list[LossSums] | None, paths: np.ndarray) -> np.ndarray:
+    """Return mean deviances (values, folds) of models (folds, values, size) on rows held out."""
+    if groups is None:
+        return held_out(grid, paths).deviance
+    weights = np.asarray(grid.objective.ask(WeighGroups(()))["weights"]).sum(axis=1)
+    found = []
+    for fold, path in enumerate(paths):
+        tested = [k for k, role in enumerate(_roles(grid)) if role[fold] == 1]
+        weight = float(weights[tested].sum())
+        if not weight > 0.0:
+            raise ValueError(f"cv: all rows that fold {fold} holds out have weight zero")
+        sums = _total([groups[k] for k in tested])
+        found.append([max(2.0 * sums.loss(w), 0.0) / weight for w in path])
+    return np.array(found).T
