@@ -392,7 +392,8 @@ class Restricted:
 
     Parameters
     ----------
-    request : Evaluate, HessianVector, EvaluateAlong or ColumnMoments, or Sampled of one of them
+    request : Evaluate, HessianVector, EvaluateAlong, ColumnMoments or OutputRequest, or Sampled of
+        one of them
     key : int
         Names the set: equal keys, equal columns.
     columns : (k,) int64 array
@@ -404,7 +405,7 @@ class Restricted:
         If the columns are not ascending integers from 0 on.
     """
 
-    request: Evaluate | HessianVector | EvaluateAlong | ColumnMoments | Sampled
+    request: Evaluate | HessianVector | EvaluateAlong | ColumnMoments | OutputRequest | Sampled
     key: int
     columns: np.ndarray = field(compare=False)
 

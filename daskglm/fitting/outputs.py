@@ -13,6 +13,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
+from daskglm.fitting.penalised import multinomial_composite
 from daskglm.losses.base import Loss
 from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.solvers import get_solver
@@ -45,29 +46,22 @@ def multinomial_objective(
         places = [k for k in places if weights[k] > 0.0]  # type: ignore[assignment]
         if len(places) == 1:
             places = sorted({places[0], 0 if places[0] else 1})  # type: ignore[assignment]
-    return MultinomialObjective(
-        engine,
-        problem,
-        loss,
-        classes=tuple(labels[k] for k in places),
-        weights=[weights[k] for k in places],
-        C=float(settings.C),
-        fit_intercept=bool(settings.fit_intercept),
-    )
+    given: dict[str, Any] = {
+        "classes": tuple(labels[k] for k in places),
+        "weights": [weights[k] for k in places],
+        "C": float(settings.C),
+        "fit_intercept": bool(settings.fit_intercept),
+    }
+    if settings.penalty.is_plain and settings.solver != "proximal_newton":
+        return MultinomialObjective(engine, problem, loss, **given)
+    return multinomial_composite(engine, problem, loss, settings, **given)
 
 
 def solvable(settings: FitConfig) -> FitConfig:
     """Return the settings for more than two classes, which have no dual problem here.
 
-    Raises ValueError where "sdca" is asked for by its name, or by `dual=True`, and for penalties
-    that are not implemented.
+    Raises ValueError where "sdca" is asked for by its name, or by `dual=True`.
     """
-    if not settings.penalty.is_plain:
-        raise ValueError(
-            "a multinomial fit of more than two classes takes the L2 penalty alone, alike for all "
-            "features; give multi_class='ovr' to fit one class against the rest with l1_ratio and "
-            "the other parameters of the penalty, or leave them out"
-        )
     if settings.solver == "auto" or not get_solver(settings.solver).solves_dual:
         return settings
     if not settings.why.startswith("solver="):
@@ -82,7 +76,7 @@ def solvable(settings: FitConfig) -> FitConfig:
 def start_of_outputs(start: Any, objective: MultinomialObjective, labels: np.ndarray) -> np.ndarray:
     """Return where a multinomial fit starts, from coefficients (K, d) and intercepts (K,)."""
     if start is None:
-        return np.zeros(objective.size)
+        return np.array(objective.origin)  # a copy
     coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
     K = len(labels)
     if coef.shape != (K, objective.width) or len(intercept) not in (1, K):
@@ -153,6 +147,8 @@ def settled_outputs(objective: MultinomialObjective, solution: Solution) -> Solu
     point = solution.point
     if objective.is_penalised or objective.only_side or not math.isfinite(point.value):
         return solution
+    if objective.has_host_vectors:
+        return solution  # only some coefficients can be free
     largest = float(np.abs(point.w).max(initial=0.0))
     if not largest > 0.0:
         return solution

@@ -14,8 +14,9 @@ from daskglm.core.requests import Problem
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
-from daskglm.objectives.composite import Composite, CompositePoint
-from daskglm.objectives.point import Point
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.multinomial_composite import MultinomialComposite
+from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import ResolvedPenalty
 
@@ -47,6 +48,32 @@ def composite_objective(
     return objective
 
 
+def multinomial_composite(
+    engine: Engine, problem: Problem, loss: Loss, settings: FitConfig, **given: Any
+) -> MultinomialComposite:
+    """Make the objective of all classes with the penalty of the settings, alike for each class.
+
+    `given` are further arguments of `MultinomialObjective`. Raises ValueError where the penalty
+    does not fit the features. Cost: nothing; 1 pass to standardise.
+    """
+    K = len(given["classes"])
+    basis = contrasts(K) if settings.penalty.is_smooth else np.eye(K)
+    d, sets = engine.facts.n_features or 0, basis.shape[1]
+    asked = settings.penalty.for_features(d, None)
+    scale, passes = scale_of(engine, problem, asked)
+    penalty, terms = penalty_of(
+        asked.repeated(sets, d),
+        np.tile(scale, sets),
+        sets * (d + bool(given["fit_intercept"])),
+        strength=0.0 if math.isinf(given["C"]) else 1.0,
+    )
+    objective = MultinomialComposite(
+        engine, problem, loss, basis=basis, penalty=penalty, terms=terms, **given
+    )
+    objective.passes = objective.prepared = passes
+    return objective
+
+
 def with_strength(
     engine: Engine,
     problem: Problem,
@@ -63,25 +90,6 @@ def with_strength(
     size = len(scale) + bool(given["fit_intercept"])
     quadratic, terms = penalty_of(asked, scale, size, strength=strength)
     return Composite(engine, problem, loss, penalty=quadratic, terms=terms, **given)
-
-
-def carried(point: Point, objective: Composite) -> Point:
-    """Return a point of an objective of the same rows as one of another, whatever its C.
-
-    As `Composite.adopt`, which wants the same weight of the losses. The margins that workers keep
-    are known by the same token. Cost: nothing.
-    """
-    other, w = point.objective, point.w
-    share = objective.scale / other.scale
-    value = share * (point.value - other.penalty_value(w)) + objective.penalty_value(w)
-    gradient = share * (point.gradient - other.penalty.gradient(w)) + objective.penalty.gradient(w)
-    hessian = None
-    if point.gram is not None:
-        hessian, known = np.zeros((2, objective.size, objective.size))
-        objective.penalty.add_to(hessian)
-        other.penalty.add_to(known)
-        hessian += share * (point.gram - known)
-    return CompositePoint(objective, w, value, gradient, point.token, hessian, None, point.exact)
 
 
 def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:

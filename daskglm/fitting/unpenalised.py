@@ -119,7 +119,8 @@ def warn_of_separated_classes(
     if solution.reason is Reason.SEPARABLE:
         found = _largest(objective, solution.point)
     else:
-        if objective.is_penalised or not math.isfinite(solution.point.value):
+        known = objective.is_penalised or objective.has_host_vectors
+        if known or not math.isfinite(solution.point.value):
             return solution
         d, width = objective.n_features, len(objective.feature_sizes(to_host(solution.point.w)))
         grown = [j for j in _runaways(objective, solution) if j < d]

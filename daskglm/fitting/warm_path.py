@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from daskglm.fitting.penalised import carried
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
 from daskglm.objectives.composite import Composite
@@ -34,7 +33,7 @@ class WarmPath:
         if self.point is None:
             return None
         assert isinstance(objective, Composite)
-        point = carried(self.point, objective)
+        point = objective.adopt(self.point)
         return WarmStart(point.w, {"begin": point, "kept": self.kept}, solver=SPEC.name, why=WHY)
 
     def add(self, point: Point, report: Report) -> None:

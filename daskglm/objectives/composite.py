@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -21,21 +21,29 @@ from daskglm.core.requests import (
     Evaluate,
     EvaluateAlong,
     HessianVector,
-    RateSums,
     Request,
     Restricted,
     Sampled,
     Totals,
 )
-from daskglm.objectives.bounds import EXACT, RANDOM_SIGNS
+from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
+from daskglm.objectives.composite_certificate import CompositeCertificate
 from daskglm.objectives.free_bound import Tangent, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
+from daskglm.objectives.host_vectors import moved
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
 # What an objective caches of its penalty.
-CACHED = ("feature_terms", "is_held", "origin", "threshold", "_counted_curvature")
+CACHED = (
+    "feature_terms",
+    "is_held",
+    "origin",
+    "threshold",
+    "unheld",
+    "_counted_curvature",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,19 +163,21 @@ class Composite(Objective):
         return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
 
     def adopt(self, point: Point) -> Point:
-        """Return a point of an objective with the same losses as one of this. Cost: nothing.
+        """Return a point of an objective with the same rows and loss as one of this.
 
-        Its margins are known by the same token.
+        C and the penalty may differ. The margins that workers keep are known by the same token.
+        Cost: nothing.
         """
         other, w = point.objective, point.w
-        value = point.value - other.penalty_value(w) + self.penalty_value(w)
-        gradient = point.gradient - other.penalty.gradient(w) + self.penalty.gradient(w)
+        share = self.scale / other.scale
+        value = share * (point.value - other.penalty_value(w)) + self.penalty_value(w)
+        gradient = share * (point.gradient - other.penalty.gradient(w)) + self.penalty.gradient(w)
         hessian = None
         if point.gram is not None:
-            pulled, known = np.zeros((2, self.size, self.size))
-            self.penalty.add_to(pulled)
+            hessian, known = np.zeros((2, self.size, self.size))
+            self.penalty.add_to(hessian)
             other.penalty.add_to(known)
-            hessian = point.gram + (pulled - known)
+            hessian += share * (point.gram - known)
         return CompositePoint(self, w, value, gradient, point.token, hessian, None, point.exact)
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
@@ -180,7 +190,7 @@ class Composite(Objective):
         """Return what the driver calls to bound the points of one solve."""
         if self.is_local:
             return super().certificate(tol)
-        return _Certificate(self, tol)
+        return CompositeCertificate(self, tol)
 
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
@@ -219,7 +229,7 @@ class Composite(Objective):
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""
-        d, rounding = self.n_features, self.rounding
+        d = self.n_features
         features = point.w[:d]
         curvature = self._counted_curvature
         with np.errstate(over="ignore", invalid="ignore"):
@@ -230,23 +240,45 @@ class Composite(Objective):
             return math.inf
 
         off, constant, loose = self._errors(point, error, value)
-        if self.fit_intercept:
-            slope = abs(float(point.gradient[-1])) + constant
-            if math.isfinite(point.near):
-                # as if at the best intercept, where every slope has changed in the same direction
-                changed = np.full(d, slope) * rounding.columns
-                if self.squares is not None and math.isfinite(self.loss.smoothness):
-                    mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
-                    changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
-                off = off + changed
-                loose += slope * point.near
-            elif slope > 0.0:
-                loose += slope * (abs(float(point.w[-1])) + self._intercept_reach(point.value))
+        gradient, off, more = self._settled(point, gradient, off, constant)
+        loose += more
         if not (math.isfinite(loose) and np.isfinite(off).all()):
             return math.inf
         quadratic = self.loss.is_quadratic
         tangent = Tangent(value, gradient, features, curvature, quadratic, loose, off)
         return point.value - lower_bound(tangent, self.feature_terms)
+
+    def _settled(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Bound what the coefficients without any penalty add to the tangent: the intercept here.
+
+        Parameters
+        ----------
+        gradient, off : (n_features,) arrays
+            By the features, and bounds on its errors.
+        constant : float
+            Bound on the error of the gradient by the intercept.
+
+        Returns
+        -------
+        tuple of (n_features,) array, (n_features,) array, float
+            Gradient and errors to take instead, and by how much the tangent may lie lower.
+        """
+        if not self.fit_intercept:
+            return gradient, off, 0.0
+        slope = abs(float(point.gradient[-1])) + constant
+        if math.isfinite(point.near):
+            # as if at the best intercept, where every slope has changed in the same direction
+            changed = np.full(self.n_features, slope) * self.rounding.columns
+            if self.squares is not None and math.isfinite(self.loss.smoothness):
+                mass = self.scale * self.loss.smoothness * math.sqrt(self.total_weight)
+                changed = np.minimum(changed, mass * point.near * np.sqrt(self.squares))
+            return gradient, off + changed, slope * point.near
+        if not slope > 0.0:
+            return gradient, off, 0.0
+        reach = self.rounding.radius * self._largest_norm(point.value) + self.span
+        return gradient, off, slope * (abs(float(point.w[-1])) + reach)
 
     def _errors(
         self, point: Point, error: GradientError, value: float
@@ -275,7 +307,12 @@ class Composite(Objective):
             each = square * spread + share * slope
             off = np.minimum(off, each * np.sqrt(self.squares))
             constant = min(constant, each * math.sqrt(self.total_weight))
-        return off + error.penalty, constant, of_value
+        # each entry of the penalty's gradient has errors of its own, if no others are in it
+        own = np.full(d, error.penalty)
+        if self.penalty.is_diagonal:
+            pull = self.penalty.diagonal(self.size)[:d] * np.abs(point.w[:d])
+            own = np.minimum(own, FEW * UNIT * pull)
+        return off + own, constant, of_value
 
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
@@ -297,8 +334,8 @@ class Composite(Objective):
             diagonal = np.full(d, self.penalty.strong_convexity)  # what is left is counted there
         return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
 
-    def _intercept_reach(self, value: float) -> float:
-        """Bound the intercept of the optimum, whose value is at most this."""
+    def _largest_norm(self, value: float) -> float:
+        """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
         terms = self.feature_terms
         with np.errstate(divide="ignore", over="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
@@ -313,7 +350,18 @@ class Composite(Objective):
             )
             if len(strengths):
                 square += float(np.square(np.divide(value, strengths.min())))
-        return self.rounding.radius * math.sqrt(square) + self.span
+        return math.sqrt(square)
+
+    @property
+    def has_unheld(self) -> bool:
+        """Whether there is a coefficient that nothing holds, of which points may say how near its
+        best value it is: the intercept.
+        """
+        return self.fit_intercept
+
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest of the values of coefficients that are in working sets together."""
+        return values
 
     # ---- parts of the rows and of the columns
     def held(self, features: np.ndarray) -> Composite:
@@ -348,7 +396,7 @@ class Composite(Objective):
         """Pass a request with vectors in host memory to the engine."""
         if self.rows_xp is np:
             return super().ask(request)
-        totals = super().ask(_moved(request, self.rows_xp.asarray))
+        totals = super().ask(moved(request, self.rows_xp.asarray))
         return {name: to_host(value) for name, value in totals.items()}
 
 
@@ -382,11 +430,15 @@ class Restriction(Composite):
         self.columns = columns
         self.key = next(tokens) if key is None else key
         self.n_features = len(columns)
-        self.size = len(columns) + whole.fit_intercept
+        self.size = len(columns) + whole.size - whole.n_features
         self.penalty = whole.penalty.restricted(columns)
         self.terms = whole.terms.restricted(columns, self.size)
-        self.rounding = whole.rounding.restricted(columns)
-        self.squares = None if whole.squares is None else whole.squares[columns]
+        self.measure()
+
+    def measure(self) -> None:
+        """Take what is known of the columns from the whole objective."""
+        self.rounding = self.whole.rounding.restricted(self.columns)
+        self.squares = None if self.whole.squares is None else self.whole.squares[self.columns]
 
     def take(self, w: np.ndarray) -> np.ndarray:
         """Return these features' entries of a vector, and that of the intercept."""
@@ -399,57 +451,14 @@ class Restriction(Composite):
         found[self.whole.n_features :] = w[self.n_features :]
         return found
 
+    def at_whole(self, point: Point, beside: Point) -> Point:
+        """Evaluate the coefficients of a point among all features, `beside` another point there.
+
+        Cost: 1 pass, 1 round.
+        """
+        return self.whole.at(self.put(point.w), beside=beside)
+
     def ask(self, request: Request) -> Totals:
         """Pass a request about these columns to the whole objective."""
         assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong, ColumnMoments, Sampled))
         return self.whole.ask(Restricted(request, self.key, self.columns))
-
-
-class _Certificate:
-    """Bounds points, and looks at the intercept where only that keeps a bound above `tol`."""
-
-    def __init__(self, objective: Composite, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        self.settled = math.inf  # gap at which the best intercept was looked for last
-
-    def __call__(self, point: Any) -> tuple[Any, float]:
-        """Return the point, or the same with a better bound or intercept, and its gap."""
-        objective = self.objective
-        gap = point.relative_gap
-        if not gap > self.tol or point.prediction is not None:
-            return point, gap
-        wanted = self.tol * point.value
-        if objective.is_hidden(point, self.tol):
-            objective.survey()
-            point = replace(point)  # a new point, since the old one caches its bounds
-            gap = point.relative_gap
-        looks = gap > self.tol and objective.fit_intercept and math.isinf(point.near)
-        # without the intercept's part: is the point near enough?
-        if looks and objective.nominal_bound(replace(point, near=0.0)) <= wanted:
-            point = objective.with_near_intercept(point)
-            gap = point.relative_gap
-        if not gap > self.tol or math.isinf(point.near) or not gap < 0.5 * self.settled:
-            return point, gap
-        self.settled = gap
-        better = objective.with_near_intercept(objective.with_best_intercept(point))
-        return (better, better.relative_gap) if better.relative_gap < gap else (point, gap)
-
-
-def _moved(request: Request, to: Callable[[Any], Any]) -> Request:
-    """Return the request with its vectors where the rows are."""
-
-    def points(given: Sequence[tuple[int, Any]]) -> tuple[tuple[int, Any], ...]:
-        return tuple((token, to(w)) for token, w in given)
-
-    if isinstance(request, Evaluate):
-        return replace(request, w=to(request.w))
-    if isinstance(request, HessianVector):
-        return replace(request, v=to(request.v), at=points([request.at])[0])
-    if isinstance(request, EvaluateAlong):
-        return replace(request, points=points(request.points))
-    if isinstance(request, RateSums):
-        return replace(request, at=points([request.at])[0])
-    if isinstance(request, (Sampled, Restricted)):
-        inner: Any = _moved(request.request, to)
-        return replace(request, request=inner)
-    return request

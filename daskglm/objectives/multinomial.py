@@ -8,6 +8,7 @@ and norms are those of W. The vector has the features of all sets first, then th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,11 +51,21 @@ class MultinomialObjective(Objective):
     C : float
         Weight of the losses; infinity means no penalty.
     fit_intercept : bool
+    basis : (K, r) array, optional
+        Orthonormal columns, along which solvers see W as r sets of coefficients. Default: K - 1
+        contrasts.
+    penalty : Ridge, optional
+        On the coefficients of features, of all sets. Default: of strength one, or none where C is
+        infinite.
 
     Attributes
     ----------
     outputs : int
         K, the number of classes.
+    sets : int
+        r.
+    width : int
+        d, the number of features. `n_features` counts those of all sets.
     """
 
     def __init__(
@@ -67,16 +78,18 @@ class MultinomialObjective(Objective):
         weights: Sequence[float],
         C: float,
         fit_intercept: bool,
+        basis: np.ndarray | None = None,
+        penalty: Ridge | None = None,
     ) -> None:
         super().__init__(engine, problem, loss, C=C, fit_intercept=fit_intercept)
         self.classes = classes
         self.outputs = len(classes)
-        self.basis = contrasts(self.outputs)
+        self.basis = contrasts(self.outputs) if basis is None else basis
         self.width = self.n_features
-        self.sets = self.outputs - 1
+        self.sets = self.basis.shape[1]
         self.n_features = self.sets * self.width
         self.size = self.sets * (self.width + self.fit_intercept)
-        self.penalty = Ridge(self.n_features, self.penalty.strong_convexity)
+        self.penalty = penalty or Ridge(self.n_features, self.penalty.strong_convexity)
         self.xp = np  # the change between V and W is made here, wherever the rows are
         self.shares = np.asarray(weights, float)
         self.total_weight = float(self.shares.sum())
@@ -103,10 +116,13 @@ class MultinomialObjective(Objective):
 
     @property
     def only_side(self) -> float:
-        """Sign of the only class that has weight, if intercepts can predict it; else 0."""
+        """Sign that the last entry of vectors has where intercepts predict the only class that has
+        weight; 0 where several have.
+        """
         if not self.fit_intercept or int((self.shares > 0.0).sum()) != 1:
             return 0.0
-        return 1.0 if self.shares[0] > 0.0 else -1.0
+        along = self.basis[:, -1]
+        return math.copysign(1.0, along[self.shares > 0.0][0] - along.mean())
 
     def is_origin(self, w: Any) -> bool:
         """Return whether these are the coefficients of the origin, all zero."""
@@ -189,7 +205,7 @@ class MultinomialObjective(Objective):
         order = np.arange(sets * side).reshape(sets, side)
         order = np.concatenate([order[:, : self.width].ravel(), order[:, self.width :].ravel()])
         hessian: np.ndarray = whole[np.ix_(order, order)]
-        hessian.flat[:: self.size + 1] += self.penalty.diagonal(self.size)
+        self.penalty.add_to(hessian)
         return hessian
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
@@ -239,7 +255,7 @@ class MultinomialObjective(Objective):
         for block in blocks:
             mirror_upper(block)
         features = np.arange(self.width)
-        blocks[:, features, features] += self.penalty.strong_convexity
+        blocks[:, features, features] += self._curvature_of_a_set
         return blocks
 
     def class_diagonals(self, w: np.ndarray) -> np.ndarray:
@@ -249,14 +265,21 @@ class MultinomialObjective(Objective):
             self.matrix(w), self.classes, next(tokens), basis=basis, keep=False
         )
         diagonals: np.ndarray = self.scale * self.ask(request)["diagonal"]
-        diagonals[:, : self.width] += self.penalty.strong_convexity
+        diagonals[:, : self.width] += self._curvature_of_a_set
         return diagonals
+
+    @property
+    def _curvature_of_a_set(self) -> np.ndarray:
+        """The diagonal of the penalty's Hessian by the features of one set, (d,)."""
+        found: np.ndarray = self.penalty.diagonal(self.size)[: self.width]
+        return found
 
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far a point's intercepts are from the best ones. Cost: 0 passes, 1 round."""
         found = self._along((point,), np.ones((1, 1)), np.zeros((1, self.outputs)))
-        hessian = self.scale * (self.basis.T @ found["hessians"][0] @ self.basis)
-        slopes = point.gradient[self.n_features :]
+        along = contrasts(self.outputs)
+        hessian = self.scale * (along.T @ found["hessians"][0] @ along)
+        slopes = along.T @ (self.basis @ point.gradient[self.n_features :])
         return replace(point, near=self.rounding.near_intercepts(hessian, slopes, point.error))
 
     def with_best_intercept(self, point: Point) -> Point:

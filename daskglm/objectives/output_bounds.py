@@ -2,7 +2,8 @@
 each class.
 
 Vectors hold r = K - 1 sets of coefficients V = B'W along an orthonormal basis B of the classes'
-contrasts, features first and the r intercepts last, so that norms are those of W. The proofs are in
+contrasts, or r = K along the unit vectors, features first and the r intercepts last, so that norms
+are those of W. The proofs are in
 `docs/certificates.md`.
 """
 
@@ -18,7 +19,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Spread, Totals
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.objectives.bounds import FEW, Norms, Rounding, Vector
+from daskglm.objectives.bounds import FEW, RANDOM_SIGNS, Ball, Norms, Rounding, Vector
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
@@ -83,14 +84,16 @@ class OutputRounding(Rounding):
         self.n_features = self.sets * self.width
         self.strong, self.strongest = penalty.strong_convexity, penalty.largest
         # what the change between V and W adds to roundings of margins and of sums of slopes
-        self.row += math.ceil(K**1.5)
+        self.changes = math.ceil(K**1.5)
+        self.row += self.changes
         self.terms += K**1.5 + 2 * K
         self.pairs = K * (K - 1) / 2.0
         # the intercepts of a fit without features
         self.constants = np.zeros(self.sets)
         if fit_intercept:
             with np.errstate(divide="ignore", invalid="ignore"):
-                self.constants = basis.T @ np.log(shares / shares.sum())
+                logs = np.log(shares / shares.sum())
+                self.constants = basis.T @ (logs - logs.mean())
 
     def survey(self, ask: Callable[[Spread], Totals], facts: DataSummary) -> None:
         """Bound the values of each column, and find a ball around all rows; see `Rounding`."""
@@ -98,6 +101,24 @@ class OutputRounding(Rounding):
         super().survey(ask, facts)
         self.n_features = every
         self.columns = np.tile(self.columns, self.sets)
+
+    def restricted(self, columns: np.ndarray) -> OutputRounding:
+        """Return the same for some features; `columns` are their entries, of all sets."""
+        found = super().restricted(columns)
+        assert isinstance(found, OutputRounding)
+        found.width = len(columns) // self.sets
+        return found
+
+    def margin_errors(self, w: np.ndarray, squares: np.ndarray, weight: float) -> float:
+        """Bound the root of the weighted sum of the squared errors of all margins at w.
+
+        As `Rounding.margin_errors`, with Euclidean norms over the classes; `squares` of all sets.
+        """
+        sizes = np.linalg.norm(self.of_features(w), axis=0)
+        size = float(sizes @ np.sqrt(squares[: self.width]))
+        size += float(np.linalg.norm(self.of_intercepts(w))) * math.sqrt(weight)
+        terms = min(self.row, int(np.count_nonzero(sizes)) + 3 + self.changes)
+        return min(terms, RANDOM_SIGNS * math.sqrt(terms)) * UNIT * size
 
     # ---- parts of vectors
     def of_features(self, v: Any) -> np.ndarray:
@@ -169,16 +190,9 @@ class OutputRounding(Rounding):
             return math.inf  # a class without weight has no best intercept
 
         assert not isinstance(w, Norms)
-        centre, radius = self.ball
-        slopes, off = self.of_intercepts(gradient), error.slopes + error.adding
-        apart = self.of_intercepts(w) - self.constants
-        if centre is not None:
-            apart = apart + self.of_features(w) @ centre
-        fixed = abs(float(slopes @ apart)) + off * float(np.linalg.norm(apart))
-        K = len(self.basis)
-        total = float(np.abs(self.basis @ slopes).sum()) + math.sqrt(K) * off
-        rate = total * radius / math.sqrt(2.0)
-
+        assert not isinstance(gradient, Norms)
+        fixed, rate = self.intercepts(w, gradient, error.slopes + error.adding, self.ball)
+        radius = self.ball.radius
         largest = math.sqrt(2.0 * max(value, 0.0) / self.strong)
         for _ in range(IMPROVED):
             rest = 4.0 * self.strong * (fixed + rate * largest)
@@ -189,6 +203,26 @@ class OutputRounding(Rounding):
             moves = DISTANCE * near * radius * math.sqrt(0.5 * self.mass)
             bound = min(bound, self._fall(norm + moves) + EXCESS * near * near)
         return bound
+
+    def intercepts(
+        self, w: np.ndarray, gradient: np.ndarray, off: float, ball: Ball
+    ) -> tuple[float, float]:
+        """Bound g_b.(b - b*) by a number, plus another times |W*|; see `convex`.
+
+        Parameters
+        ----------
+        w, gradient : (r d + r,) arrays
+        off : float
+            Bound on the norm of the error of g_b.
+        ball : Ball
+            Holds all rows.
+        """
+        slopes, apart = self.of_intercepts(gradient), self.of_intercepts(w) - self.constants
+        if ball.centre is not None:
+            apart = apart + self.of_features(w) @ ball.centre
+        fixed = abs(float(slopes @ apart)) + off * float(np.linalg.norm(apart))
+        total = float(np.abs(self.basis @ slopes).sum()) + math.sqrt(len(self.basis)) * off
+        return fixed, total * ball.radius / math.sqrt(2.0)
 
     def near_intercepts(
         self, hessian: np.ndarray, slopes: np.ndarray, error: GradientError

@@ -33,7 +33,7 @@ def penalty_of(
         What coefficients are multiplied by before they are penalised: standard deviations of the
         columns, or ones.
     size : int
-        Of vectors: d, or d + 1 with an intercept.
+        Of vectors: d, or more with intercepts, which are last.
     strength : float
         Factor of the whole penalty; 0: bounds are left.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,9 @@ class ResolvedPenalty:
     groups : list of (size,) arrays of int, or None
         Features of each group, every feature in one group.
     standardize : bool
+    outputs : int, default 1
+        Sets of d coefficients, one set after the other, that have this penalty, each its own;
+        groups are of all sets.
     """
 
     l1_ratio: float
@@ -44,6 +47,30 @@ class ResolvedPenalty:
     upper: np.ndarray | None
     groups: list[np.ndarray] | None
     standardize: bool
+    outputs: int = 1
+
+    def repeated(self, outputs: int, n_features: int) -> ResolvedPenalty:
+        """Return the penalty of so many sets of coefficients, (outputs * n_features,) arrays.
+
+        A group has the members of all sets.
+        """
+
+        def tiled(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else np.tile(values, outputs)
+
+        groups = None
+        if self.groups is not None:
+            sets = n_features * np.arange(outputs)[:, None]
+            groups = [(sets + group).ravel() for group in self.groups]
+        return replace(
+            self,
+            factors=tiled(self.factors),
+            P2=None if self.P2 is None else np.kron(np.eye(outputs), self.P2),
+            lower=tiled(self.lower),
+            upper=tiled(self.upper),
+            groups=groups,
+            outputs=outputs,
+        )
 
 
 @dataclass(frozen=True, eq=False)

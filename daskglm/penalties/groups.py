@@ -13,7 +13,8 @@ from daskglm.penalties.nonsmooth import NonSmooth
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
     """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
-    Groups of one feature are plain L1. Larger ones take no scale: `config` refuses it.
+    The size is the number of features; a multinomial fit has a coefficient of each class for it.
+    Groups of one coefficient are plain L1. Larger ones take no scale: `config` refuses it.
     """
     found = NonSmooth.nothing(size)
     members, strengths = [], []
@@ -24,7 +25,7 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) 
             found.strengths[group] = of_group * scale[group]
         else:
             members.append(group.astype(np.int64))
-            strengths.append(of_group * math.sqrt(len(group)))
+            strengths.append(of_group * math.sqrt(len(group) // given.outputs))
     return NonSmooth(
         found.strengths, found.lower, found.upper, tuple(members), np.array(strengths, np.float64)
     )

@@ -15,7 +15,7 @@ import numpy as np
 class NonSmooth:
     """sum_j l_j |w_j| + sum_G l_G |w_G|, for w within bounds.
 
-    Vectors have `size` entries, those of features first, then the intercept, if there is one. A
+    Vectors have `size` entries, those of features first, then intercepts, if there are any. A
     coefficient is in one group at most; then its own strength is zero and it has no bounds.
 
     Parameters
@@ -196,11 +196,10 @@ class NonSmooth:
         columns : (k,) int array
             Features in increasing order.
         size : int
-            Of the new vectors: k, or k + 1 with the intercept.
+            Of the new vectors: k, or more with the intercepts, which are last.
         """
-        entries = columns
-        if size > len(columns):
-            entries = np.append(columns, len(self.strengths) - 1)
+        constants, whole = size - len(columns), len(self.strengths)
+        entries = np.append(columns, np.arange(whole - constants, whole))
         if len(entries) == len(self.strengths):
             return self
         place = np.full(len(self.strengths), -1, np.int64)

@@ -20,7 +20,7 @@ from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
 from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.spec import SolverSpec
@@ -142,6 +142,10 @@ def _with_all(
         if accepted is None:
             return Reason.NO_PROGRESS
         before, point = point, accepted
+        # where values no longer fall, steps at least halve what is left until that is rounding
+        if not (point.value < before.value or point.gradient_norm < 0.5 * before.gradient_norm):
+            yield Iterate(point)
+            return Reason.NO_PROGRESS
 
 
 def model_minimum(
@@ -163,11 +167,16 @@ def model_minimum(
 def _change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
     """Return the change of the smooth part's tangent and of the penalty from the point.
 
-    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9).
+    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9). Where
+    it is rounding it is bounded by the step's square in the norm of the Hessian (Lee, Sun &
+    Saunders 2014, proposition 2.4): gradients can still shrink there.
     """
     step = found.w - point.w
-    change = objective.terms.value(found.w) - objective.terms.value(point.w)
-    return float(point.gradient @ step) + change
+    before = objective.terms.value(point.w)
+    fall = float(point.gradient @ step) + (objective.terms.value(found.w) - before)
+    if abs(fall) <= ROUNDING * (float(np.abs(point.gradient) @ np.abs(step)) + before):
+        return min(fall, -float(step @ (found.slope - point.gradient)))
+    return fall
 
 
 def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray:
@@ -218,7 +227,7 @@ def _with_working_sets(
         bound = min(objective.nominal_bound(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
         small = _solved(part, part.take(point.w), wanted, tol)
-        trial = objective.at(part.put(small.w), beside=point)
+        trial = part.at_whole(small, point)
         # near the optimum values no longer tell, but gradients do
         better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
         level = 0 if better else level + 1
@@ -265,7 +274,9 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
         norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
         residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
     chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
+    chosen = objective.tied(chosen)
     more = room - int(np.count_nonzero(chosen))
+    residual = objective.tied(residual)
     residual[chosen] = 0.0
     violating = int(np.count_nonzero(residual))
     if more > 0 and violating:
@@ -274,7 +285,7 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     for group in terms.groups:
         if chosen[group].any():
             chosen[group] = True
-    return np.flatnonzero(chosen)
+    return np.flatnonzero(objective.tied(chosen))
 
 
 def cost(workload: Workload) -> float:
