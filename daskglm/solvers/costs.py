@@ -170,9 +170,3 @@ WORKING_SET_PASSES = 60.0
 # Vectors of coefficients that these points read or write: 4 to 6 points, about 80 vectors each,
 # counted in the code.
 WORKING_SET_VECTORS = 400.0
-# Passes of OWL-QN to 1e-6 at their most: 6 to 88, 25 in the geometric mean, on 13 drawn problems of
-# 50 to 8,000 features, with bounds up to 99 (2026-11-25). The most, since it is a fallback.
-OWLQN_PASSES = 100.0
-# Vectors of coefficients that one of its iterations reads or writes at most: those of L-BFGS, and
-# 11 for each of 10 pairs, of which it takes parts; counted in the code.
-OWLQN_VECTORS = 260.0

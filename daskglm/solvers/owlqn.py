@@ -6,7 +6,6 @@ Newton's working sets, whose Hessians are dense, would be large.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.limited_memory import LimitedMemory
 from daskglm.solvers.line_search import backtrack
 from daskglm.solvers.spec import SolverSpec
-from daskglm.solvers.workload import Workload
 
 # By how much the decrease that a step foresees must fall from one Hessian to the next. Chosen.
 NEXT_PROOF = 0.1
@@ -96,25 +94,10 @@ def _end_of_step(objective: Composite, point: Point, model: LimitedMemory) -> np
     return end
 
 
-def cost(workload: Workload) -> float:
-    """Foresee the passes of OWL-QN, at their most: it is a fallback.
-
-    How large working sets will be is not known beforehand. So proximal Newton, which costs less
-    where it takes them, begins, and hands over to OWL-QN when they grow large; from the start
-    `auto` takes OWL-QN only where Hessians of all features cost more than all of its passes.
-    Infinite for penalties that all solvers take.
-    """
-    if not workload.kinked:
-        return math.inf
-    vectors = workload.vectors(costs.OWLQN_VECTORS)
-    return costs.OWLQN_PASSES * (1.0 + vectors + workload.rounds())
-
-
 SPEC = SolverSpec(
     "owlqn",
     owlqn,
     max_iter=2000,
     settings=("tol",),
     takes_kinks=True,
-    cost=cost,
 )

@@ -296,13 +296,13 @@ def test_several_classes_have_one_standard_error_too():
 
 
 # ---- what is refused
-def test_multinomial_fits_refuse_what_they_lack_before_any_solve(monkeypatch):
-    X, y = three_classes(n=90)
-    monkeypatch.setattr(
-        "daskglm.fitting.joint_grid.JointGrid.solve", lambda *args, **more: pytest.fail("solved")
-    )
-    with pytest.raises(ValueError, match="give multi_class='ovr'"):
-        ours(l1_ratios=[0.0, 0.5], cv=3).fit(X, y)
+def test_multinomial_fits_take_ratios():
+    X, y = three_classes(n=150)
+    model = ours(Cs=[0.1, 1.0], l1_ratios=[0.0, 0.5], cv=3, tol=1e-9).fit(X, y)
+    C, ratio = float(model.C_[0]), float(model.l1_ratio_[0])
+    alone = daskglm.LogisticRegression(C=C, l1_ratio=ratio, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-4)
+    assert next(iter(model.scores_.values())).shape == (3, 2, 2)
 
 
 @pytest.mark.parametrize(

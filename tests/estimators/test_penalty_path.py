@@ -187,7 +187,7 @@ def test_the_plot_has_a_line_for_each_selected_feature():
         ({"loss": "hinge"}, "loss='hinge' and family='gaussian' are both given"),
         ({"penalty_factor": np.ones(3)}, "penalty_factor has 3 values, but X has 10"),
         ({"penalty_factor": np.zeros(10)}, "penalty_factor is 0 for all features"),
-        ({"groups": [[0, 1]], "positive": True}, "groups with bounds"),
+        ({"groups": [[0, 1]], "positive": True}, "groups=.* with bounds"),
         ({"tol": -1.0}, "tol=-1.0 must be"),
         ({"sample_weight": np.ones(3)}, "sample_weight"),
     ],

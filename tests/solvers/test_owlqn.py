@@ -272,7 +272,7 @@ def test_the_curvature_ratio_is_over_what_an_elastic_net_leaves_of_the_ridge():
     assert ratios[1:] == pytest.approx([2.0 * ratios[0], 10.0 * ratios[0]])
 
 
-def test_auto_takes_it_only_where_hessians_cost_more_than_all_of_its_passes():
+def test_auto_leaves_it_to_proximal_newton_to_hand_over():
     rng = np.random.default_rng(0)
     chosen = {}
     for d in (50, 1500, 2500):
@@ -284,7 +284,7 @@ def test_auto_takes_it_only_where_hessians_cost_more_than_all_of_its_passes():
         y = np.where(X @ rng.standard_normal(d) > 0, 1.0, -1.0)
         for objective in composite(X, y, l1_ratio=1.0):
             chosen[d] = choose(objective)[0]
-    assert chosen == {50: "proximal_newton", 1500: "owlqn", 2500: "proximal_newton"}
+    assert set(chosen.values()) == {"proximal_newton"}
 
 
 # ---- working sets hand over
