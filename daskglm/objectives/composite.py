@@ -210,6 +210,9 @@ class Composite(Objective):
         curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
         if not (found < point.value or self.is_held or curved):
             return math.nan
+        # losses of separable classes vanish as coefficients grow: a bound of zero has underflown
+        if found == 0.0 and point.value > 0.0 and not self.is_held:
+            return math.nan
         return min(found, point.value)
 
     def nominal_bound(self, point: Point) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from daskglm.core.device import on_device, to_host
 from daskglm.core.summation import AT_ONCE
 from daskglm.objectives.bounds import Norms, Vector, relative_gap
-from daskglm.objectives.hessian_factor import GradientError, HessianFactor
+from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.objectives.local_rates import LocalRates
 
 # Share of a value that was not evaluated by which it may be off; else it is evaluated. Where least
@@ -120,6 +120,8 @@ class Point:
         if self.prediction is not None:
             off = self.prediction.value_error
             known = off <= WELL_KNOWN * self.value
+            # the coefficients are rounded, and nothing was evaluated at them
+            bound += UNIT * abs(self.value)
             return relative_gap(bound, self.value - off) if known else math.inf
         if not bound >= self.value:
             return relative_gap(bound, self.value)

@@ -28,12 +28,18 @@ def check_one(seed, loss=None):
     report, w, b = found.report, found.coef[0], float(found.intercept[0])
     told, penalty = report.relative_gap, config.penalty
     what = f"seed {seed}: {problem.name}, {report.solver}, C={config.C:g}, {penalty}"
-    assert math.isfinite(report.objective), what
+    if not math.isfinite(report.objective):
+        # margins of zero or less where links want positive ones: bounds left no start
+        assert problem.name in LOCAL_NAMES, what
+        assert not report.converged, what
+        return report, config
     assert np.isfinite(w).all(), what
     assert (w >= problem.lower).all(), what
     assert (w <= problem.upper).all(), what
     if math.isfinite(told):
         value, least = problem.value(w, b), problem.least(w, b)
+        if told == 0.0 and value < 1e-20:
+            return report, config  # what rounding of an intercept makes counts as zero
         assert value - least <= told * (1 + 1e-6) * least + problem.noise(w, b), (
             f"{what}: told {told:.3e}, true is {float((value - least) / least):.3e}"
         )
