@@ -25,7 +25,7 @@ LONG = ("news20_text", 1000, 1.0)
 RATIOS = (1.0, 0.5)
 GAP = 1e-6
 # Of a fit that rounding may end first.
-TIGHTER = 1e-16
+TIGHTER = 1e-24
 # Partitions of the rows on a cluster.
 PARTITIONS = 5
 

@@ -456,7 +456,7 @@ class Rounding:
         """Bound the change of any margin by a step of norm one in that of the exact Hessian."""
         d = self.n_features
         if self.ball.centre is None:
-            return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
+            return math.hypot(self.radius, float(self.fit_intercept)) * factor.root_trace
         constant = factor.decrement(np.append(self.ball.centre, 1.0))
         return self.ball.radius * float(np.linalg.norm(factor.roots[:d])) + constant
 

@@ -109,9 +109,10 @@ class HessianFactor:
         return self.doubt <= MOST_CHANGED
 
     @property
-    def trace(self) -> float:
-        """Bound on the trace of the inverse of the exact Hessian."""
-        return float(self.roots @ self.roots)
+    def root_trace(self) -> float:
+        """Bound on the root of the trace of the inverse of the exact Hessian."""
+        # by BLAS's nrm2, which does not overflow where squares do
+        return float(scipy.linalg.norm(self.roots, check_finite=False))
 
     def is_doubtful(self, likely: float) -> bool:
         """Return whether a step by this Hessian may lead elsewhere, if entries are off by `likely`.

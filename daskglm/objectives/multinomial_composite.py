@@ -152,7 +152,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
         ]
         each = (columns * factor.roots).reshape(-1, self.sets).sum(axis=0)
         reach = math.hypot(self.rounding.radius if features else 0.0, float(self.fit_intercept))
-        reach = min(reach * math.sqrt(factor.trace), float(np.linalg.norm(each)))
+        reach = min(reach * factor.root_trace, float(np.linalg.norm(each)))
         return decrement if self.loss.self_concordance * reach * decrement <= NEAR else math.inf
 
     @property

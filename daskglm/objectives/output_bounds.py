@@ -242,7 +242,7 @@ class OutputRounding(Rounding):
         """Bound the norm of the change of any row's margins by a step of norm one in H."""
         centre, radius = self.ball
         if centre is None:
-            return math.hypot(self.radius, float(self.fit_intercept)) * math.sqrt(factor.trace)
+            return math.hypot(self.radius, float(self.fit_intercept)) * factor.root_trace
         square = 0.0
         for a in range(self.sets):
             v = np.zeros(self.n_features + self.sets)

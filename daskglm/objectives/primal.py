@@ -335,8 +335,12 @@ class Objective:
             for j, q in enumerate(points[: i + 1]):
                 inner[i, j] = inner[j, i] = float(pulled @ q.w)
         pc = coefficients @ inner
-        values = self.scale * totals["values"] + 0.5 * np.einsum("mk,mk->m", pc, coefficients)
-        return values, self.scale * totals["slopes"] + pc, self.scale * totals["hessians"] + inner
+        penalty = 0.5 * np.einsum("mk,mk->m", pc, coefficients)
+        with np.errstate(over="ignore"):  # exponential losses, far from the optimum
+            values = self.scale * totals["values"] + penalty
+            slopes = self.scale * totals["slopes"] + pc
+            hessians = self.scale * totals["hessians"] + inner
+        return values, slopes, hessians
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""

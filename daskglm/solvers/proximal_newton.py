@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins, sample_sizes
 from daskglm.solvers.owlqn import owlqn
+from daskglm.solvers.sdca import sdca
 from daskglm.solvers.spec import SolverSpec
-from daskglm.solvers.workload import Workload
+from daskglm.solvers.workload import Workload, curvature_ratio
 
 # Features of the first working set, and by how many times its nonzero coefficients a later one may
 # be larger. Chosen.
@@ -79,7 +81,7 @@ def proximal_newton(
     come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
     features a working set of them is solved for, whose columns workers copy. Cost: 1 pass with all
     features for each set, 1 to copy its columns, and passes over these. If a set of more than
-    `MOST_SET` features is wanted, OWL-QN takes over.
+    `MOST_SET` features is wanted, dual ascent takes over, or OWL-QN where the ridge is small.
 
     Parameters
     ----------
@@ -222,7 +224,7 @@ def _with_working_sets(
         yield Iterate(point)
         columns = working_set(objective, point, room)
         if len(columns) > MOST_SET and not objective.is_grouped:
-            return (yield from owlqn(objective, point.w, tol=tol))
+            return (yield from _without_hessians(objective, point.w, tol))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
@@ -235,6 +237,23 @@ def _with_working_sets(
             point = trial
         room = max(room, GROWTH * int(np.count_nonzero(point.w)))
     return Reason.NO_PROGRESS
+
+
+def _without_hessians(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+    """Go on where working sets are large: by dual ascent, or by OWL-QN if the ridge is too small.
+
+    A solve that resumes is back here after one working set, so that dual variables are not kept.
+    """
+    if not objective.has_dual or curvature_ratio(objective) > costs.LARGE_SET_RATIO:
+        return (yield from owlqn(objective, w, tol=tol))
+    ascent = sdca(objective, w, tol=tol)
+    while True:
+        try:
+            iterate = next(ascent)
+        except StopIteration as end:
+            reason: Reason = end.value
+            return reason
+        yield replace(iterate, resume=dict, save_rows=None)
 
 
 def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:

@@ -27,16 +27,9 @@ Each = Callable[[Callable[[list[Piece]], Totals]], Totals]
 
 
 class RestrictedRows:
-    """Answers `Restricted` for one shard, and keeps the rows with the last set of columns.
+    """Answers `Restricted` for one shard, and keeps the rows with the last set of columns."""
 
-    Parameters
-    ----------
-    make : callable
-        Makes a shard of blocks.
-    """
-
-    def __init__(self, make: Callable[[list[Block]], Any]) -> None:
-        self.make = make
+    def __init__(self) -> None:
         self.key: tuple[int, int] | None = None
         self.shard: Any = None
 
@@ -51,6 +44,7 @@ class RestrictedRows:
         blocks: Sequence[Block],
         facts: DataSummary,
         each: Each,
+        make: Callable[[list[Block]], Any],
     ) -> Totals:
         """Answer a request about some of the columns; copy them first if they are not here.
 
@@ -62,6 +56,8 @@ class RestrictedRows:
             Of all blocks.
         each : callable
             Shares pieces of rows out among threads.
+        make : callable
+            Makes a shard of blocks. It is not kept: it may belong to the shard that keeps this.
 
         Returns
         -------
@@ -77,7 +73,7 @@ class RestrictedRows:
         if not self.holds(request):
             self.close()
             taken = take_columns(blocks, request.columns, facts.n_features or 0, each)
-            self.shard = self.make(taken)
+            self.shard = make(taken)
             # those of a worker without rows, too, have a number of columns
             self.shard.facts = replace(self.shard.facts, n_features=len(request.columns))
             self.key = request.key, len(request.columns)

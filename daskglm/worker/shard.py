@@ -115,7 +115,7 @@ class Shard:
         # over the devices of all workers, where they solve `TrustRegionStep` together
         self.ranks: Any = None
         self.sample: tuple[tuple[float, int], Shard] | None = None
-        self.restricted = RestrictedRows(self._of_columns)
+        self.restricted = RestrictedRows()
 
     @property
     def block_names(self) -> list[Any]:
@@ -132,7 +132,9 @@ class Shard:
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         if isinstance(request, Restricted):
-            return self.restricted.answer(problem, request, self.blocks, self.facts, self._each)
+            return self.restricted.answer(
+                problem, request, self.blocks, self.facts, self._each, self._of_columns
+            )
         self._release_sample()
         law = law_of(problem.loss, compiled=self.backend is host)
         caches = [

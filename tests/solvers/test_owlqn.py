@@ -296,7 +296,8 @@ def small_sets(monkeypatch):
     monkeypatch.setattr("daskglm.solvers.proximal_newton.MOST_SET", 5)
 
 
-HOW = {"solver": "proximal_newton", "C": 0.3, "l1_ratio": 0.9, "tol": 1e-8}
+# without a ridge there is no dual ascent
+HOW = {"solver": "proximal_newton", "C": 0.3, "l1_ratio": 1.0, "tol": 1e-8}
 
 
 def test_working_sets_hand_over_when_they_grow_large(small_sets):
@@ -309,6 +310,24 @@ def test_working_sets_hand_over_when_they_grow_large(small_sets):
     assert set(history[history.index("owlqn") :]) == {"owlqn"}
     wanted = daskglm.fit(X, y, **{**HOW, "solver": "owlqn"})
     np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-4)
+
+
+def test_working_sets_hand_over_to_dual_ascent_where_the_ridge_is_large(small_sets, tmp_path):
+    how = {**HOW, "l1_ratio": 0.5}
+    X, y = rows()
+    model = daskglm.fit(X, y, **how)
+    assert model.report_.solver == "proximal_newton+sdca"
+    assert model.report_.relative_gap <= 1e-8
+    wanted = daskglm.fit(X, y, **{**how, "solver": "owlqn"})
+    np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-4)
+
+    path = tmp_path / "c"
+    with pytest.warns(ConvergenceWarning):
+        daskglm.fit(X, y, checkpoint=path, max_iter=6, **how)
+    rest = daskglm.fit(X, y, resume=path, **how)
+    assert rest.report_.converged
+    begun, resumed_at = (found.report_.history[0]["objective"] for found in (model, rest))
+    assert resumed_at < begun
 
 
 def test_a_solve_handed_over_resumes_there(small_sets, tmp_path):

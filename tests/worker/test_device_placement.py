@@ -1,7 +1,12 @@
-"""Blocks are joined where they are tiny."""
+"""Blocks are joined where they are tiny; a fit leaves nothing on a device."""
+
+import gc
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
 
+import daskglm
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem
@@ -22,3 +27,20 @@ def test_tiny_neighbours_are_joined_only_with_their_like():
     ]
     mixed = Shard([*one_class, *two], 1)
     assert [len(block.y) for block in mixed.blocks] == [20, 40]
+
+
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "sdca"])
+def test_a_fit_leaves_nothing_on_the_device_although_the_collector_sleeps(cupy, solver):
+    rng = np.random.default_rng(0)
+    X = sp.random(400, 60, 0.1, "csr", random_state=0)
+    y = np.where(X @ rng.standard_normal(60) > 0, 1.0, -1.0)
+    pool = cupy.get_default_memory_pool()
+    daskglm.fit(X, y, device="cuda", solver=solver)  # what compiled kernels keep
+    gc.collect()
+    gc.disable()
+    try:
+        before = pool.used_bytes()
+        daskglm.fit(X, y, device="cuda", solver=solver)
+        assert pool.used_bytes() == before
+    finally:
+        gc.enable()

@@ -131,16 +131,17 @@ class _Sum:
 
     def __call__(self):
         ranks, (which, count), sendbuf, recvbuf = self.given
-        if ranks.channel is None:  # aborted
+        channel = ranks.channel  # another thread may abort at any moment
+        if channel is None:
             return None
         try:
             if not self.sent:
-                ranks.channel.send(((which, count), ctypes.string_at(sendbuf, 8 * count)))
+                channel.send(((which, count), ctypes.string_at(sendbuf, 8 * count)))
                 self.sent = True
-            if ranks.dead or not ranks.channel.poll():
+            if ranks.dead or not channel.poll():
                 return cupy.cuda.PENDING
-            total = ranks.channel.recv()
-        except (OSError, EOFError):
+            total = channel.recv()
+        except (OSError, EOFError, TypeError, ValueError):  # the last two where it closes amid this
             ranks.dead = True
             return cupy.cuda.PENDING
         if isinstance(total, str):
