@@ -32,8 +32,8 @@ demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster 
 test: warm-up  ## the default tests
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-slow: warm-up  ## those that take longer, one after the other
-	$(RUN) -m pytest -m slow
+test-slow: warm-up  ## those that take longer
+	$(RUN) -m pytest -m slow -n 2 --dist loadfile
 
 test-all: test test-slow  ## both
 
