@@ -1,7 +1,8 @@
 """What the duals of exponential families are made of: entropies, and the root of u + exp(u) = x.
 
-Conjugates are sums of `surprise` and of products with the margin at which a loss is least, rather
-than of logarithms that nearly cancel: so their rounding errors are as small as they are.
+Conjugates are sums of terms of a Kullback-Leibler divergence and of products with the margin at
+which a loss is least, rather than of logarithms that nearly cancel: so their rounding errors are as
+small as they are.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ LARGEST = 1e100
 
 
 @njit(nogil=True, error_model="numpy")
-def surprise(t: float) -> float:
-    """Return s log(s) - s + 1 for s = 1 - t >= 0: at least zero, exact to rounding near t = 0."""
+def kl_term(t: float) -> float:
+    """Return scipy.special.kl_div(s, 1) = s log(s) - s + 1 for s = 1 - t >= 0.
+
+    It is at least zero, and exact to rounding near t = 0.
+    """
     s = 1.0 - t
     if abs(t) < 0.5:
         return s * linear_less_log1p(t / s)
@@ -41,7 +45,7 @@ def log_or_least(s: float) -> float:
 def poisson_conjugate(y: float, a: float) -> float:
     """Return the conjugate of half the Poisson deviance at -a, for a <= y."""
     if y > 0.0:
-        return y * surprise(a / y) - a * log_or_least(y)
+        return y * kl_term(a / y) - a * log_or_least(y)
     return a - a * log_or_least(-a)
 
 

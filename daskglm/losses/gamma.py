@@ -13,8 +13,8 @@ from daskglm.losses.entropy import (
     beyond,
     bounded,
     exponential_root,
+    kl_term,
     log_or_least,
-    surprise,
 )
 from daskglm.losses.family import Domain, Family
 from daskglm.losses.links import INVERSE, LOG, POSITIVE_IDENTITY
@@ -38,14 +38,14 @@ def fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
 
 def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
     """(1 + a) log((1 + a) / y) - a + log(y), for a >= -1."""
-    return surprise(-a) - a * log_or_least(y)
+    return kl_term(-a) - a * log_or_least(y)
 
 
 def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
     """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
     at = max(a, -1.0)
     ratio = max(1.0 + at, TINY)
-    value = surprise(-at) - at * log_or_least(y)
+    value = kl_term(-at) - at * log_or_least(y)
     slope = log_or_least(ratio) - log_or_least(y)
     return value, slope, 1.0 / ratio, beyond(a, -1.0, LARGEST)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from daskglm.losses.base import NEGATIVE_BINOMIAL, TINY, DualFormulas, Loss, Parameter
-from daskglm.losses.entropy import beyond, bounded, log_or_least, poisson_conjugate, surprise
+from daskglm.losses.entropy import beyond, bounded, kl_term, log_or_least, poisson_conjugate
 from daskglm.losses.family import Domain, Family, log_factorial
 from daskglm.losses.links import LOG
 from daskglm.losses.logistic import sigma
@@ -41,14 +41,14 @@ def fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
 
 def conjugate(y, a, p1, p2):  # type: ignore[no-untyped-def]
     """The Poisson conjugate plus s log(s) / theta - a, s = 1 + theta a; for a in [-1/theta, y]."""
-    return poisson_conjugate(y, a) + surprise(-p1 * a) / p1
+    return poisson_conjugate(y, a) + kl_term(-p1 * a) / p1
 
 
 def derivatives(y, a, p1, p2):  # type: ignore[no-untyped-def]
     """Value and derivatives in a of the conjugate; whether a is outside of its domain."""
     at = min(max(a, -1.0 / p1), y)
     mean, rest = max(y - at, TINY), max(1.0 + p1 * at, TINY)
-    value = poisson_conjugate(y, at) + surprise(-p1 * at) / p1
+    value = poisson_conjugate(y, at) + kl_term(-p1 * at) / p1
     slope = log_or_least(rest) - log_or_least(mean)
     return value, slope, 1.0 / mean + p1 / rest, beyond(a, -1.0 / p1, y)
 

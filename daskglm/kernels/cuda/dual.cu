@@ -41,7 +41,7 @@ __device__ inline double logistic_step(double c, double q, double start) {
 #define LARGEST_DUAL 1e100
 
 // s log(s) - s + 1 for s = 1 - t, exact to rounding near t = 0.
-__device__ inline double surprise(double t) {
+__device__ inline double kl_term(double t) {
   const double s = 1.0 - t, u = t / s;
   if (fabs(t) >= 0.5) return s * log(larger(s, TINY)) + t;
   if (fabs(t) >= 1e-2) return s * (u - log1p(u));
@@ -53,7 +53,7 @@ __device__ inline double surprise(double t) {
 
 // The conjugate of half the Poisson deviance at -a.
 __device__ inline double poisson_conjugate(double y, double a) {
-  return y > 0.0 ? y * surprise(a / y) - a * log_of(y) : a - a * log_of(-a);
+  return y > 0.0 ? y * kl_term(a / y) - a * log_of(y) : a - a * log_of(-a);
 }
 
 // The m that solves log(m) + q m = k, by Wright's omega: see losses/entropy.py.
@@ -168,10 +168,10 @@ __device__ inline double conjugate(int code, double p1, double p2, double y, dou
     double p = y * a, other = 1.0 - p;
     return p * log(larger(p, TINY)) + other * log(larger(other, TINY));
   }
-  if (MODE == GAMMA) return surprise(-a) - a * log_of(y);
+  if (MODE == GAMMA) return kl_term(-a) - a * log_of(y);
   if (OF_FAMILY) {
     double value = poisson_conjugate(y, a);
-    if (MODE == NEGATIVE_BINOMIAL) value += surprise(-p1 * a) / p1;
+    if (MODE == NEGATIVE_BINOMIAL) value += kl_term(-p1 * a) / p1;
     if (MODE == BINOMIAL) value += poisson_conjugate(1.0 - y, -a);
     return value;
   }
