@@ -9,7 +9,7 @@ and norms are those of W. The vector has the features of all sets first, then th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from daskglm.core.requests import Problem, Request, Sampled, Totals
 from daskglm.losses.base import Loss
 from daskglm.objectives.output_bounds import OutputRounding, contrasts
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Objective, slopes_by_passes, tokens
+from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
 from daskglm.penalties.ridge import Ridge
 
 # Steps for the intercepts alone; lengths that are tried of each step of Newton's method, and of one
@@ -33,7 +33,7 @@ LENGTHS, DESCENTS = 0.25 ** np.arange(6.0), 4.0 ** np.arange(5.0)
 LEVEL = 1e-15
 
 
-class MultinomialObjective(Objective):
+class MultinomialObjective(SeveralIntercepts):
     """Penalty plus C times the sum of softmax losses, over the rows of an engine.
 
     Parameters
@@ -103,16 +103,6 @@ class MultinomialObjective(Objective):
             penalty=self.penalty,
             mass=self.scale * self.total_weight,
         )
-
-    @property
-    def solves_trust_regions(self) -> bool:
-        """Whether subproblems of a trust region may be solved where the rows are: not these."""
-        return False
-
-    @property
-    def can_go_without(self) -> bool:
-        """Whether a Hessian alone bounds points, without a penalty: it does."""
-        return True
 
     @property
     def only_side(self) -> float:
@@ -222,16 +212,6 @@ class MultinomialObjective(Objective):
         values: np.ndarray = self.scale * totals["values"] + penalties
         return values
 
-    def along(
-        self, points: Sequence[Point], coefficients: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Raise NotImplementedError: K margins a row have K constants, so see `between`."""
-        raise NotImplementedError("a softmax is searched by `between`")
-
-    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
-        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
-        return slopes_by_passes(self, a, b, steps)
-
     def _along(
         self, points: Sequence[Point], coefficients: np.ndarray, shifts: np.ndarray
     ) -> Totals:
@@ -239,10 +219,6 @@ class MultinomialObjective(Objective):
         return self.ask(OutputsAlong(at, self.classes, coefficients, shifts))
 
     # ---- how good a point is
-    def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
-        """Return what the driver calls to bound the points of one solve."""
-        return OutputCertificate(self, tol)
-
     def class_blocks(self, w: np.ndarray) -> np.ndarray:
         """Return the blocks of each class by itself of the Hessian in W, (K, size, size).
 
@@ -312,54 +288,13 @@ class MultinomialObjective(Objective):
         w[self.n_features :] += shift
         return self.at(w)
 
-    def sample(self, fraction: float, seed: int) -> OutputSample:  # type: ignore[override]
+    def sample(self, fraction: float, seed: int) -> OutputSample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return OutputSample(self, fraction, seed)
 
 
-class OutputCertificate:
-    """Bounds points, and improves the intercepts if only that keeps a bound above `tol`."""
-
-    def __init__(self, objective: MultinomialObjective, tol: float) -> None:
-        self.objective, self.tol = objective, tol
-        can_settle = objective.fit_intercept and objective.is_penalised
-        self.settle_below = 0.5 * tol if can_settle else -1.0
-
-    def __call__(self, point: Point) -> tuple[Point, float]:
-        """Return the point, or one with the same features and better intercepts, and its gap."""
-        gap = point.relative_gap
-        if not gap > self.tol:
-            return point, gap
-        features = self.objective.feature_bound(point) / max(point.value, np.finfo(float).tiny)
-        settle = features <= self.settle_below
-        if settle:
-            # a point that fails with its best intercepts is not tried again before the features'
-            # part of the bound has fallen tenfold
-            self.settle_below = 0.1 * features
-            point = self.objective.with_near_intercept(point)
-            gap = point.relative_gap
-        if gap > self.tol and self.objective.is_hidden(point, self.tol):
-            self.objective.survey()
-            point = replace(point)  # a new point, since the old one caches its bounds
-            gap = point.relative_gap
-
-        if not (settle and gap > self.tol):
-            return point, gap
-        settled = self.objective.with_best_intercept(point)
-        settled = self.objective.with_near_intercept(settled)
-        better = settled.relative_gap
-        return (settled, better) if better < gap else (point, gap)
-
-
-class OutputSample(MultinomialObjective):
+class OutputSample(Sample, MultinomialObjective):
     """The objective on a random part of the rows, whose passes the whole objective counts."""
-
-    def __init__(self, whole: MultinomialObjective, fraction: float, seed: int) -> None:
-        vars(self).update(vars(whole))
-        self.whole = whole
-        self.fraction = fraction
-        self.seed = seed
-        self.scale = whole.scale / fraction
 
     def ask(self, request: Request) -> Totals:
         """Pass a request about this part of the rows to the whole objective."""

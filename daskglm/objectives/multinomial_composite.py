@@ -197,7 +197,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
         self.squares = np.tile(self.squares, self.sets)
 
     # ---- parts of the rows and of the columns
-    def sample(self, fraction: float, seed: int) -> CompositeOutputSample:  # type: ignore[override]
+    def sample(self, fraction: float, seed: int) -> CompositeOutputSample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return CompositeOutputSample(self, fraction, seed)
 

@@ -24,7 +24,7 @@ from daskglm.losses.ordinal import barrier, barrier_slope
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, barrier_hessian
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Objective, slopes_by_passes, tokens
+from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
 
 # Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
 THRESHOLD_STEPS = 60
@@ -64,7 +64,7 @@ class OrdinalPoint(Point):
         return rounding.by_thresholds_too(self.factor, self.w, self.gradient, self.error)
 
 
-class OrdinalObjective(Objective):
+class OrdinalObjective(SeveralIntercepts):
     """Penalty plus C times the sum of ordinal losses, over the rows of an engine.
 
     Parameters
@@ -106,16 +106,6 @@ class OrdinalObjective(Objective):
             on_device=engine.capabilities.device != "cpu",
         )
         self.xp = np  # thresholds are compared and moved here, wherever the rows are
-
-    @property
-    def solves_trust_regions(self) -> bool:
-        """Whether subproblems of a trust region may be solved where the rows are: not these."""
-        return False
-
-    @property
-    def can_go_without(self) -> bool:
-        """Whether a Hessian alone bounds points, without a penalty: it does."""
-        return True
 
     @property
     def only_side(self) -> float:
@@ -251,16 +241,6 @@ class OrdinalObjective(Objective):
         values: np.ndarray = self.scale * (totals["values"] + barriers) + penalties
         return values
 
-    def along(
-        self, points: Sequence[Point], coefficients: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Raise NotImplementedError: a row has several thresholds, no one constant."""
-        raise NotImplementedError("an ordinal loss is searched by `between` and `best_thresholds`")
-
-    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
-        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
-        return slopes_by_passes(self, a, b, steps)
-
     def _along(
         self, points: Sequence[Point], coefficients: np.ndarray, thresholds: np.ndarray
     ) -> Totals:
@@ -311,7 +291,7 @@ class OrdinalObjective(Objective):
         features, t = self._parts(point.w)
         return self.at(np.append(features, self.best_thresholds(point, t)[0]))
 
-    def sample(self, fraction: float, seed: int) -> OrdinalSample:  # type: ignore[override]
+    def sample(self, fraction: float, seed: int) -> OrdinalSample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""
         return OrdinalSample(self, fraction, seed)
 
@@ -347,15 +327,8 @@ class OrdinalCertificate:
         return (settled, better) if better < gap else (point, gap)
 
 
-class OrdinalSample(OrdinalObjective):
+class OrdinalSample(Sample, OrdinalObjective):
     """The objective on a random part of the rows, whose passes the whole objective counts."""
-
-    def __init__(self, whole: OrdinalObjective, fraction: float, seed: int) -> None:
-        vars(self).update(vars(whole))
-        self.whole = whole
-        self.fraction = fraction
-        self.seed = seed
-        self.scale = whole.scale / fraction
 
     def class_weights(self, totals: Totals) -> np.ndarray:
         """Return the weights of the classes of the sample, so that its parts belong together."""

@@ -503,10 +503,29 @@ class Objective:
         return totals
 
 
-def slopes_by_passes(objective: Any, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
-    """Return slopes between points of an objective with several constants, a pass for each."""
-    way = b.w - a.w
-    return np.array([float(objective.at(a.w + t * way, keep=False).gradient @ way) for t in steps])
+class SeveralIntercepts(Objective):
+    """An objective with several intercepts, or thresholds, beside the coefficients of features."""
+
+    @property
+    def solves_trust_regions(self) -> bool:
+        """Whether subproblems of a trust region may be solved where the rows are: not these."""
+        return False
+
+    @property
+    def can_go_without(self) -> bool:
+        """Whether a Hessian alone bounds points, without a penalty: it does."""
+        return True
+
+    def along(
+        self, points: Sequence[Point], coefficients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Raise NotImplementedError: cached margins of a row have no one constant to move."""
+        raise NotImplementedError("an objective with several intercepts is searched by `between`")
+
+    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
+        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
+        way = b.w - a.w
+        return np.array([float(self.at(a.w + t * way, keep=False).gradient @ way) for t in steps])
 
 
 class Sample(Objective):
