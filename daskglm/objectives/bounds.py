@@ -157,6 +157,10 @@ class Rounding:
             moment = float(ask(Spread(mean, scale))["moment"])
             self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
 
+    def take_survey(self, other: Rounding) -> None:
+        """Take what a survey of the same rows has found."""
+        self.columns, self.ball, self.is_surveyed = other.columns, other.ball, other.is_surveyed
+
     def restricted(self, columns: np.ndarray) -> Rounding:
         """Return the same for rows that have only these features."""
         found = copy.copy(self)

@@ -165,10 +165,13 @@ class Composite(Objective):
     def adopt(self, point: Point) -> Point:
         """Return a point of an objective with the same rows and loss as one of this.
 
-        C and the penalty may differ. The margins that workers keep are known by the same token.
-        Cost: nothing.
+        C and the penalty may differ. The margins that workers keep are known by the same token, and
+        what a survey of the columns found holds here, too. Cost: nothing.
         """
         other, w = point.objective, point.w
+        if self.squares is None and other.squares is not None:
+            self.rounding.take_survey(other.rounding)
+            self.squares = other.squares
         share = self.scale / other.scale
         value = share * (point.value - other.penalty_value(w)) + self.penalty_value(w)
         gradient = share * (point.gradient - other.penalty.gradient(w)) + self.penalty.gradient(w)
@@ -227,8 +230,12 @@ class Composite(Objective):
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if self.is_local:
             return super().is_hidden(point, tol)
-        known = self.squares is not None
-        return not known and min(self.nominal_bound(point), point.excess) <= tol * point.value
+        if self.squares is not None:
+            return False
+        nominal = self.nominal_bound(point)
+        if point.gram is not None:
+            nominal = min(nominal, self.rounding.by_hessian(point.factor, point.residual, EXACT))
+        return nominal <= tol * point.value
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 
@@ -27,6 +27,14 @@ def path(rows=X, target=y, **how):
     return daskglm.regularization_path(
         rows, target, **{"family": "gaussian", "n_alphas": 8, "eps": 0.01, **how}
     )
+
+
+def test_columns_of_unlike_scales_are_proved_and_surveyed_once():
+    rows, labels = load_breast_cancer(return_X_y=True)
+    found = daskglm.regularization_path(rows, labels, standardize=True, n_alphas=60)
+    assert (found.gaps <= 1e-6).all()
+    # a survey takes 3
+    assert found.report_.passes <= 4.5 * 60
 
 
 # ---- what is on it
