@@ -13,7 +13,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
-from daskglm.fitting.penalised import multinomial_composite
+from daskglm.fitting.penalised import multinomial_composite, wants_composite
 from daskglm.losses.base import Loss
 from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.solvers import get_solver
@@ -52,9 +52,9 @@ def multinomial_objective(
         "C": float(settings.C),
         "fit_intercept": bool(settings.fit_intercept),
     }
-    if settings.penalty.is_plain and settings.solver != "proximal_newton":
-        return MultinomialObjective(engine, problem, loss, **given)
-    return multinomial_composite(engine, problem, loss, settings, **given)
+    if wants_composite(settings):
+        return multinomial_composite(engine, problem, loss, settings, **given)
+    return MultinomialObjective(engine, problem, loss, **given)
 
 
 def solvable(settings: FitConfig) -> FitConfig:
@@ -147,8 +147,8 @@ def settled_outputs(objective: MultinomialObjective, solution: Solution) -> Solu
     point = solution.point
     if objective.is_penalised or objective.only_side or not math.isfinite(point.value):
         return solution
-    if objective.has_host_vectors:
-        return solution  # only some coefficients can be free
+    if objective.is_composite:
+        return solution  # only some coefficients can be without a penalty
     largest = float(np.abs(point.w).max(initial=0.0))
     if not largest > 0.0:
         return solution

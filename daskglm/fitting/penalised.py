@@ -19,9 +19,22 @@ from daskglm.objectives.multinomial_composite import MultinomialComposite
 from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import ResolvedPenalty
+from daskglm.solvers import get_solver
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.
 CONSTANT = 1e-13
+
+
+def wants_composite(settings: FitConfig) -> bool:
+    """Return whether a fit takes a `Composite`: for its penalty, or for the solver asked for.
+
+    Solvers of kinks ask the objective for the terms of its penalty, of any penalty; those of the
+    dual problem do not.
+    """
+    if not settings.penalty.is_plain:
+        return True
+    spec = None if settings.solver == "auto" else get_solver(settings.solver)
+    return spec is not None and spec.takes_kinks and not spec.solves_dual
 
 
 def composite_objective(

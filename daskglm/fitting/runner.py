@@ -34,7 +34,7 @@ from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
-from daskglm.fitting.penalised import composite_objective, with_columns
+from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
@@ -193,11 +193,9 @@ def objective_of(
         "sides": (positive, negative),
         "start": loss.start(engine.facts),
     }
-    named = None if settings.solver == "auto" else get_solver(settings.solver)
-    by_terms = named is not None and named.takes_kinks and not named.solves_dual
-    if settings.penalty.is_plain and not by_terms:
-        return Objective(engine, problem, loss, **given)
-    return composite_objective(engine, problem, loss, settings, scale, **given)
+    if wants_composite(settings):
+        return composite_objective(engine, problem, loss, settings, scale, **given)
+    return Objective(engine, problem, loss, **given)
 
 
 # ---- checkpoints
@@ -360,7 +358,7 @@ def solve_one(
         if joint is not None:
             iterates = joint.iterates(objective, iterates)
         elif settings.stop == "gap" and not (
-            spec.solves_dual or spec.rounds_corners or objective.has_host_vectors
+            spec.solves_dual or spec.rounds_corners or objective.is_composite
         ):
             iterates = with_dual_bound(objective, iterates)
     if writer is not None:

@@ -85,8 +85,8 @@ def settled(
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
-    if objective.has_host_vectors:
-        return solution  # only some coefficients can be free, and the L1 penalty holds others
+    if objective.is_composite:
+        return solution  # only some coefficients can be without a penalty
     loss = objective.loss
     apart = not objective.is_penalised and loss.classifies and _separates(objective, solution.point)
     if apart and loss.attains_infimum:
@@ -119,7 +119,7 @@ def warn_of_separated_classes(
     if solution.reason is Reason.SEPARABLE:
         found = _largest(objective, solution.point)
     else:
-        known = objective.is_penalised or objective.has_host_vectors
+        known = objective.is_penalised or objective.is_composite
         if known or not math.isfinite(solution.point.value):
             return solution
         d, width = objective.n_features, len(objective.feature_sizes(to_host(solution.point.w)))

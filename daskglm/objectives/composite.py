@@ -80,7 +80,7 @@ class Composite(Objective):
     """
 
     terms: NonSmooth
-    has_host_vectors = True
+    is_composite = True
 
     def __init__(self, *args: Any, terms: NonSmooth, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -78,8 +78,9 @@ class Objective:
 
     outputs: int = 1
     threshold: float = 0.0
-    # whether vectors are in host memory wherever the rows are
-    has_host_vectors: bool = False
+    # whether it is a `Composite`: its penalty may be more than a ridge of one strength, and vectors
+    # are in host memory wherever the rows are
+    is_composite: bool = False
     # whether the penalty has neither kinks nor bounds, and whether it has norms of groups
     is_smooth: bool = True
     is_grouped: bool = False
@@ -105,8 +106,8 @@ class Objective:
         self.n_features = engine.facts.n_features or 0
         self.size = self.n_features + fit_intercept
         self.penalty = penalty or Ridge(self.n_features, 0.0 if math.isinf(C) else 1.0)
-        there = engine.capabilities.device != "cpu" and not self.has_host_vectors
-        if there and not self.penalty.is_uniform:
+        on_device = engine.capabilities.device != "cpu" and not self.is_composite
+        if on_device and not self.penalty.is_uniform:
             raise ValueError("a penalty with a strength for each feature wants rows on the CPU")
         self.sides = sides
         self.total_weight = engine.facts.weight if sides is None else sum(sides)

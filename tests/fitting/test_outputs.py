@@ -14,12 +14,14 @@ from daskglm.fitting.outputs import (
     start_of_outputs,
     with_last_bound,
 )
+from daskglm.fitting.runner import train
 from daskglm.losses.table import find
 from daskglm.solvers.iterate import Iterate
 from tests.worker.softmax_shard import engine_of
 
 LOSS = find("multinomial")
 SETTINGS = FitConfig("multinomial")
+SMALL = np.random.default_rng(3).normal(size=(60, 3)), np.arange(60) % 3
 
 
 def made(weights, settings=SETTINGS):
@@ -30,6 +32,15 @@ def made(weights, settings=SETTINGS):
     engine = engine_of(X, labels[codes], np.asarray(weights, float)[codes] / 50)
     problem = Problem(LOSS.ref)
     return multinomial_objective(engine, problem, tuple(weights), LOSS, settings), labels
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "proximal_newton", "owlqn"])
+def test_solvers_of_kinks_get_the_terms_of_a_plain_penalty(solver):
+    objective, _ = made([10.0, 5.0, 20.0, 30.0], FitConfig("multinomial", solver=solver))
+    assert objective.is_composite == (solver in ("proximal_newton", "owlqn"))
+    one = train(*SMALL, FitConfig("multinomial", tol=1e-10))
+    other = train(*SMALL, FitConfig("multinomial", solver=solver, tol=1e-10))
+    np.testing.assert_allclose(other.coef, one.coef, atol=1e-4)
 
 
 def test_classes_without_weight_are_left_out_where_there_are_intercepts():
