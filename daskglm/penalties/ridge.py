@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.quadratic import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge:
+class Ridge(Quadratic):
     """1/2 sum_j s_j w_j^2 over the first `n_features` entries of w; what comes after is free.
 
     Vectors may be longer than `n_features` by an intercept. They may be on a GPU where the strength
@@ -63,15 +63,12 @@ class Ridge:
         """The greatest strength, which is the greatest curvature."""
         return float(np.max(self.strength)) if self.n_features else 0.0
 
-    def _factors(self, size: int) -> Any:
-        """Return the factors of a vector's entries; the last, of an intercept, is set after."""
-        if self.is_uniform:
-            return self.strength
-        return np.append(self.strength, np.zeros(size - self.n_features))
-
     def hessian_vector(self, v: Any) -> Any:
         """Multiply v by the Hessian, which is diagonal."""
-        out = self._factors(len(v)) * v
+        strength = self.strength
+        if not self.is_uniform:
+            strength = np.append(strength, np.zeros(len(v) - self.n_features))
+        out = strength * v
         out[self.n_features :] = 0.0
         return out
 
@@ -88,36 +85,6 @@ class Ridge:
     def restricted(self, columns: np.ndarray) -> Ridge:
         """Return the same for vectors of some features only, (k,) numbers in increasing order."""
         return Ridge(len(columns), self.strength if self.is_uniform else self.strength[columns])
-
-    def value_and_gradient(self, w: Any) -> tuple[float, Any]:
-        """Return the penalty at w and its gradient."""
-        gradient = self.hessian_vector(w)
-        return 0.5 * float(w @ gradient), gradient
-
-    def value(self, w: Any) -> float:
-        """Return the penalty at w."""
-        return self.value_and_gradient(w)[0]
-
-    def gradient(self, w: Any) -> Any:
-        """Return the gradient at w."""
-        return self.hessian_vector(w)
-
-    def prox(self, w: Any, step: float) -> Any:
-        """Return the v with the least step * penalty(v) + 1/2 |v - w|^2."""
-        out = w / (1.0 + step * self._factors(len(w)))
-        out[self.n_features :] = w[self.n_features :]
-        return out
-
-    def conjugate(self, u: np.ndarray) -> float:
-        """Return the maximum over w of u.w - penalty(w).
-
-        It is infinite if u is not zero at a coefficient without a penalty.
-        """
-        diagonal = self.diagonal(len(u))
-        if (u[diagonal == 0.0] != 0.0).any():
-            return math.inf
-        held = diagonal > 0.0
-        return 0.5 * float((u[held] ** 2 / diagonal[held]).sum())
 
 
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float) -> Ridge:

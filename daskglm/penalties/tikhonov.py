@@ -10,10 +10,11 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.quadratic import Quadratic
 
 
 @dataclass(frozen=True, eq=False)
-class Tikhonov:
+class Tikhonov(Quadratic):
     """1/2 w'P w over the first `n_features` entries of w; what comes after is free.
 
     It offers what `Ridge` does.
@@ -68,19 +69,6 @@ class Tikhonov:
     def restricted(self, columns: np.ndarray) -> Tikhonov:
         """Return the same for vectors of some features only, (k,) numbers in increasing order."""
         return Tikhonov(len(columns), self.matrix[np.ix_(columns, columns)])
-
-    def value_and_gradient(self, w: Any) -> tuple[float, Any]:
-        """Return the penalty at w and its gradient."""
-        gradient = self.hessian_vector(w)
-        return 0.5 * float(w @ gradient), gradient
-
-    def value(self, w: Any) -> float:
-        """Return the penalty at w."""
-        return self.value_and_gradient(w)[0]
-
-    def gradient(self, w: Any) -> Any:
-        """Return the gradient at w."""
-        return self.hessian_vector(w)
 
 
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float) -> Tikhonov | None:

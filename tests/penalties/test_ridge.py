@@ -34,26 +34,6 @@ def test_value_and_derivatives(strength, size):
     assert penalty.value(w) <= 0.5 * penalty.largest * distance * (1 + 1e-14)
 
 
-@pytest.mark.parametrize("strength", STRENGTHS, ids=str)
-def test_prox_is_where_its_objective_is_least(strength):
-    rng = np.random.default_rng(1)
-    penalty, w = Ridge(4, strength), rng.standard_normal(5)
-    near = penalty.prox(w, 0.7)
-    np.testing.assert_allclose(0.7 * penalty.gradient(near) + near - w, 0.0, atol=1e-14)
-
-
-@pytest.mark.parametrize("strength", [1.0, 2.5, np.array([1.0, 0.5, 3.0, 0.25])], ids=str)
-def test_conjugate_by_fenchel_and_young(strength):
-    rng = np.random.default_rng(2)
-    penalty, w = Ridge(4, strength), rng.standard_normal(5)
-    u = penalty.gradient(w)
-    assert penalty.conjugate(u) == pytest.approx(float(u @ w) - penalty.value(w), rel=1e-12)
-    other = np.append(rng.standard_normal(4), 0.0)
-    assert penalty.conjugate(other) >= float(other @ w) - penalty.value(w)
-    assert penalty.conjugate(np.append(other[:4], 1e-9)) == np.inf
-    assert Ridge(4, 0.0).conjugate(other) == np.inf
-
-
 @pytest.mark.parametrize("strength", [-1.0, np.inf, np.nan, np.ones(3), np.array([1.0, -1, 1, 1])])
 def test_a_strength_that_makes_no_penalty_is_refused(strength):
     with pytest.raises(ValueError, match="strength"):
