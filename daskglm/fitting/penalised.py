@@ -18,7 +18,7 @@ from daskglm.objectives.composite import Composite
 from daskglm.objectives.multinomial_composite import MultinomialComposite
 from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
-from daskglm.penalties.config import ResolvedPenalty
+from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.solvers import get_solver
 
 # Share of a column's mean square below which its variance may be rounding: it is constant then.

@@ -10,8 +10,8 @@ from functools import reduce
 import numpy as np
 
 from daskglm.penalties import bounds, groups, l1, ridge, tikhonov
-from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.resolved import ResolvedPenalty
 from daskglm.penalties.ridge import Ridge
 from daskglm.penalties.tikhonov import Tikhonov
 

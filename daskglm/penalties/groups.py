@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.nonsmooth import NonSmooth
+from daskglm.penalties.resolved import ResolvedPenalty
 
 
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:

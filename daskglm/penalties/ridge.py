@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.quadratic import Quadratic
+from daskglm.penalties.resolved import ResolvedPenalty
 
 
 @dataclass(frozen=True, eq=False)

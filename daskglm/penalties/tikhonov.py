@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from daskglm.penalties.config import ResolvedPenalty
 from daskglm.penalties.quadratic import Quadratic
+from daskglm.penalties.resolved import ResolvedPenalty
 
 
 @dataclass(frozen=True, eq=False)
