@@ -189,7 +189,8 @@ class ElasticNetCV(ElasticNet):
         Raises
         ------
         ValueError
-            For bad data, parameters out of range, and folds that cannot be used.
+            For bad data, parameters out of range, and folds that cannot be used; for targets that
+            leave nothing to features, such as equal ones, unless `alphas` are numbers.
         """
         split_params = {} if groups is None else {"groups": groups}
         return self._fit(X, y, sample_weight, offset=offset, split_params=split_params)

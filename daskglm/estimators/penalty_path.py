@@ -162,7 +162,8 @@ def regularization_path(
     Raises
     ------
     ValueError
-        For bad data and parameters out of range.
+        For bad data and parameters out of range; without `alphas`, for targets that leave nothing
+        to features, such as equal ones, since all strengths would be zero or rounding.
 
     Warns
     -----
