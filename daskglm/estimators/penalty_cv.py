@@ -224,7 +224,7 @@ class ElasticNetCV(ElasticNet):
         check_splits(self.cv)
         check_share(self.eps)
         found = self._l1_ratios(), self._alphas()
-        check_relax(self.relax, self.l1_ratio, settings)
+        check_relax(self.relax, f"l1_ratio={self.l1_ratio!r}", settings)
         return found
 
     def _choose(
