@@ -20,6 +20,7 @@ from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.penalty_parameters import l1_ratios_of
+from daskglm.estimators.penalty_path import check_relax
 from daskglm.estimators.regularization_path import grid_of_C
 from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
@@ -95,6 +96,9 @@ class LogisticRegressionCV(LogisticRegression):
     selection : {"min", "1se"}, default "min"
         "min" takes the C and l1_ratio with the best mean score over the folds; "1se" of this
         l1_ratio the smallest C whose mean is within one standard error of the best.
+    relax : bool, default False
+        Whether the features that an L1 penalty has selected, of each class, are fitted again
+        without it, but within the bounds. The C and l1_ratio are chosen before. Wants an L1 part.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label, in training; "balanced" by the labels of all rows.
     tol : float, default 1e-6
@@ -182,6 +186,7 @@ class LogisticRegressionCV(LogisticRegression):
         verbose: int = 0,
         refit: bool = True,
         selection: str = "min",
+        relax: bool = False,
         intercept_scaling: float = 1,
         multi_class: str = "auto",
         random_state: Any = None,
@@ -209,6 +214,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.verbose = verbose
         self.refit = refit
         self.selection = selection
+        self.relax = relax
         self.intercept_scaling = intercept_scaling
         self.multi_class = multi_class
         self.random_state = random_state
@@ -355,6 +361,7 @@ class LogisticRegressionCV(LogisticRegression):
         for ratio in plan.ratios:
             penalty = replace(settings.penalty, l1_ratio=ratio)
             replace(settings, C=float(plan.Cs.max()), penalty=penalty).check()
+        self._check_relax(settings)
         asked = settings.checkpoint is not None or settings.resume is not None
         if asked and len(plan.ratios) > 1:
             raise ValueError(
@@ -367,6 +374,16 @@ class LogisticRegressionCV(LogisticRegression):
         beside = {"sample_weight": sample_weight, "offset": offset}
         work = partial(self._choose, X, y, settings, names, beside, client, plan)
         return awaitable_on(client, is_lazy(X), work)
+
+    def _check_relax(self, settings: FitConfig) -> None:
+        """Raise ValueError for what is no flag, and where nothing is fitted again."""
+        given = f"penalty={self.penalty!r} with l1_ratios={shown(self.l1_ratios)}"
+        check_relax(self.relax, given, settings)
+        if self.relax and not self.refit:
+            raise ValueError(
+                "relax=True fits the model of the best C again, and refit=False makes none: give "
+                "refit=True, or relax=False"
+            )
 
     def _plan(
         self, lazy: bool, split_params: Mapping[str, Any], score_params: Mapping[str, Any]
@@ -460,7 +477,11 @@ class LogisticRegressionCV(LogisticRegression):
                 ProblemBatch(np.arange(K), np.full(K, -1), np.full(K, C)),
                 grid.means(tried.paths[:, :, c, r]),
             )
-            return again.W, (C, ratio), again.reports
+            reports = again.reports
+            if self.relax:
+                again = grid.relaxed(again)
+                reports = [*reports, *again.reports]
+            return again.W, (C, ratio), reports
         each = flat[kept].argmax(axis=1)
         c, r = np.unravel_index(each, scores.shape[1:])
         best = float(plan.Cs[c].mean()), float(np.array(plan.ratios)[r].mean())

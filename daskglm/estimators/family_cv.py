@@ -216,7 +216,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         alphas: Any = strengths_of(self.alphas, "alphas")
         settings = self._settings(**more)
         settings.check()
-        check_relax(self.relax, self.l1_ratio, settings)
+        check_relax(self.relax, f"l1_ratio={self.l1_ratio!r}", settings)
         if isinstance(alphas, int) and settings.penalty.is_smooth:
             alphas = np.geomspace(LARGEST, LEAST, alphas)
         beside = {"offset": offset, "exposure": exposure}

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.core.arguments import is_number
+from daskglm.core.arguments import is_number, shown
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
@@ -24,6 +24,7 @@ from daskglm.estimators.penalty_path import (
     ratios_of,
     strengths_of,
 )
+from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.held_out import SELECTIONS, standard_errors
@@ -188,7 +189,8 @@ class ElasticNetCV(ElasticNet):
         Raises
         ------
         ValueError
-            For bad data, parameters out of range, and folds that cannot be used.
+            For bad data, parameters out of range, and folds that cannot be used; for targets that
+            leave nothing to features, such as equal ones, unless `alphas` are numbers.
         """
         split_params = {} if groups is None else {"groups": groups}
         return self._fit(X, y, sample_weight, offset=offset, split_params=split_params)
@@ -205,17 +207,25 @@ class ElasticNetCV(ElasticNet):
         split_params: Mapping[str, Any] = MappingProxyType({}),
         **more: Any,
     ) -> Any:
-        check_splits(self.cv)
-        check_share(self.eps)
-        ratios, alphas = self._l1_ratios(), self._alphas()
         settings = self._settings(**more)
         settings.check()
-        check_relax(self.relax, self.l1_ratio, settings)
+        ratios, alphas = self._plan(settings)
         X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
         how = {"sample_weight": sample_weight, "offset": offset, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         work = partial(self._choose, X, y, settings, names, ratios, alphas, how)
         return awaitable_on(client, is_lazy(X), work)
+
+    def _plan(self, settings: FitConfig) -> tuple[list[float], np.ndarray | int]:
+        """Return what is to be tried: values of l1_ratio, and strengths or their number.
+
+        Raises ValueError for parameters of cross-validation that are out of range.
+        """
+        check_splits(self.cv)
+        check_share(self.eps)
+        found = self._l1_ratios(), self._alphas()
+        check_relax(self.relax, f"l1_ratio={self.l1_ratio!r}", settings)
+        return found
 
     def _choose(
         self,
@@ -241,8 +251,7 @@ class ElasticNetCV(ElasticNet):
         intercept = w[d:] if self.fit_intercept else np.zeros(1)
         self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
         self.n_iter_ = max(found.final.n_iter, 1)
-        several = type(self)._ratios is None and not is_number(self.l1_ratio)
-        first = slice(None) if several else 0
+        first = slice(None) if self._has_several else 0
         r, value = found.best
         self.l1_ratio_ = float(found.ratios[r])
         self.alpha_ = float(found.alphas[r, value])
@@ -251,6 +260,46 @@ class ElasticNetCV(ElasticNet):
         self.mse_standard_error_ = np.array([standard_errors(each) for each in found.deviance])[
             first
         ]
+
+    @property
+    def _has_several(self) -> bool:
+        """Whether paths have an axis for values of l1_ratio."""
+        return type(self)._ratios is None and not is_number(self.l1_ratio)
+
+    # ---- what files keep
+    def _tried(self) -> dict[str, Any]:
+        """Return what was tried and chosen, for a file."""
+        return {
+            "alpha": self.alpha_,
+            "l1_ratio": self.l1_ratio_,
+            "alphas": self.alphas_.tolist(),
+            "mse_path": self.mse_path_.tolist(),
+            "mse_standard_error": self.mse_standard_error_.tolist(),
+        }
+
+    def _set_tried(self, saved: Any, settings: FitConfig) -> None:
+        """Take what a file has of what was tried; raises ValueError for what no fit has found."""
+        ratios, _ = self._plan(settings)
+        names = {"alpha", "l1_ratio", "alphas", "mse_path", "mse_standard_error"}
+        if not isinstance(saved, dict) or set(saved) != names:
+            raise ValueError(f"of what was tried it has {shown(saved)}, not {sorted(names)}")
+        # (values, folds), with an axis for ratios where they are several
+        shape, axes = schema.shape_of(saved["mse_path"]), 2 + self._has_several
+        if len(shape) != axes or (self._has_several and shape[0] != len(ratios)):
+            wanted = (len(ratios), "values", "folds")[3 - axes :]
+            raise ValueError(f"mse_path has the shape {shape}, where its shape is {wanted}")
+        self.mse_path_ = schema.numbers(saved["mse_path"], shape, "mse_path")
+        self.alphas_ = schema.numbers(saved["alphas"], shape[:-1], "alphas")
+        self.mse_standard_error_ = schema.numbers(
+            saved["mse_standard_error"], shape[:-1], "mse_standard_error"
+        )
+        self.l1_ratio_ = schema.number(saved["l1_ratio"], "l1_ratio")
+        if self.l1_ratio_ not in ratios:
+            raise ValueError(f"l1_ratio is {self.l1_ratio_}, which is none of {ratios}")
+        self.alpha_ = schema.number(saved["alpha"], "alpha", 0.0)
+        of_ratio = np.atleast_2d(self.alphas_)[ratios.index(self.l1_ratio_)]
+        if self.alpha_ not in of_ratio:
+            raise ValueError(f"alpha is {self.alpha_}, which is none of those that were tried")
 
     def plot_cv(self, axes: Any = None) -> Any:
         """Draw the mean squared error over alpha, for the selected l1_ratio.

@@ -162,7 +162,8 @@ def regularization_path(
     Raises
     ------
     ValueError
-        For bad data and parameters out of range.
+        For bad data and parameters out of range; without `alphas`, for targets that leave nothing
+        to features, such as equal ones, since all strengths would be zero or rounding.
 
     Warns
     -----
@@ -250,16 +251,16 @@ def check_share(eps: Any) -> None:
         raise ValueError(f"eps={eps!r} must be a number between 0 and 1")
 
 
-def check_relax(relax: Any, l1_ratio: Any, settings: FitConfig) -> None:
+def check_relax(relax: Any, given: str, settings: FitConfig) -> None:
     """Raise ValueError for what is no flag, and where no feature is selected to be fitted again.
 
-    `settings` are of the largest l1_ratio.
+    `given` are the parameters that say so, `settings` those of the largest l1_ratio.
     """
     check_flag(relax, "relax")
     if relax and settings.penalty.is_smooth:
         raise ValueError(
-            f"relax=True wants an L1 penalty, which selects features; l1_ratio={l1_ratio!r} has "
-            "none"
+            f"relax=True wants an L1 penalty, which selects features; {given} has none: give an "
+            "l1_ratio above 0, or relax=False"
         )
 
 

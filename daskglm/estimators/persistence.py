@@ -33,6 +33,7 @@ from daskglm.estimators.huber import HuberRegressor
 from daskglm.estimators.lasso import ElasticNet, Lasso
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
+from daskglm.estimators.penalty_cv import ElasticNetCV, LassoCV
 from daskglm.estimators.quantile import QuantileRegressor
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
@@ -51,6 +52,7 @@ _ESTIMATORS = {
     cls.__name__: cls
     for cls in (
         *(LogisticRegression, LinearSVC, Ridge, Lasso, ElasticNet, OrdinalRegression),
+        *(ElasticNetCV, LassoCV),
         *(GeneralizedLinearRegressor, PoissonRegressor, GammaRegressor, TweedieRegressor),
         *(QuantileRegressor, HuberRegressor, LinearSVR),
     )
@@ -65,7 +67,7 @@ _KEYS = (
     "n_iter",
     "report",
 )
-_OPTIONAL = ("arrays", "family_parameter", "scale")
+_OPTIONAL = ("arrays", "family_parameter", "scale", "tried")
 LISTED = (list, tuple, np.ndarray)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -80,7 +82,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted, of one target. Of `HuberRegressor` the marks of outliers are not kept.
+        Fitted, of one target. Of `HuberRegressor` the marks of outliers are not kept. Of
+        `ElasticNetCV` and `LassoCV` the paths are kept; their `cv` must be a number or None, which
+        `set_params` can put in the place of a splitter.
     path : str or path
         Where to; a file that is there is replaced.
 
@@ -138,6 +142,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
         content["family_parameter"] = float(model.family_parameter_)
     if hasattr(model, "scale_"):
         content["scale"] = float(model.scale_)
+    if isinstance(model, ElasticNetCV):
+        content["tried"] = model._tried()
     beside = coef.size > LARGEST_INLINE
     if beside:
         content["coef"] = content["intercept"] = None
@@ -271,6 +277,13 @@ def _restore(
                 f"a {type(model).__name__} with{'' if 'scale' in content else 'out'} a scale, "
                 "which belongs to a HuberRegressor"
             )
+        if ("tried" in content) != isinstance(model, ElasticNetCV):
+            raise ValueError(
+                f"a {type(model).__name__} with{'' if 'tried' in content else 'out'} the penalties "
+                "that were tried, which belong to an ElasticNetCV or a LassoCV"
+            )
+        if isinstance(model, ElasticNetCV):
+            model._set_tried(content["tried"], settings)
         if report.n_features != d:
             raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
         if ordered and (np.diff(intercept) < 0.0).any():
@@ -410,7 +423,10 @@ def _plain(value: Any, what: str) -> Any:
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, dict):
         return {"items": [[_plain(key, what), _plain(each, what)] for key, each in value.items()]}
-    raise ValueError(f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}")
+    raise ValueError(
+        f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}; set_params can "
+        "give it another value first"
+    )
 
 
 def _param(name: str, value: Any) -> Any:

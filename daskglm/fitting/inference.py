@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.arguments import check_choice, check_flag
+from daskglm.core.arguments import check_choice, check_flag, shown
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import (
     InferenceRequest,
@@ -92,12 +92,14 @@ class InferenceConfig:
             )
         if not settings.penalty.is_plain:
             raise ValueError(
-                "the fit has an L1 penalty, bounds of coefficients, or a penalty that differs "
-                "among features, for which there are no standard errors; fit without them"
+                f"the fit has {_in_the_way(settings)}: with an L1 penalty, bounds of coefficients, "
+                "or a penalty that differs among features there are no standard errors; fit "
+                "without them"
             )
         if self.penalized is None and math.isfinite(settings.C):
             raise ValueError(
-                f"the fit is penalised (C={settings.C:g}), which draws coefficients towards zero: "
+                f"the fit is penalised ({_strength(settings)}), which draws coefficients towards "
+                "zero: "
                 "their distribution is not centred at the true ones, and intervals and p-values "
                 "would be wrong. Fit without a penalty (C=inf, alpha=0), or give "
                 "penalized='effective' for the covariance around the penalised optimum"
@@ -242,6 +244,20 @@ def infer(
         clusters=count,
         passes=float(passes),
     )
+
+
+def _strength(settings: FitConfig) -> str:
+    """Return the strength of the penalty as it was given."""
+    C = float(settings.C)
+    return f"alpha={1.0 / C:g}" if settings.average else f"C={C:g}"
+
+
+def _in_the_way(settings: FitConfig) -> str:
+    """Return the parameters of a penalty that is not plain, with their values."""
+    penalty = settings.penalty
+    names = ["l1_ratio"] * (penalty.l1_ratio != 0.0) + list(penalty.of_features)
+    names += [n for n in ("lower_bounds", "upper_bounds") if getattr(penalty, n) is not None]
+    return ", ".join(f"{name}={shown(getattr(penalty, name))}" for name in names)
 
 
 def _ridge(settings: FitConfig, total: float, size: int) -> np.ndarray:

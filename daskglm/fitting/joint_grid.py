@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,11 +11,12 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.core.requests import Problem
 from daskglm.fitting.joint import JointFit, joint_fit
-from daskglm.fitting.problem_grid import ProblemGrid, Solutions
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions, selected_alone
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one
 from daskglm.losses.table import find
 from daskglm.objectives.batched import ProblemBatch
+from daskglm.objectives.multinomial_composite import MultinomialComposite
 
 
 @dataclass
@@ -73,10 +75,26 @@ class JointGrid(ProblemGrid):
         nothing = np.zeros(len(batch)), np.zeros((len(batch), 4))
         return Solutions(batch, W, [reports[p] for p in range(len(batch))], *nothing)
 
+    def relaxed(self, solutions: Solutions) -> Solutions:
+        """Fit the features of each class again without the penalty; see `ProblemGrid.relaxed`."""
+        C = np.full(len(solutions.W), math.inf)
+        W, _, report = self._solve_one(-1, math.inf, solutions.W, None, only_selected=True)
+        batch, reports = replace(solutions.batch, C=C), [report] * len(C)
+        return replace(solutions, batch=batch, W=W, reports=reports)
+
     def _solve_one(
-        self, fold: int, C: float, start: np.ndarray | None, before: np.ndarray | None
+        self,
+        fold: int,
+        C: float,
+        start: np.ndarray | None,
+        before: np.ndarray | None,
+        *,
+        only_selected: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, Report]:
-        """Return coefficients (K, size), the vector of the solver, and the report."""
+        """Return coefficients (K, size), the vector of the solver, and the report.
+
+        With `only_selected` coefficients that are zero in `start` stay so.
+        """
         assert self.classes is not None
         K, d = len(self.problems), self.objective.n_features
         loss = find("multinomial")
@@ -91,7 +109,12 @@ class JointGrid(ProblemGrid):
             if start is not None:
                 pair = start[:, :d], start[:, d] if settings.fit_intercept else np.zeros(K)
             before = self.joint.start(pair, objective, self.classes)
-        solution, report = solve_one(objective, WarmStart(before), settings, self.loading, 0, None)
+        begin = WarmStart(before)
+        # contrasts of coefficients, which there are for smooth penalties, select none
+        if only_selected and isinstance(objective, MultinomialComposite):
+            if objective.sets == objective.outputs:
+                objective, begin = selected_alone(objective, before)
+        solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
         self.single_passes += report.passes
         w = to_host(solution.point.w)
         coef, intercept = self.joint.coefficients(objective, w, self.classes)

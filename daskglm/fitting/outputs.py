@@ -147,7 +147,7 @@ def settled_outputs(objective: MultinomialObjective, solution: Solution) -> Solu
     point = solution.point
     if objective.is_penalised or objective.only_side or not math.isfinite(point.value):
         return solution
-    if objective.is_composite:
+    if objective.is_composite and point.value > 0.0:
         return solution  # only some coefficients can be without a penalty
     largest = float(np.abs(point.w).max(initial=0.0))
     if not largest > 0.0:

@@ -98,6 +98,7 @@ def cross_validate(
             values = alphas
             if isinstance(values, int):
                 values = of_ratio.grid(values, eps, begins[0])
+                whole.passes += of_ratio.passes
             paths = []
             for fold, begin in zip(folds, begins[1:], strict=True):
                 each = fold.with_ratio(ratio)

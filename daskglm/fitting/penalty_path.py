@@ -24,7 +24,7 @@ from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.quadratic_model import LossSums, predicted
-from daskglm.penalties.descent import minimise
+from daskglm.penalties.descent import UNIT, minimise
 from daskglm.solvers import costs
 from daskglm.solvers.proximal_newton import SPEC, KeptSet, proximal_newton
 
@@ -36,6 +36,15 @@ ABOVE = 1.0 + 1e-10
 # Share of the first residual that models of least squares may leave: what counts is the gap, which
 # is of second order.
 LEFT = 1e-9
+# Share of the largest target by which a mean of equal ones may differ from it: sums are rounded.
+EQUAL = 1e-12
+# Residuals, as a share of the largest target or beside 1, whose squares are a mean loss that is
+# rounding: exact fits left 1e-16, and 3e-13 where terms of 1e4 cancel (2026-11-29). Chosen.
+RESIDUAL = 1e-12
+# Unit roundoffs of the sums of absolute values by which sums that cancel may be off: 20 at 1,000
+# rows (2026-11-29).
+SUM_ROUNDING = 100.0
+NO_EFFECT = "no feature changes the loss of the model without features"
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,8 @@ class PathProblem:
         begin = self.known(objective)
         if begin is not None:
             assert begin.gram is not None
-            found = minimise(begin.gram, begin.gradient, begin.w, objective.terms, LEFT)
+            # strengths are of first order in what is left
+            found = minimise(begin.gram, begin.gradient, begin.w, objective.terms, 0.0)
             return predicted(begin, found.w)
         tol = float(self.settings.tol)
         iterates = proximal_newton(objective, objective.origin, tol=tol)
@@ -216,15 +226,47 @@ class PathProblem:
     def grid(self, count: int, eps: float, point: Point) -> np.ndarray:
         """Return `count` strengths from the largest to `eps` of it, evenly in their logarithm.
 
-        Raises ValueError where all of them would be zero.
+        Raises ValueError where all of them would be zero, or rounding.
         """
+        point, why = self._explained(point)
         largest = self.largest_alpha(point)
-        if not 0.0 < largest < math.inf:
+        if not why and not 0.0 < largest < math.inf:
+            why = NO_EFFECT
+        if why:
             raise ValueError(
-                f"the largest strength of the penalty is {largest:g}: no feature changes the loss "
-                "of the model without features; give alphas as numbers"
+                f"the largest strength of the penalty is {largest:g}: {why}, so that all features "
+                "stay out of the model; give alphas as numbers, or other targets"
             )
         return largest * np.geomspace(1.0, eps, count)
+
+    def _explained(self, point: Point) -> tuple[Point, str]:
+        """Return the point of `unpenalised`, and why nothing is left to features, or "".
+
+        Cost: nothing; 1 pass where sums that tell the point cancel, which evaluates it.
+        """
+        facts, limit, base = self.engine.facts, SUM_ROUNDING * UNIT, None
+        if point.prediction is not None:
+            base = point.prediction.base
+            assert base.gram is not None
+            sums = np.abs(base.gradient) + np.abs(base.gram) @ np.abs(point.w)
+            cancel = (np.abs(point.gradient) <= limit * sums).all()
+            if cancel or point.value <= limit * base.value:
+                point = point.objective.at(point.w)
+                self.passes += 1.0
+        mean = facts.target_sum / facts.weight
+        alone = self.settings.fit_intercept and not (self.loss.classifies or facts.largest_offset)
+        if alone and abs(mean) >= facts.largest_target * (1.0 - EQUAL):
+            return point, f"all targets are {mean:.10g}, which the intercept alone predicts"
+        largest = facts.largest_target if self.loss.is_quadratic else 1.0
+        if point.value <= (RESIDUAL * largest) ** 2:
+            return point, "what is not penalised predicts the targets but for rounding"
+        if base is not None and point.prediction is None:
+            assert base.gram is not None
+            # by Cauchy and Schwarz, of columns and residuals
+            most = np.sqrt(base.gram.diagonal() * 2.0 * point.value)
+            if (np.abs(point.gradient) <= limit * most).all():
+                return point, NO_EFFECT
+        return point, ""
 
     # ---- the path
     def solve(self, alphas: Sequence[float], begin: Point) -> Iterator[Fitted]:

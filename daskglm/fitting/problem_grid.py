@@ -48,8 +48,10 @@ from daskglm.fitting.warm_path import WarmPath
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
+from daskglm.solvers.proximal_newton import SPEC
 
 # Features up to which problems are solved together, for dense and for sparse rows: a Hessian is
 # formed for each problem.
@@ -173,6 +175,24 @@ class ProblemGrid:
                 point = point.with_scores()
                 losses, counts = point.losses, point.counts
         return Solutions(batch, W, [reports[p] for p in range(len(batch))], losses, counts)
+
+    def relaxed(self, solutions: Solutions) -> Solutions:
+        """Fit the features of each solution again without the penalty, but within the bounds.
+
+        As glmnet's `relax`. Cost: some passes for each.
+        """
+        W, reports = solutions.W.copy(), []
+        batch = replace(solutions.batch, C=np.full(len(W), math.inf))
+        settings = replace(self.settings, C=math.inf)
+        for p in range(len(W)):
+            objective, begin = self._single_objective(batch, p), WarmStart(W[p])
+            if isinstance(objective, Composite):
+                objective, begin = selected_alone(objective, W[p])
+            solution, report = solve_one(objective, begin, settings, self.loading, p, None)
+            W[p] = to_host(solution.point.w)
+            reports.append(report)
+            self.single_passes += report.passes
+        return replace(solutions, batch=batch, W=W, reports=reports)
 
     def _begin(
         self, batch: ProblemBatch, start: np.ndarray | None, *, resumable: bool
@@ -371,6 +391,14 @@ class ProblemGrid:
             seconds=time.perf_counter() - began,
             parts=tuple(parts if beside is None else beside),
         )
+
+
+def selected_alone(objective: Composite, w: np.ndarray) -> tuple[Composite, WarmStart]:
+    """Return the objective with the features at zero that are zero in w, and where it starts."""
+    out = w == 0.0
+    out[objective.n_features :] = False
+    why = "features that were selected, without the penalty"
+    return objective.held(out), WarmStart(w, solver=SPEC.name, why=why)
 
 
 @contextlib.contextmanager

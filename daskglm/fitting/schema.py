@@ -22,8 +22,12 @@ from daskglm.fitting.report import Report
 MOST_BYTES = 4 << 20
 # Bytes for each feature: for its name and, if the file holds them itself, coefficients.
 BYTES_A_FEATURE = 1 << 10
-# Parameters that may be lists: one value for each feature, matrices, groups of features.
-LISTS = ("penalty_factor", "P2", "lower_bounds", "upper_bounds", "groups", "precompute")
+# Parameters that may be lists: one value for each feature, matrices, groups of features, and values
+# that were tried.
+LISTS = (
+    *("penalty_factor", "P2", "lower_bounds", "upper_bounds", "groups", "precompute"),
+    *("alphas", "l1_ratio"),
+)
 MOST_ITERATIONS = np.iinfo(np.int32).max
 
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -166,8 +170,10 @@ def params(saved: Any) -> dict[str, Any]:
             raise ValueError(f"parameter {name!r} is {shown(value)}")
     number(found.get("tol", 0.0), "parameter 'tol'", 0.0)
     for name in ("C", "alpha", "l1_ratio", "intercept_scaling", "quantile", "epsilon", "scale"):
-        if found.get(name) is not None:
-            number(found[name], f"parameter {name!r}", finite=False)
+        several = isinstance(found.get(name), list)
+        for value in found[name] if several else [found.get(name)]:
+            if several or value is not None:
+                number(value, f"parameter {name!r}", finite=False)
     for name in ("max_iter", "random_state", "n_jobs"):
         if found.get(name) is not None:
             integer(found[name], f"parameter {name!r}", least=-MOST_ITERATIONS)
@@ -247,6 +253,15 @@ def numbers(saved: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     if not np.isfinite(found).all():
         raise ValueError(f"{what} has numbers that are not finite")
     return found
+
+
+def shape_of(saved: Any) -> tuple[int, ...]:
+    """Return the shape that lists of lists have by their first items; `numbers` checks the rest."""
+    shape = []
+    while isinstance(saved, list) and saved:
+        shape.append(len(saved))
+        saved = saved[0]
+    return tuple(shape)
 
 
 def _check_nested(saved: Any, shape: tuple[int, ...], what: str) -> None:

@@ -347,7 +347,7 @@ class Composite(Objective):
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
         terms = self.feature_terms
-        with np.errstate(divide="ignore", over="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
             held = np.isfinite(boxed)
             square = float((boxed[held] ** 2).sum())

@@ -58,13 +58,18 @@ class MultinomialComposite(Composite, MultinomialObjective):
 
         The objective is flat where the K coefficients of a feature without a penalty, or the K
         intercepts, all move alike. Half the square of their sum, times a number, changes no
-        minimum: no step leads there, as the gradient is zero along it.
+        minimum: no step leads there, as the gradient is zero along it. Nor does one lead where
+        bounds fix a coefficient, whose curvature may be any number.
         """
         hessian = super()._blocks(grams)
         if self.sets < self.outputs:
             return hessian
         for entries in self.unheld.reshape(-1, self.sets):
             hessian[np.ix_(entries, entries)] += hessian[entries, entries].mean() / self.sets
+        terms = self.feature_terms
+        fixed = np.flatnonzero(terms.lower == terms.upper)
+        curvature = hessian[fixed, fixed]
+        hessian[fixed, fixed] += np.where(curvature > 0.0, curvature, 1.0)
         return hessian
 
     @cached_property

@@ -278,6 +278,8 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
 def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     """Return the features that are not zero or not penalised, and those farthest from optimal.
 
+    Those that bounds fix at zero are left out.
+
     Parameters
     ----------
     room : int
@@ -292,7 +294,8 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     if terms.groups:
         norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
         residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
-    chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
+    fixed = terms.lower == terms.upper
+    chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped & ~fixed)
     chosen = objective.tied(chosen)
     more = room - int(np.count_nonzero(chosen))
     residual = objective.tied(residual)

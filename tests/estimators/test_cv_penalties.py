@@ -9,11 +9,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegressionCV as TheirCV
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 
 import daskglm
+from daskglm.solvers import proximal_newton
 from tests.fitting.grids import lazy, three_classes
 
 CS = [0.1, 0.5, 2.0]
@@ -295,6 +297,95 @@ def test_several_classes_have_one_standard_error_too():
     assert chosen.C_[0] < best.C_[0]
 
 
+# ---- selected features fitted again
+RELAXED = {"Cs": [0.02, 0.1, 0.3], "l1_ratios": [0.5, 1.0], "cv": 3, "selection": "1se"}
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["two classes", "one against the rest"])
+def test_relaxed_fits_are_those_of_the_selected_features_without_a_penalty(several):
+    X, y = three_classes(n=200, d=8) if several else problem(n=200)
+    given = {**RELAXED, "tol": 1e-10, "multi_class": "ovr"}
+    chosen, model = ours(**given).fit(X, y), ours(**given, relax=True).fit(X, y)
+    np.testing.assert_array_equal(model.C_, chosen.C_)
+    np.testing.assert_array_equal(model.coef_ != 0.0, chosen.coef_ != 0.0)
+    assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
+    assert model.report_.converged
+    assert model.report_.passes > chosen.report_.passes
+    for k, coef in enumerate(model.coef_):
+        live = coef != 0.0
+        target = y == model.classes_[k if several else 1]
+        plain = daskglm.LogisticRegression(C=np.inf, tol=1e-10).fit(X[:, live], target)
+        np.testing.assert_allclose(coef[live], plain.coef_[0], atol=1e-5)
+        np.testing.assert_allclose(model.intercept_[k], plain.intercept_[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_relaxed_multinomial_fits_have_zeros_of_each_class(fit_intercept):
+    X, y = three_classes(n=300, d=8)
+    given = {**RELAXED, "tol": 1e-9, "fit_intercept": fit_intercept}
+    chosen, model = ours(**given).fit(X, y), ours(**given, relax=True).fit(X, y)
+    np.testing.assert_array_equal(model.coef_ != 0.0, chosen.coef_ != 0.0)
+    assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
+    assert model.report_.converged
+    assert model.report_.parts[-1].relative_gap <= 1e-9
+    # where no penalty is, the slopes of what was selected are zero
+    slopes = model.predict_proba(X) - (y[:, None] == model.classes_)
+    assert np.abs((slopes.T @ X)[model.coef_ != 0.0]).max() < 1e-3
+    assert not fit_intercept or np.abs(slopes.sum(axis=0)).max() < 1e-3
+
+
+def test_relaxed_fits_keep_bounds_and_features_without_a_penalty():
+    X, y = problem(n=200)
+    given = {"penalty": "l1", "Cs": [0.04], "cv": 3, "tol": 1e-10}
+    given |= {"upper_bounds": [0.5] + [np.inf] * 6, "penalty_factor": [1.0] * 6 + [0.0]}
+    model = ours(**given, relax=True).fit(X, y)
+    assert model.coef_[0, 0] == 0.5
+    live = model.coef_[0] != 0.0
+    assert live[-1]
+    assert not live[3:6].any()
+    bounds = np.array(given["upper_bounds"])[live]
+    plain = daskglm.LogisticRegression(C=np.inf, tol=1e-10, upper_bounds=bounds).fit(X[:, live], y)
+    np.testing.assert_allclose(model.coef_[0, live], plain.coef_[0], atol=1e-5)
+
+
+def test_without_an_l1_part_that_is_best_all_features_are_fitted_again():
+    X, y = three_classes(n=150)
+    given = {"Cs": [1e-3], "l1_ratios": [0.0, 1.0], "scoring": "neg_log_loss"}
+    model = ours(**given, cv=3, tol=1e-8, relax=True).fit(X, y)
+    assert model.l1_ratio_[0] == 0.0  # the lasso selects nothing here
+    plain = daskglm.LogisticRegression(C=np.inf, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["two classes", "multinomial"])
+def test_separable_classes_have_no_relaxed_fit_and_it_is_told(several):
+    X = np.random.default_rng(0).standard_normal((100, 4))
+    y = np.digitize(X[:, 0], [-0.5, 0.5] if several else [0.1])
+    with pytest.warns(ConvergenceWarning, match="separable" if several else "max_iter"):
+        model = ours(penalty="l1", Cs=[1.0], cv=2, tol=1e-8, relax=True).fit(X, y)
+    assert not model.report_.converged
+
+
+def test_relaxed_fits_of_wide_rows_read_the_selected_columns_alone(monkeypatch):
+    monkeypatch.setattr("daskglm.solvers.costs.LARGEST_HESSIAN", 5)
+    X, y = problem(n=300, d=40)
+    given = {"penalty": "l1", "Cs": [0.05], "cv": 3, "tol": 1e-9}
+    sets = []
+    inner = proximal_newton.working_set
+    monkeypatch.setattr(
+        proximal_newton, "working_set", lambda *how: sets.append(inner(*how)) or sets[-1]
+    )
+    chosen = ours(**given).fit(X, y)
+    sets.clear()
+    model = ours(**given, relax=True).fit(X, y)
+    live = np.flatnonzero(chosen.coef_[0])
+    assert 2 <= len(live) < 40
+    np.testing.assert_array_equal(sets[-1], live)
+    np.testing.assert_array_equal(np.flatnonzero(model.coef_[0]), live)
+    plain = daskglm.LogisticRegression(C=np.inf, tol=1e-9).fit(X[:, live], y)
+    np.testing.assert_allclose(model.coef_[0, live], plain.coef_[0], atol=1e-4)
+
+
 # ---- what is refused
 def test_multinomial_fits_take_ratios():
     X, y = three_classes(n=150)
@@ -320,6 +411,10 @@ def test_multinomial_fits_take_ratios():
         ({"penalty": "l3"}, "penalty='l3' must be one of"),
         ({"selection": "best"}, "selection='best'"),
         ({"selection": "1se", "refit": False}, "selection='1se' takes one C for all folds"),
+        ({"relax": 1, "penalty": "l1"}, "relax=1 must be True or False"),
+        ({"relax": True}, "relax=True wants an L1 penalty.*penalty='l2' with l1_ratios=None has"),
+        ({"relax": True, "l1_ratios": [0.0]}, r"relax=True wants an L1 .*l1_ratios=\[0.0\] has"),
+        ({"relax": True, "l1_ratios": [1], "refit": False}, "relax=True fits .*refit=False makes"),
         ({"l1_ratios": [0, 1], "solver": "lbfgs"}, "takes no L1 penalty"),
         ({"l1_ratios": [0, 1], "solver": "newton-cholesky"}, "takes no L1 penalty"),
         ({"l1_ratios": [0.0, 0.5], "Cs": [1.0, np.inf]}, "C=inf leaves no penalty"),

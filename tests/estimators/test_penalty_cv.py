@@ -233,7 +233,7 @@ def test_a_cluster_draws_the_same_folds(request):
 
 
 # ---- as estimators
-def test_they_are_cloned_and_pickled_and_not_saved(tmp_path):
+def test_they_are_cloned_pickled_and_saved(tmp_path):
     model = daskglm.ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=5, relax=True, selection="1se")
     again = clone(model)
     assert again.get_params() == model.get_params()
@@ -243,8 +243,9 @@ def test_they_are_cloned_and_pickled_and_not_saved(tmp_path):
     np.testing.assert_array_equal(there.predict(X), model.predict(X))
     np.testing.assert_array_equal(there.mse_path_, model.mse_path_)
     for each in (model, daskglm.LassoCV(alphas=3).fit(X, y)):
-        with pytest.raises(ValueError, match=f"cannot save a {type(each).__name__}; known are"):
-            daskglm.save(each, tmp_path / "model.json")
+        daskglm.save(each, tmp_path / "model.json")
+        there = daskglm.load(tmp_path / "model.json")
+        np.testing.assert_array_equal(there.mse_path_, each.mse_path_)
 
 
 @pytest.mark.parametrize("l1_ratio", [0.9, [0.5, 0.9]], ids=str)
@@ -314,8 +315,13 @@ def test_data_that_cannot_be_used_are_refused():
         model.fit(X, y, np.arange(len(y)) >= 200)
     with pytest.raises(ValueError, match="y should be a 1d array"):
         model.fit(X, np.stack([y, y], axis=1))
-    with pytest.raises(ValueError, match="the largest strength of the penalty is 0: no feature"):
-        model.fit(X, np.ones(len(y)))
+    for constant in (1.0, 0.1, -1e6 / 3.0):
+        wanted = f"all targets are {constant:.10g}, which the intercept alone predicts"
+        with pytest.raises(ValueError, match=wanted):
+            model.fit(X, np.full(len(y), constant))
+    given = daskglm.LassoCV(alphas=[0.1, 0.01], cv=3).fit(X, np.full(len(y), 0.1))
+    assert not given.coef_.any()
+    assert given.intercept_ == pytest.approx(0.1)
 
 
 def test_what_did_not_converge_is_told():

@@ -256,13 +256,33 @@ def test_absent_parameters_are_plain():
 
 
 # ---- what is known of penalised fits
-@pytest.mark.parametrize("given", [{"l1_ratio": 0.5}, {"positive": True}, {"standardize": True}])
-def test_there_are_no_standard_errors(given):
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"l1_ratio": 0.5}, "l1_ratio=0.5:"),
+        ({"positive": True}, "lower_bounds=0.0:"),
+        ({"standardize": True}, "standardize=True:"),
+        (
+            {"penalty_factor": [1.0, 0.5], "upper_bounds": 3.0, "l1_ratio": 1},
+            r"l1_ratio=1, penalty_factor=.*\[1\.?0?, 0.5\].*, upper_bounds=3.0:",
+        ),
+    ],
+    ids=str,
+)
+def test_there_are_no_standard_errors(given, named):
     X, y = make_problem(n=40, d=2)
     model = daskglm.LogisticRegression().fit(X, y)
     model.set_params(**given)
-    with pytest.raises(ValueError, match="for which there are no standard errors"):
+    with pytest.raises(ValueError, match=f"the fit has {named}.* there are no standard errors"):
         model.inference(X, y, penalized="effective")
+
+
+def test_what_draws_coefficients_towards_zero_is_named_as_it_was_given():
+    X, y = make_problem(n=40, d=2)
+    with pytest.raises(ValueError, match=r"the fit is penalised \(C=0.2\)"):
+        daskglm.LogisticRegression(C=0.2).fit(X, y).inference(X, y)
+    with pytest.raises(ValueError, match=r"the fit is penalised \(alpha=0.2\)"):
+        daskglm.GeneralizedLinearRegressor("gaussian", alpha=0.2).fit(X, y).inference(X, y)
 
 
 def test_bounds_are_not_tested_against():

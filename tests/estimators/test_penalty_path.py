@@ -213,6 +213,59 @@ def test_data_that_have_no_path_are_refused():
         path(np.zeros((20, 3)), np.arange(20.0), family="poisson")
 
 
+SLOPED = 2.0 * X[:, 0] + 3.0 * X[:, 1]
+TWO_FREE = {"penalty_factor": [0.0] * 2 + [1.0] * 8}
+
+
+EXPLAINED = {
+    "0.1": (np.full(442, 0.1), {}, "all targets are 0.1, which the intercept alone predicts"),
+    "standardized": (np.full(442, 0.1), {"standardize": True}, "all targets are 0.1"),
+    "weighted": (np.full(442, -1e6 / 3), {"sample_weight": WEIGHT}, "all targets are -333333.3333"),
+    "tweedie": (np.full(442, 3.0), {"family": "tweedie(1.5)"}, "all targets are 3, which"),
+    "zero counts": (np.zeros(442), {"family": "poisson"}, "all targets are 0, which"),
+    "offset": (0.1 + OFFSET, {"offset": OFFSET}, "what is not penalised predicts the targets"),
+    "gamma": (np.exp(OFFSET), {"family": "gamma", "offset": OFFSET}, "what is not penalised"),
+    "free features": (SLOPED, TWO_FREE, "what is not penalised predicts the targets but for"),
+    "other rows": (
+        np.where(WEIGHT > 0.0, 0.1, 5.0),
+        {"sample_weight": WEIGHT},
+        "predicts the targ",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* stopped before tol")  # a relative gap of next to nothing
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_targets_that_leave_nothing_to_features_have_no_strengths(name):
+    target, how, why = EXPLAINED[name]
+    with pytest.raises(ValueError, match=f"the largest strength.* is .*: .*{why}.*alphas as num"):
+        path(target=target, **how)
+    found = path(target=target, **how, alphas=[0.1, 0.01])
+    free = sum(factor == 0.0 for factor in how.get("penalty_factor", []))
+    np.testing.assert_array_equal(found.df, [free, free])
+
+
+def test_constant_columns_have_no_strengths():
+    with pytest.raises(ValueError, match=r"is \S+: no feature changes the loss"):
+        path(np.ones((442, 2)) * [0.1, 1e3])
+
+
+@pytest.mark.parametrize("mean", [1e7, 1e9])
+def test_strengths_where_sums_cancel_are_those_of_the_residuals(mean):
+    target = y / 77.0 + mean
+    found = path(target=target, n_alphas=2, eps=0.5)
+    residuals = target - target.mean()
+    wanted = np.abs((X - X.mean(axis=0)).T @ residuals).max() / len(y)
+    assert found.alphas[0] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_targets_that_differ_little_from_what_is_not_penalised_have_strengths():
+    noise = 1e-8 * RNG.standard_normal(442)
+    found = path(target=SLOPED + noise, **TWO_FREE)
+    assert found.df[0] == 2
+    assert found.df[-1] > 2
+
+
 def test_what_did_not_converge_is_told():
     with pytest.warns(ConvergenceWarning, match="tol=1e-10"):
         found = path(X, COUNTS, family="poisson", max_iter=1, tol=1e-10)

@@ -2,15 +2,19 @@ import json
 import math
 import os
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
 
-from daskglm import LinearSVC, LogisticRegression, Ridge
+from daskglm import ElasticNetCV, LassoCV, LinearSVC, LogisticRegression, Ridge
 from daskglm.estimators.persistence import load, save
 from tests.conftest import make_problem
+
+matplotlib.use("Agg")
 
 
 @pytest.fixture
@@ -261,3 +265,92 @@ def test_a_matrix_that_is_too_large_for_a_file_is_not_saved(tmp_path):
     model.set_params(P2=noise @ noise.T)
     with pytest.raises(ValueError, match="names, labels and parameters take"):
         save(model, tmp_path / "m.json")
+
+
+# ---- penalties that were tried
+TRIED = ("alpha_", "l1_ratio_", "alphas_", "mse_path_", "mse_standard_error_")
+
+
+def tried(**how):
+    X, y = make_problem(60, 4, loss="squared")
+    cls = LassoCV if "l1_ratio" not in how else ElasticNetCV
+    return cls(**{"alphas": 6, "cv": 3, **how}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"l1_ratio": 0.3, "cv": None, "relax": True},
+        {"l1_ratio": [0.2, 1.0]},
+        {"l1_ratio": (0.2,), "alphas": np.array([0.01, 0.1, 1.0])},
+        {"l1_ratio": np.array([0.5, 1.0]), "selection": "1se", "penalty_factor": [1.0, 0.0, 1, 2]},
+    ],
+    ids=str,
+)
+def test_cross_validated_penalties(how, tmp_path):
+    model = tried(**how)
+    save(model, tmp_path / "m.json")
+    again = load(tmp_path / "m.json")
+    assert type(again) is type(model)
+    for name in (*TRIED, "coef_", "intercept_", "n_iter_", "n_features_in_", "dual_gap_"):
+        ours, theirs = getattr(again, name), getattr(model, name)
+        np.testing.assert_array_equal(ours, theirs)
+        assert type(ours) is type(theirs), name
+    assert repr(again.report_) == repr(model.report_)
+    np.testing.assert_equal(again.get_params()["cv"], model.cv)
+    X, y = make_problem(60, 4, loss="squared")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.fit(X, y).alpha_ == model.alpha_
+    ours, theirs = (each.plot_cv().lines[0].get_xydata() for each in (again, model))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_splitter_is_not_saved(tmp_path):
+    model = tried(cv=KFold(3))
+    with pytest.raises(ValueError, match="parameter 'cv' is a KFold.*set_params"):
+        save(model, tmp_path / "m.json")
+    save(model.set_params(cv=None), tmp_path / "m.json")
+    assert load(tmp_path / "m.json").mse_path_.shape == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("alpha", -1.0, "alpha is -1.0, which is not a number of at least 0"),
+        ("alpha", 123.0, "alpha is 123.0, which is none of those"),
+        ("l1_ratio", 0.7, "none of "),
+        ("l1_ratio", "1", "l1_ratio is '1'"),
+        ("alphas", [1.0], "alphas has a list of 1"),
+        ("mse_path", [[1.0, 2.0], [1.0]], "mse_path has"),
+        ("mse_path", 1.0, "mse_path has the shape"),
+        ("mse_path", [[["1"]] * 6] * 2, "mse_path holds '1'"),
+        ("mse_standard_error", None, "mse_standard_error has None"),
+    ],
+)
+def test_tampered_penalties_that_were_tried(name, value, message, tmp_path):
+    model = tried(l1_ratio=[0.2, 1.0])
+    save(model, path := tmp_path / "m.json")
+    edit(path, tried=json.loads(path.read_text())["tried"] | {name: value})
+    with pytest.raises(ValueError, match=f"damaged.*{message}"):
+        load(path)
+
+
+def test_what_was_tried_belongs_to_cross_validation(model, tmp_path):
+    save(model, path := tmp_path / "m.json")
+    edit(path, tried={})
+    with pytest.raises(ValueError, match="with the penalties that were tried"):
+        load(path)
+    save(tried(), path)
+    edit(path, tried={"alpha": 1.0})
+    with pytest.raises(ValueError, match="of what was tried"):
+        load(path)
+    params = json.loads(path.read_text())["params"]
+    edit(path, params=params | {"eps": 2.0})
+    with pytest.raises(ValueError, match=r"eps=2.0 must be"):
+        load(path)
+    content = json.loads(path.read_text())
+    del content["tried"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="without the penalties that were tried"):
+        load(path)
