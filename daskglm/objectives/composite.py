@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from daskglm.core.requests import (
     Sampled,
     Totals,
 )
+from daskglm.objectives import unheld
 from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
 from daskglm.objectives.composite_certificate import CompositeCertificate
 from daskglm.objectives.free_bound import Tangent, lower_bound
@@ -39,6 +40,7 @@ from daskglm.penalties.nonsmooth import NonSmooth
 CACHED = (
     "feature_terms",
     "is_held",
+    "may_be_unheld",
     "origin",
     "threshold",
     "unheld",
@@ -66,6 +68,11 @@ class CompositePoint(Point):
         """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
         found: float = self.objective.by_tangent(self, self.error)
         return found
+
+    @cached_property
+    def block(self) -> unheld.Unheld | None:
+        """What is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
+        return self.unheld or unheld.of_hessian(self.objective, self)
 
 
 class Composite(Objective):
@@ -129,10 +136,17 @@ class Composite(Objective):
     @cached_property
     def is_held(self) -> bool:
         """Whether the penalty alone holds each feature near zero, or bounds on both sides do."""
+        return not self.may_be_unheld.any()
+
+    @cached_property
+    def may_be_unheld(self) -> np.ndarray:
+        """The features that neither the penalty nor bounds on both sides hold, (d,) of bool."""
         terms = self.feature_terms
         boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)
-        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0) | terms.is_grouped
-        return bool(held.all() and (terms.group_strengths > 0.0).all())
+        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0)
+        for group, strength in zip(terms.groups, terms.group_strengths, strict=True):
+            held[group] = strength > 0.0
+        return ~held
 
     @cached_property
     def feature_terms(self) -> NonSmooth:
@@ -208,6 +222,7 @@ class Composite(Objective):
         found = point.excess if math.isfinite(point.excess) else point.free_bound
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
         curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
+        curved = curved or self.can_settle(point)
         if not (found < point.value or self.is_held or curved):
             return math.nan
         # losses of separable classes vanish as coefficients grow: a bound of zero has underflown
@@ -216,8 +231,48 @@ class Composite(Objective):
         return min(found, point.value)
 
     def nominal_bound(self, point: Point) -> float:
-        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
+        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing.
+
+        Coefficients that nothing holds, of whose Hessian nothing is known, count as the best ones.
+        """
+        assert isinstance(point, CompositePoint)
+        if point.block is None and self.unheld_features(point):
+            point = replace(point, near=0.0)
         return self.by_tangent(point, EXACT)
+
+    def unheld_features(self, point: Point) -> int:
+        """Return the number of features that nothing holds at a point."""
+        return 0 if self.is_held else len(unheld.features_of(self, point.w))
+
+    def can_settle(self, point: Point) -> bool:
+        """Return whether the Hessian by the coefficients that nothing holds may bound a point.
+
+        Not where it is singular as far as is known, nor need it where that of all proves something.
+        """
+        loss = self.loss
+        known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
+        if not known or self.rows_xp is not np or math.isfinite(point.excess):
+            return False
+        block = getattr(point, "block", None)
+        proves = block is None or block.factor.proves
+        return proves and 0 < self.unheld_features(point) <= unheld.MOST
+
+    def with_best_unheld(self, point: Point, wanted: float) -> Point:
+        """Return a point whose coefficients that nothing holds are near the best: `unheld.settle`.
+
+        Cost: 1 pass, and 2 for each of some steps.
+        """
+        found: Point = unheld.settle(self, point, wanted)
+        return found
+
+    def as_unproved(self, point: Point) -> Point:
+        """Return the point, of whose coefficients that nothing holds nothing can be proved."""
+        return replace(point, unheld=unheld.UNKNOWN)
+
+    def entry_errors(self, point: Point, entries: np.ndarray) -> np.ndarray:
+        """Bound the errors of some entries of the gradient, features before the intercept."""
+        off, constant, _ = self._errors(point, point.error, point.value)
+        return np.append(off, np.full(self.size - self.n_features, constant))[entries]
 
     def feature_bound(self, point: Point) -> float:
         """Return the bound by the gradient as if arithmetic were exact."""
@@ -227,7 +282,8 @@ class Composite(Objective):
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if self.is_local:
             return super().is_hidden(point, tol)
-        known = self.squares is not None
+        assert isinstance(point, CompositePoint)
+        known = self.squares is not None or (point.block is None and self.unheld_features(point))
         return not known and min(self.nominal_bound(point), point.excess) <= tol * point.value
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
@@ -254,7 +310,7 @@ class Composite(Objective):
     def _settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Bound what the coefficients without any penalty add to the tangent: the intercept here.
+        """Bound what the coefficients without any penalty add to the tangent.
 
         Parameters
         ----------
@@ -268,6 +324,20 @@ class Composite(Objective):
         tuple of (n_features,) array, (n_features,) array, float
             Gradient and errors to take instead, and by how much the tangent may lie lower.
         """
+        assert isinstance(point, CompositePoint)
+        features = np.empty(0, np.int64) if self.is_held else unheld.features_of(self, point.w)
+        block, near = point.block, math.inf
+        if len(features) and point.near == 0.0:
+            gradient[features] = off[features] = 0.0
+            return gradient, off, 0.0
+        if len(features) and block is not None:
+            errors = np.append(off, np.full(self.size - self.n_features, constant))
+            near = unheld.nearness(self, point, block, errors[block.entries])
+        if block is not None and math.isfinite(near):
+            # as if at the best of them, where other slopes have changed
+            off = off + unheld.moved_gradient(self, block, near)
+            gradient[features] = off[features] = 0.0
+            return gradient, off, 0.5 * near * near
         if not self.fit_intercept:
             return gradient, off, 0.0
         slope = abs(float(point.gradient[-1])) + constant

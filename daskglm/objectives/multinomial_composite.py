@@ -81,6 +81,10 @@ class MultinomialComposite(Composite, MultinomialObjective):
         return np.append(entries.ravel(), np.arange(d, self.size))
 
     # ---- how good a point is
+    def unheld_features(self, point: Point) -> int:
+        """Return the number of features that only `Composite.can_settle` would bound: none."""
+        return 0
+
     @property
     def has_unheld(self) -> bool:
         """Whether there are coefficients that nothing holds."""

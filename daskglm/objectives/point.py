@@ -45,6 +45,8 @@ class Point:
         Whether the Hessian was summed in float64, whatever the dtype of the rows.
     near : float
         Bound on the distance of the intercept from the best one for these coefficients.
+    unheld : unheld.Unheld, optional
+        The Hessian by the coefficients that neither a penalty nor bounds hold.
     gap : float, optional
         Primal less dual value, for points of a dual solver; with `certify` an estimate.
     certify : callable, optional
@@ -68,6 +70,7 @@ class Point:
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
+    unheld: Any = None
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     norms: tuple[Norms, Norms] | None = None
