@@ -29,7 +29,7 @@ from daskglm.core.requests import (
 from daskglm.objectives import unheld
 from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
 from daskglm.objectives.composite_certificate import CompositeCertificate
-from daskglm.objectives.free_bound import Tangent, lower_bound
+from daskglm.objectives.free_bound import Tangent, largest_norm, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.host_vectors import moved
 from daskglm.objectives.point import Point
@@ -68,11 +68,6 @@ class CompositePoint(Point):
         """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
         found: float = self.objective.by_tangent(self, self.error)
         return found
-
-    @cached_property
-    def block(self) -> unheld.Unheld | None:
-        """What is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
-        return self.unheld or unheld.of_hessian(self.objective, self)
 
 
 class Composite(Objective):
@@ -222,7 +217,7 @@ class Composite(Objective):
         found = point.excess if math.isfinite(point.excess) else point.free_bound
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
         curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
-        curved = curved or self.can_settle(point)
+        curved = curved or unheld.can_settle(self, point)
         if not (found < point.value or self.is_held or curved):
             return math.nan
         # losses of separable classes vanish as coefficients grow: a bound of zero has underflown
@@ -235,44 +230,13 @@ class Composite(Objective):
 
         Coefficients that nothing holds, of whose Hessian nothing is known, count as the best ones.
         """
-        assert isinstance(point, CompositePoint)
-        if point.block is None and self.unheld_features(point):
+        if self.unheld_features(point) and unheld.block_of(point) is None:
             point = replace(point, near=0.0)
         return self.by_tangent(point, EXACT)
 
     def unheld_features(self, point: Point) -> int:
         """Return the number of features that nothing holds at a point."""
         return 0 if self.is_held else len(unheld.features_of(self, point.w))
-
-    def can_settle(self, point: Point) -> bool:
-        """Return whether the Hessian by the coefficients that nothing holds may bound a point.
-
-        Not where it is singular as far as is known, nor need it where that of all proves something.
-        """
-        loss = self.loss
-        known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
-        if not known or self.rows_xp is not np or math.isfinite(point.excess):
-            return False
-        block = getattr(point, "block", None)
-        proves = block is None or block.factor.proves
-        return proves and 0 < self.unheld_features(point) <= unheld.MOST
-
-    def with_best_unheld(self, point: Point, wanted: float) -> Point:
-        """Return a point whose coefficients that nothing holds are near the best: `unheld.settle`.
-
-        Cost: 1 pass, and 2 for each of some steps.
-        """
-        found: Point = unheld.settle(self, point, wanted)
-        return found
-
-    def as_unproved(self, point: Point) -> Point:
-        """Return the point, of whose coefficients that nothing holds nothing can be proved."""
-        return replace(point, unheld=unheld.UNKNOWN)
-
-    def entry_errors(self, point: Point, entries: np.ndarray) -> np.ndarray:
-        """Bound the errors of some entries of the gradient, features before the intercept."""
-        off, constant, _ = self._errors(point, point.error, point.value)
-        return np.append(off, np.full(self.size - self.n_features, constant))[entries]
 
     def feature_bound(self, point: Point) -> float:
         """Return the bound by the gradient as if arithmetic were exact."""
@@ -282,9 +246,11 @@ class Composite(Objective):
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if self.is_local:
             return super().is_hidden(point, tol)
-        assert isinstance(point, CompositePoint)
-        known = self.squares is not None or (point.block is None and self.unheld_features(point))
-        return not known and min(self.nominal_bound(point), point.excess) <= tol * point.value
+        unknown = self.unheld_features(point) and unheld.block_of(point) is None
+        return (
+            not (self.squares is not None or unknown)
+            and min(self.nominal_bound(point), point.excess) <= tol * point.value
+        )
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""
@@ -298,7 +264,7 @@ class Composite(Objective):
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 
-        off, constant, loose = self._errors(point, error, value)
+        off, constant, loose = self.errors(point, error, value)
         gradient, off, more = self._settled(point, gradient, off, constant)
         loose += more
         if not (math.isfinite(loose) and np.isfinite(off).all()):
@@ -324,20 +290,10 @@ class Composite(Objective):
         tuple of (n_features,) array, (n_features,) array, float
             Gradient and errors to take instead, and by how much the tangent may lie lower.
         """
-        assert isinstance(point, CompositePoint)
-        features = np.empty(0, np.int64) if self.is_held else unheld.features_of(self, point.w)
-        block, near = point.block, math.inf
-        if len(features) and point.near == 0.0:
-            gradient[features] = off[features] = 0.0
-            return gradient, off, 0.0
-        if len(features) and block is not None:
-            errors = np.append(off, np.full(self.size - self.n_features, constant))
-            near = unheld.nearness(self, point, block, errors[block.entries])
-        if block is not None and math.isfinite(near):
-            # as if at the best of them, where other slopes have changed
-            off = off + unheld.moved_gradient(self, block, near)
-            gradient[features] = off[features] = 0.0
-            return gradient, off, 0.5 * near * near
+        if self.unheld_features(point):
+            found = unheld.settled(self, point, gradient, off, constant)
+            if found is not None:
+                return found
         if not self.fit_intercept:
             return gradient, off, 0.0
         slope = abs(float(point.gradient[-1])) + constant
@@ -353,7 +309,7 @@ class Composite(Objective):
         reach = self.rounding.radius * self._largest_norm(point.value) + self.span
         return gradient, off, slope * (abs(float(point.w[-1])) + reach)
 
-    def _errors(
+    def errors(
         self, point: Point, error: GradientError, value: float
     ) -> tuple[np.ndarray, float, float]:
         """Bound errors: of the gradient by features and the intercept, and of the smooth value.
@@ -409,21 +365,7 @@ class Composite(Objective):
 
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
-        terms = self.feature_terms
-        with np.errstate(divide="ignore", over="ignore"):
-            boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
-            held = np.isfinite(boxed)
-            square = float((boxed[held] ** 2).sum())
-            curved = ~held & (self._counted_curvature > 0.0)
-            if curved.any():
-                square += 2.0 * value / float(self._counted_curvature[curved].min())
-            kinked = ~held & ~curved
-            strengths = np.append(
-                terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
-            )
-            if len(strengths):
-                square += float(np.square(np.divide(value, strengths.min())))
-        return math.sqrt(square)
+        return largest_norm(self.feature_terms, self._counted_curvature, value)
 
     @property
     def has_unheld(self) -> bool:

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from daskglm.objectives.unheld import can_settle, settle, unproved
+
 # Share of the gradient's norm that must be left since coefficients that nothing holds were looked
 # at last. Each look takes a few passes. Chosen.
 FALLEN = 0.1
@@ -31,9 +33,11 @@ class CompositeCertificate:
         gap = point.relative_gap
         if gap <= self.tol or point.prediction is not None:
             return point, gap
-        if objective.can_settle(point):
-            return self._with_best_unheld(point)
-        if math.isnan(gap):
+        if can_settle(objective, point):
+            point, gap = self._with_best_unheld(point, gap)
+            if point.unheld is not None or not math.isfinite(gap):
+                return point, gap
+        if not gap > self.tol:
             return point, gap
         wanted = self.tol * point.value
         if objective.is_hidden(point, self.tol):
@@ -55,10 +59,10 @@ class CompositeCertificate:
         point = replace(point)  # a new point, since the old one caches its bounds
         return point, point.relative_gap
 
-    def _with_best_unheld(self, point: Any) -> tuple[Any, float]:
+    def _with_best_unheld(self, point: Any, gap: float) -> tuple[Any, float]:
         """Bound a point with features that nothing holds, if it is near the optimum otherwise.
 
-        The gap is nan if nothing can be proved of them: then the gradient ends the fit.
+        The gap is nan if nothing can be proved: then the gradient ends the fit.
         """
         objective, norm = self.objective, point.gradient_norm
         wanted, small = self.tol * point.value, self.tol * self.start
@@ -66,13 +70,16 @@ class CompositeCertificate:
         # where the gradient would end the fit a proof is tried once more
         fallen = norm <= FALLEN * self.looked or norm <= small < self.looked
         if not (near and fallen):
-            return point, point.relative_gap
+            return point, gap
         self.looked = norm
-        found = objective.with_best_unheld(point, wanted)
-        if not found.relative_gap <= self.tol and objective.is_hidden(found, self.tol):
-            found, gap = self._surveyed(found)
-            if not gap <= self.tol:
-                found = objective.with_best_unheld(found, wanted)
+        found = settle(objective, point, wanted)
+        at_best = replace(found, near=0.0)
+        unknown = objective.squares is None and objective.nominal_bound(at_best) <= wanted
+        if unknown and not found.relative_gap <= self.tol:
+            found, known = self._surveyed(found)
+            if not known <= self.tol:
+                found = settle(objective, found, wanted)
         if not math.isfinite(found.relative_gap):
-            found = objective.as_unproved(point)
+            # bounds on one side may hold the features, if nothing else does
+            found = point if math.isfinite(gap) else unproved(point)
         return found, found.relative_gap

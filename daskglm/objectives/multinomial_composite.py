@@ -144,7 +144,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(self.unheld, self.unheld)]
         factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
-        off, constant, _ = self._errors(point, error, point.value)
+        off, constant, _ = self.errors(point, error, point.value)
         off = np.append(off[self.unheld[:features]], np.full(len(block) - features, constant))
         decrement = factor.decrement(point.gradient[self.unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):

@@ -26,6 +26,9 @@ GROWN = 1.25
 # Steps of Newton's method to the best coefficients, at most: where these are near, two reach
 # rounding. Chosen.
 STEPS = 4
+# Share of the gradient's norm that a step near the best coefficients leaves, at most: far from them
+# more steps are not worth their passes. Chosen.
+NEWTON_FALL = 0.25
 # By how many times the change of margins that is foreseen that one is allowed within which rows
 # keep their curvature. More finds fewer rows, less may have to be asked again. Chosen.
 ALLOWED = 8.0
@@ -57,7 +60,38 @@ class Unheld(NamedTuple):
 
 
 # A block that proves nothing.
-UNKNOWN = Unheld(np.empty(0, np.int64), HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0)))
+UNKNOWN = Unheld(
+    np.empty(0, np.int64), HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0))
+)
+
+
+def block_of(point: Any) -> Unheld | None:
+    """Return what is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
+    known = vars(point)
+    if point.unheld is None and "own_block" not in known:
+        known["own_block"] = of_hessian(point.objective, point)
+    found: Unheld | None = point.unheld or known.get("own_block")
+    return found
+
+
+def can_settle(objective: Any, point: Any) -> bool:
+    """Return whether the Hessian by the coefficients that nothing holds may bound a point.
+
+    Not where it is singular as far as is known, nor need it where that of all proves something.
+    """
+    loss = objective.loss
+    known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
+    if not known or objective.rows_xp is not np or math.isfinite(point.excess):
+        return False
+    if not 0 < objective.unheld_features(point) <= MOST:
+        return False
+    block = block_of(point)
+    return block is None or block.factor.proves
+
+
+def unproved(point: Any) -> Any:
+    """Return the point, of whose coefficients that nothing holds nothing can be proved."""
+    return replace(point, unheld=UNKNOWN)
 
 
 def features_of(objective: Any, w: np.ndarray) -> np.ndarray:
@@ -91,9 +125,12 @@ def of_hessian(objective: Any, point: Any) -> Unheld | None:
 def with_block(objective: Any, point: Any, reach: float = 0.0) -> Any:
     """Return the point with the block of the Hessian there. Cost: 1 pass, 1 round.
 
-    `reach` is that of `Unheld`: zero for any curvature at the margins.
+    `reach` is that of `Unheld`: zero for any curvature at the margins. Where all features are held
+    after all the point is returned as it is.
     """
     features = features_of(objective, point.w)
+    if not len(features):
+        return point
     error = margin_error(objective, point.w) if reach else 0.0
     asked = ColumnGram((point.token, point.w), features, reach + error)
     gram = objective.scale * objective.ask(asked)["gram"]
@@ -125,6 +162,22 @@ def change(objective: Any, unheld: Unheld) -> float:
     return min(whole, float(columns @ roots))
 
 
+def rounding_error(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
+    """Bound the error of the gradient's entries in the norm of the inverse of the block.
+
+    `off` is that of `nearness`.
+    """
+    factor, rate, rounding = unheld.factor, objective.loss.self_concordance, objective.rounding
+    found = float(factor.roots @ off)
+    if math.isinf(rate) or found == 0.0:
+        return found
+    # what errors of margins do does not depend on the condition of the block
+    features = unheld.entries[unheld.entries < objective.n_features]
+    columns = np.broadcast_to(rounding.columns, objective.n_features)[features]
+    grown = math.exp(0.5 * min(rate * margin_error(objective, point.w), 1.0))
+    return min(found, grown * factor.error(point.error, len(features), columns))
+
+
 def nearness(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
     """Bound the decrement D of the coefficients that nothing holds, for a smaller Hessian.
 
@@ -140,7 +193,8 @@ def nearness(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> flo
     factor, rate = unheld.factor, objective.loss.self_concordance
     if not factor.proves:
         return math.inf
-    decrement = factor.decrement(point.gradient[unheld.entries]) + float(factor.roots @ off)
+    decrement = factor.decrement(point.gradient[unheld.entries])
+    decrement += rounding_error(objective, point, unheld, off)
     if rate == 0.0 or not math.isfinite(decrement):
         return decrement
     moved = change(objective, unheld) * decrement
@@ -180,6 +234,36 @@ def moved_gradient(objective: Any, unheld: Unheld, near: float) -> np.ndarray:
     return near * np.sqrt(found)
 
 
+def settled(
+    objective: Any, point: Any, gradient: np.ndarray, off: np.ndarray, constant: float
+) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """Return the tangent as if the coefficients that nothing holds were the best ones.
+
+    That is so where `point.near` is zero, and else where the block says how near they are; if it
+    does not: None. Arguments and what is returned are those of `Composite._settled`.
+    """
+    near, block = point.near, block_of(point)
+    if near > 0.0:
+        if block is None:
+            return None
+        errors = np.append(off, np.full(objective.size - len(off), constant))
+        near = nearness(objective, point, block, errors[block.entries])
+        if not math.isfinite(near):
+            return None
+        # where other slopes have changed
+        off = off + moved_gradient(objective, block, near)
+    features = features_of(objective, point.w)
+    gradient, off = gradient.copy(), off.copy()
+    gradient[features] = off[features] = 0.0
+    return gradient, off, 0.5 * near * near
+
+
+def entry_errors(objective: Any, point: Any, entries: np.ndarray) -> np.ndarray:
+    """Bound the errors of some entries of the gradient."""
+    off, constant, _ = objective.errors(point, point.error, point.value)
+    return np.append(off, np.full(objective.size - len(off), constant))[entries]
+
+
 def settle(objective: Any, point: Any, wanted: float) -> Any:
     """Return the point with its block, or one with better coefficients in it.
 
@@ -188,21 +272,31 @@ def settle(objective: Any, point: Any, wanted: float) -> Any:
     """
     best = now = with_block(objective, point)
     for _ in range(STEPS):
-        known = now.unheld
+        if now.unheld is None:
+            break
+        known, off = now.unheld, entry_errors(objective, now, now.unheld.entries)
         if objective.bound(best) <= wanted or not known.factor.proves:
             break
-        w, before = now.w.copy(), now.gradient[known.entries]
-        w[known.entries] += known.factor.step(before)[0]
-        trial = objective.at(w, beside=now)
-        after, reach = trial.gradient[known.entries], 0.0
+        before = now.gradient[known.entries]
+        step, square = known.factor.step(before)
+        proved = now.unheld.reach > 0.0 or math.isfinite(objective.loss.self_concordance)
+        if proved and math.sqrt(square) <= rounding_error(objective, now, known, off):
+            break  # rounding hides what a step would change
+        w, reach = now.w.copy(), 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            w[known.entries] += step
+            trial = objective.at(w, beside=now)
+            after = trial.gradient[known.entries]
+            steep = float(np.linalg.norm(after))
+        if not math.isfinite(trial.value + steep):
+            break
         if math.isinf(objective.loss.self_concordance):
-            left = known.factor.decrement(after)
-            left += float(known.factor.roots @ objective.entry_errors(trial, known.entries))
+            left = known.factor.decrement(after) + rounding_error(objective, trial, known, off)
             reach = ALLOWED * change(objective, known) * left + margin_error(objective, trial.w)
         trial = with_block(objective, trial, reach)
         if objective.bound(trial) < objective.bound(best):
             best = trial
-        elif not np.linalg.norm(after) < 0.5 * np.linalg.norm(before):
+        if not steep < NEWTON_FALL * np.linalg.norm(before):
             break
         now = trial
     return best

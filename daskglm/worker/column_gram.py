@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.column_requests import ColumnGram
-from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Totals
 from daskglm.kernels import cpu as host
 from daskglm.kernels.margins import curvatures, slopes
@@ -31,36 +30,15 @@ Piece = tuple[int, int, int]
 Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
-def column_gram(
-    problem: Problem,
-    request: ColumnGram,
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-    read: int,
-) -> Totals:
-    """Answer a request from the margins that the caches hold at its point.
+def column_gram(problem: Problem, request: ColumnGram, caches: Sequence[Any], each: Each) -> Totals:
+    """Answer a request from the rows and the margins that the caches hold at its point.
 
-    Parameters
-    ----------
-    caches : sequence of BlockCache
-        With the row weights of the problem.
-    facts : DataSummary
-        Of all blocks.
-    each : callable
-        Shares pieces of rows out among threads.
-    read : int
-        Rows that were read for the margins.
-
-    Raises
-    ------
-    ValueError
-        If the rows are on a GPU.
+    Raises ValueError if the rows are on a GPU.
     """
     if any(cache.backend is not host for cache in caches):
         raise ValueError("ColumnGram wants X in host memory, and these rows are on a GPU")
     size = len(request.columns) + 1
-    place = np.full(facts.n_features or 0, -1, np.int64)
+    place = np.full(len(request.at[1]), -1, np.int64)
     place[request.columns] = np.arange(size - 1)
     dense = max(RUN_BYTES // (8 * size), FEWEST)
 
@@ -82,7 +60,7 @@ def column_gram(
                     gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
         return {"gram": gram}
 
-    return {**each(work, None), "rows": facts.n_rows + read}
+    return each(work, None)
 
 
 def _curvatures(problem: Problem, request: ColumnGram, cache: Any, run: slice) -> np.ndarray:

@@ -60,6 +60,8 @@ from daskglm.worker.subsampling import draw
 
 # Threads get a private Gram each while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
+# What answers requests for sums at a point from its margins.
+AT_A_POINT = {ColumnGram: column_gram, RateSums: rate_sums, ResidualSums: residual_sums}
 
 
 class Shard:
@@ -151,15 +153,11 @@ class Shard:
             return self._spread(request, caches)
         if isinstance(request, ColumnMoments):
             return column_moments(caches, self.facts, self._each)
-        if isinstance(request, ColumnGram):
+        if isinstance(request, (ColumnGram, RateSums, ResidualSums)):
             read = self._update_margins([request.at], caches)
-            return column_gram(problem, request, caches, self.facts, self._each, read)
-        if isinstance(request, ResidualSums):
-            read = self._update_margins([request.at], caches)
-            return {**residual_sums(problem, request, caches, self._each), "rows": read}
-        if isinstance(request, RateSums):
-            read = self._update_margins([request.at], caches)
-            return {**rate_sums(problem, request, caches, self._each), "rows": read}
+            read += self.facts.n_rows * isinstance(request, ColumnGram)
+            sums: Any = AT_A_POINT[type(request)]
+            return {**sums(problem, request, caches, self._each), "rows": read}
         if isinstance(request, TrustRegionStep):
             return self._trust_region_step(law, request, caches)
         if isinstance(request, DualRequest):
