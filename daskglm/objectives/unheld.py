@@ -293,6 +293,8 @@ def settle(objective: Any, point: Any, wanted: float) -> Any:
         if math.isinf(objective.loss.self_concordance):
             left = known.factor.decrement(after) + rounding_error(objective, trial, known, off)
             reach = ALLOWED * change(objective, known) * left + margin_error(objective, trial.w)
+            if not math.isfinite(reach):
+                break
         trial = with_block(objective, trial, reach)
         if objective.bound(trial) < objective.bound(best):
             best = trial

@@ -33,8 +33,13 @@ Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 def column_gram(problem: Problem, request: ColumnGram, caches: Sequence[Any], each: Each) -> Totals:
     """Answer a request from the rows and the margins that the caches hold at its point.
 
-    Raises ValueError if the rows are on a GPU.
+    Raises ValueError if the rows are on a GPU, or a reach is asked for that the loss does not know.
     """
+    if request.reach and not loss_of(problem.loss).has_two_curvatures:
+        raise ValueError(
+            f"reach={request.reach:g}, but the curvature of {problem.loss.name!r} is not one of "
+            "two numbers: ask with a reach of 0"
+        )
     if any(cache.backend is not host for cache in caches):
         raise ValueError("ColumnGram wants X in host memory, and these rows are on a GPU")
     size = len(request.columns) + 1

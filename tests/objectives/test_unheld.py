@@ -286,6 +286,34 @@ def test_a_block_costs_a_pass_and_a_step_two():
         assert objective.passes - passes in (1, 3)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared", "squared_hinge", "huber"])
+@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6])
+def test_gradients_and_values_change_no_more_than_the_block_says(loss, share):
+    X, y, factors = ordinary(loss, sparse=False, n=400, d=30)
+    rng = np.random.default_rng(1)
+    for objective in objective_of_rows(loss, X, y, factors):
+        best = objective.at(0.1 * rng.standard_normal(31))
+        for _ in range(8):
+            best = unheld.settle(objective, best, 0.0)
+        entries = best.unheld.entries
+        assert np.linalg.norm(best.gradient[entries]) < 1e-9
+        w = best.w.copy()
+        w[entries] += share * rng.standard_normal(len(entries))
+        point = unheld.with_block(objective, objective.at(w), 0.2 * find(loss).has_two_curvatures)
+        near = unheld.nearness(objective, point, point.unheld, np.zeros(len(entries)))
+        if share <= 1e-4 and loss != "huber":
+            assert math.isfinite(near)
+        elif not math.isfinite(near):
+            continue
+        fall, rounding = point.value - best.value, 1e-13 * point.value
+        assert 0.5 * fall - rounding <= 0.5 * near**2
+        assert fall <= 0.5 * near**2 + rounding
+        changed = np.abs(point.gradient - best.gradient)[:30]
+        most = unheld.moved_gradient(objective, point.unheld, near)
+        assert (changed <= most * (1.0 + 1e-6) + 1e-9).all()
+        assert changed.max() > 1e-2 * most.max()
+
+
 def test_a_point_far_from_the_best_coefficients_proves_nothing():
     X, y, factors = ordinary("logistic", sparse=False, n=400, d=30)
     for objective in objective_of_rows("logistic", X, y, factors):

@@ -55,6 +55,11 @@ def test_no_columns_leave_the_intercept():
     shard.close()
 
 
+def test_a_reach_is_refused_for_other_losses():
+    with pytest.raises(ValueError, match="reach=0.1, but the curvature of 'logistic'"):
+        Shard([], 1).answer(PROBLEM, ColumnGram((3, W), COLUMNS, 0.1))
+
+
 def test_a_worker_without_rows_answers():
     reply = Shard([], 1).answer(PROBLEM, ColumnGram((3, W), COLUMNS))
     np.testing.assert_array_equal(reply["gram"], np.zeros((6, 6)))
