@@ -148,7 +148,7 @@ def margin_error(objective: Any, w: np.ndarray) -> float:
     """Bound the error of any margin at w, and of its distance from where a curvature jumps."""
     rounding = objective.rounding
     size = rounding.size(w)
-    return float(UNIT * (rounding.row * size + FEW * (size + rounding.largest_target + 1.0)))
+    return float(UNIT * (rounding.row * size + 4.0 * FEW * (size + rounding.largest_target + 1.0)))
 
 
 def change(objective: Any, unheld: Unheld) -> float:
