@@ -73,12 +73,12 @@ class CompositeCertificate:
             return point, gap
         self.looked = norm
         found = settle(objective, point, wanted)
-        if not found.relative_gap <= self.tol and objective.squares is None:
-            # better bounds on the columns may be all that lacks
-            if norm <= small or objective.nominal_bound(replace(found, near=0.0)) <= wanted:
-                found, known = self._surveyed(found)
-                if not known <= self.tol:
-                    found = settle(objective, found, wanted)
+        # better bounds on the columns may be all that lacks
+        lacks = norm <= small or objective.nominal_bound(replace(found, near=0.0)) <= wanted
+        if lacks and objective.squares is None and not found.relative_gap <= self.tol:
+            found, known = self._surveyed(found)
+            if not known <= self.tol:
+                found = settle(objective, found, wanted)
         if not math.isfinite(found.relative_gap):
             # bounds on one side may hold the features, if nothing else does
             found = point if math.isfinite(gap) else unproved(point)

@@ -15,7 +15,7 @@ from daskglm.fitting.runner import objective_of
 from daskglm.fitting.setup import loaded
 from daskglm.losses.table import find
 from daskglm.penalties.config import PenaltyConfig
-from daskglm.solvers import get_solver
+from daskglm.solvers import costs, get_solver
 from daskglm.solvers.limited_memory import LimitedMemory
 from daskglm.solvers.owlqn import _end_of_step, owlqn
 from daskglm.solvers.selection import choose
@@ -204,6 +204,17 @@ def test_a_pass_for_an_accepted_step_and_none_for_a_search():
         assert objective.passes == len(points) + searches
         values = [iterate.point.value for iterate in points]
         assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_no_hessian_of_many_features_is_formed_where_rounding_ends_the_search(loss, monkeypatch):
+    monkeypatch.setattr(costs, "LARGEST_HESSIAN", D - 1)
+    penalty = PENALTIES["zero factors"]
+    for objective in composite(*rows(loss), record=True, loss=loss, C=1.0, **penalty):
+        # until no step goes downhill, which takes as many points as there are
+        for _ in zip(range(400), owlqn(objective, objective.origin, tol=0.0), strict=False):
+            pass
+        assert "Evaluate+gram" not in objective.engine.requests
 
 
 @pytest.mark.parametrize("penalty", ["lasso", "bounds", "positive lasso", "zero factors"])
