@@ -135,6 +135,8 @@ def with_block(objective: Any, point: Any, reach: float = 0.0) -> Any:
     asked = ColumnGram((point.token, point.w), features, reach + error)
     gram = objective.scale * objective.ask(asked)["gram"]
     curvature = float(gram[-1, -1]) * (1.0 + 1e-6)  # sums of so many terms are better than that
+    if math.isinf(objective.loss.self_concordance):
+        curvature = math.inf  # rows that were left out have some elsewhere
     entries = entries_of(objective, features)
     block = gram[: len(entries), : len(entries)].copy()
     objective.penalty.restricted(features).add_to(block)
@@ -277,12 +279,13 @@ def settle(objective: Any, point: Any, wanted: float) -> Any:
         known, off = now.unheld, entry_errors(objective, now, now.unheld.entries)
         if objective.bound(best) <= wanted or not known.factor.proves:
             break
-        before = now.gradient[known.entries]
-        step, square = known.factor.step(before)
-        proved = now.unheld.reach > 0.0 or math.isfinite(objective.loss.self_concordance)
+        before, reach = now.gradient[known.entries], 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            step, square = known.factor.step(before)
+        proved = known.reach > 0.0 or math.isfinite(objective.loss.self_concordance)
         if proved and math.sqrt(square) <= rounding_error(objective, now, known, off):
             break  # rounding hides what a step would change
-        w, reach = now.w.copy(), 0.0
+        w = now.w.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             w[known.entries] += step
             trial = objective.at(w, beside=now)
