@@ -127,6 +127,8 @@ class Loss:
         Whether the slope is continuous, which all solvers but sdca need.
     is_quadratic : bool
         Whether the curvature is the same everywhere.
+    has_two_curvatures : bool
+        Whether the curvature is `smoothness` on one interval of margins and zero everywhere else.
     rest_margin : float
         Of classes: y z from which on the value is its infimum, or within a rounding of it.
     attains_infimum : bool
@@ -185,6 +187,7 @@ class Loss:
     self_concordance: float = math.inf
     differentiable: bool = True
     is_quadratic: bool = False
+    has_two_curvatures: bool = False
     rest_margin: float = 1.0
     attains_infimum: bool = True
     convex: bool = True

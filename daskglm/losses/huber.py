@@ -47,6 +47,7 @@ LOSS = Loss(
     classifies=False,
     shifts=True,
     smoothness=1.0,
+    has_two_curvatures=True,
     dual=DualFormulas(conjugate, derivatives, step, into_domain),
     p1=1.35,
     parameter=Parameter("delta", 0.0, math.inf, 1.35),

@@ -44,6 +44,7 @@ LOSS = Loss(
     row,
     classifies=True,
     smoothness=2.0,
+    has_two_curvatures=True,
     dual=DualFormulas(conjugate, derivatives, step, into_domain, best_constant),
     code=SQUARED_HINGE,
 )

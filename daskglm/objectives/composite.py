@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,12 +26,13 @@ from daskglm.core.requests import (
     Sampled,
     Totals,
 )
+from daskglm.objectives import unheld
 from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
 from daskglm.objectives.composite_certificate import CompositeCertificate
-from daskglm.objectives.free_bound import Tangent, lower_bound
+from daskglm.objectives.free_bound import Tangent, largest_norm, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.host_vectors import moved
-from daskglm.objectives.point import Point
+from daskglm.objectives.point import CompositePoint, Point
 from daskglm.objectives.primal import Objective, Sample, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
@@ -39,33 +40,12 @@ from daskglm.penalties.nonsmooth import NonSmooth
 CACHED = (
     "feature_terms",
     "is_held",
+    "may_be_unheld",
     "origin",
     "threshold",
     "unheld",
     "_counted_curvature",
 )
-
-
-@dataclass(frozen=True, eq=False)
-class CompositePoint(Point):
-    """A point whose gradient is that of the smooth part."""
-
-    @cached_property
-    def residual(self) -> np.ndarray:
-        """The shortest subgradient of the objective. Cost: nothing."""
-        found: np.ndarray = self.objective.terms.residual(self.w, self.gradient)
-        return found
-
-    @property
-    def gradient_norm(self) -> float:
-        """Norm of the shortest subgradient. Cost: nothing."""
-        return float(np.linalg.norm(self.residual))
-
-    @cached_property
-    def free_bound(self) -> float:
-        """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
-        found: float = self.objective.by_tangent(self, self.error)
-        return found
 
 
 class Composite(Objective):
@@ -129,10 +109,17 @@ class Composite(Objective):
     @cached_property
     def is_held(self) -> bool:
         """Whether the penalty alone holds each feature near zero, or bounds on both sides do."""
+        return not self.may_be_unheld.any()
+
+    @cached_property
+    def may_be_unheld(self) -> np.ndarray:
+        """The features that neither the penalty nor bounds on both sides hold, (d,) of bool."""
         terms = self.feature_terms
         boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)
-        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0) | terms.is_grouped
-        return bool(held.all() and (terms.group_strengths > 0.0).all())
+        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0)
+        for group, strength in zip(terms.groups, terms.group_strengths, strict=True):
+            held[group] = strength > 0.0
+        return ~held
 
     @cached_property
     def feature_terms(self) -> NonSmooth:
@@ -211,6 +198,7 @@ class Composite(Objective):
         found = point.excess if math.isfinite(point.excess) else point.free_bound
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells
         curved = point.gram is not None and math.isfinite(self.loss.self_concordance)
+        curved = curved or unheld.can_settle(self, point)
         if not (found < point.value or self.is_held or curved):
             return math.nan
         # losses of separable classes vanish as coefficients grow: a bound of zero has underflown
@@ -219,8 +207,17 @@ class Composite(Objective):
         return min(found, point.value)
 
     def nominal_bound(self, point: Point) -> float:
-        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing."""
+        """Bound by the gradient as if arithmetic were exact: it steers, and proves nothing.
+
+        Coefficients that nothing holds, of whose Hessian nothing is known, count as the best ones.
+        """
+        if self.unheld_features(point) and unheld.block_of(point) is None:
+            point = replace(point, near=0.0)
         return self.by_tangent(point, EXACT)
+
+    def unheld_features(self, point: Point) -> int:
+        """Return the number of features that nothing holds at a point."""
+        return 0 if self.is_held else len(unheld.features_of(self, point.w))
 
     def feature_bound(self, point: Point) -> float:
         """Return the bound by the gradient as if arithmetic were exact."""
@@ -230,7 +227,8 @@ class Composite(Objective):
         """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
         if self.is_local:
             return super().is_hidden(point, tol)
-        if self.squares is not None:
+        unknown = self.unheld_features(point) and unheld.block_of(point) is None
+        if self.squares is not None or unknown:
             return False
         nominal = self.nominal_bound(point)
         if point.gram is not None:
@@ -249,7 +247,7 @@ class Composite(Objective):
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 
-        off, constant, loose = self._errors(point, error, value)
+        off, constant, loose = self.errors(point, error, value)
         gradient, off, more = self._settled(point, gradient, off, constant)
         loose += more
         if not (math.isfinite(loose) and np.isfinite(off).all()):
@@ -261,7 +259,7 @@ class Composite(Objective):
     def _settled(
         self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Bound what the coefficients without any penalty add to the tangent: the intercept here.
+        """Bound what the coefficients without any penalty add to the tangent.
 
         Parameters
         ----------
@@ -275,6 +273,10 @@ class Composite(Objective):
         tuple of (n_features,) array, (n_features,) array, float
             Gradient and errors to take instead, and by how much the tangent may lie lower.
         """
+        if self.unheld_features(point):
+            found = unheld.settled(self, point, gradient, off, constant)
+            if found is not None:
+                return found
         if not self.fit_intercept:
             return gradient, off, 0.0
         slope = abs(float(point.gradient[-1])) + constant
@@ -290,7 +292,7 @@ class Composite(Objective):
         reach = self.rounding.radius * self._largest_norm(point.value) + self.span
         return gradient, off, slope * (abs(float(point.w[-1])) + reach)
 
-    def _errors(
+    def errors(
         self, point: Point, error: GradientError, value: float
     ) -> tuple[np.ndarray, float, float]:
         """Bound errors: of the gradient by features and the intercept, and of the smooth value.
@@ -346,21 +348,7 @@ class Composite(Objective):
 
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
-        terms = self.feature_terms
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
-            held = np.isfinite(boxed)
-            square = float((boxed[held] ** 2).sum())
-            curved = ~held & (self._counted_curvature > 0.0)
-            if curved.any():
-                square += 2.0 * value / float(self._counted_curvature[curved].min())
-            kinked = ~held & ~curved
-            strengths = np.append(
-                terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths
-            )
-            if len(strengths):
-                square += float(np.square(np.divide(value, strengths.min())))
-        return math.sqrt(square)
+        return largest_norm(self.feature_terms, self._counted_curvature, value)
 
     @property
     def has_unheld(self) -> bool:

@@ -83,3 +83,29 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
         )
         best = max(best, -float(found.fun))
     return best if math.isfinite(best) else 0.0
+
+
+def largest_norm(terms: NonSmooth, curvature: np.ndarray, value: float) -> float:
+    """Bound the norm of the features' coefficients of the optimum; infinite where nothing does.
+
+    Parameters
+    ----------
+    terms : NonSmooth
+        For vectors of features, without the intercept.
+    curvature : (d,) array
+        Of the quadratic penalty of each feature.
+    value : float
+        Of the objective at some point.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
+        held = np.isfinite(boxed)
+        square = float((boxed[held] ** 2).sum())
+        curved = ~held & (curvature > 0.0)
+        if curved.any():
+            square += 2.0 * value / float(curvature[curved].min())
+        kinked = ~held & ~curved
+        strengths = np.append(terms.strengths[kinked & ~terms.is_grouped], terms.group_strengths)
+        if len(strengths):
+            square += float(np.square(np.divide(value, strengths.min())))
+    return math.sqrt(square)

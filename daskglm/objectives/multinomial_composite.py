@@ -18,11 +18,11 @@ import numpy as np
 
 from daskglm.core.requests import Request, Restricted, Totals
 from daskglm.objectives.bounds import HIDDEN, Ball
-from daskglm.objectives.composite import Composite, CompositePoint, Restriction
+from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
-from daskglm.objectives.point import Point
+from daskglm.objectives.point import CompositePoint, Point
 
 
 class MultinomialComposite(Composite, MultinomialObjective):
@@ -86,6 +86,10 @@ class MultinomialComposite(Composite, MultinomialObjective):
         return np.append(entries.ravel(), np.arange(d, self.size))
 
     # ---- how good a point is
+    def unheld_features(self, point: Point) -> int:
+        """Return the number of features that only `Composite.can_settle` would bound: none."""
+        return 0
+
     @property
     def has_unheld(self) -> bool:
         """Whether there are coefficients that nothing holds."""
@@ -145,7 +149,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
         # their part of the Hessian, in which the others are as they are
         block = point.gram[np.ix_(self.unheld, self.unheld)]
         factor = HessianFactor.of(block, self.rounding.gram(exact=point.exact))
-        off, constant, _ = self._errors(point, error, point.value)
+        off, constant, _ = self.errors(point, error, point.value)
         off = np.append(off[self.unheld[:features]], np.full(len(block) - features, constant))
         decrement = factor.decrement(point.gradient[self.unheld]) + float(factor.roots @ off)
         if not math.isfinite(decrement):

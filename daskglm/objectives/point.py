@@ -45,6 +45,8 @@ class Point:
         Whether the Hessian was summed in float64, whatever the dtype of the rows.
     near : float
         Bound on the distance of the intercept from the best one for these coefficients.
+    unheld : unheld.Unheld, optional
+        The Hessian by the coefficients that neither a penalty nor bounds hold.
     gap : float, optional
         Primal less dual value, for points of a dual solver; with `certify` an estimate.
     certify : callable, optional
@@ -68,6 +70,7 @@ class Point:
     diagonal: np.ndarray | None = None
     exact: bool = False
     near: float = math.inf
+    unheld: Any = None
     gap: float | None = None
     certify: Callable[[], Point] | None = None
     norms: tuple[Norms, Norms] | None = None
@@ -174,3 +177,25 @@ class Point:
         if not math.isfinite(objective.loss.self_concordance):
             return math.inf
         return objective.rounding.by_hessian(self.factor, to_host(self.residual), self.error)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositePoint(Point):
+    """A point whose gradient is that of the smooth part."""
+
+    @cached_property
+    def residual(self) -> np.ndarray:
+        """The shortest subgradient of the objective. Cost: nothing."""
+        found: np.ndarray = self.objective.terms.residual(self.w, self.gradient)
+        return found
+
+    @property
+    def gradient_norm(self) -> float:
+        """Norm of the shortest subgradient. Cost: nothing."""
+        return float(np.linalg.norm(self.residual))
+
+    @cached_property
+    def free_bound(self) -> float:
+        """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
+        found: float = self.objective.by_tangent(self, self.error)
+        return found

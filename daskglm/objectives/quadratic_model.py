@@ -112,6 +112,7 @@ def predicted(point: Point, w: np.ndarray) -> Point:
         gradient=point.gradient + change,
         token=objective.new_token(),
         near=math.inf,
+        unheld=None,
         beside=None,
         prediction=Prediction(point, error, value_error),
     )

@@ -6,6 +6,7 @@ Newton's working sets, whose Hessians are dense, would be large.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def owlqn(objective: Composite, w: np.ndarray, *, tol: float = 1e-6, **state: An
     """
     point = objective.at(w, diagonal=not state)
     model = LimitedMemory(objective, point, **state)
-    proof = tol if objective.n_features <= costs.LARGEST_HESSIAN else 0.0
+    proof = tol if objective.n_features <= costs.LARGEST_HESSIAN else -math.inf
     while True:
         yield Iterate(point, resume=model.state, by="owlqn")
         end = _end_of_step(objective, point, model)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, HeldOutLosses, ScoreHeldOut
-from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.column_requests import ColumnGram, ColumnMoments
 from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import InferenceRequest
 from daskglm.core.ordinal_requests import OrdinalRequest
@@ -44,6 +44,7 @@ from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
 from daskglm.worker.block_cache import BlockCache
+from daskglm.worker.column_gram import column_gram
 from daskglm.worker.columns import RestrictedRows, column_moments
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
@@ -59,6 +60,8 @@ from daskglm.worker.subsampling import draw
 
 # Threads get a private Gram each while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
+# What answers requests for sums at a point from its margins.
+AT_A_POINT = {ColumnGram: column_gram, RateSums: rate_sums, ResidualSums: residual_sums}
 
 
 class Shard:
@@ -150,12 +153,11 @@ class Shard:
             return self._spread(request, caches)
         if isinstance(request, ColumnMoments):
             return column_moments(caches, self.facts, self._each)
-        if isinstance(request, ResidualSums):
+        if isinstance(request, (ColumnGram, RateSums, ResidualSums)):
             read = self._update_margins([request.at], caches)
-            return {**residual_sums(problem, request, caches, self._each), "rows": read}
-        if isinstance(request, RateSums):
-            read = self._update_margins([request.at], caches)
-            return {**rate_sums(problem, request, caches, self._each), "rows": read}
+            read += self.facts.n_rows * isinstance(request, ColumnGram)
+            sums: Any = AT_A_POINT[type(request)]
+            return {**sums(problem, request, caches, self._each), "rows": read}
         if isinstance(request, TrustRegionStep):
             return self._trust_region_step(law, request, caches)
         if isinstance(request, DualRequest):

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.column_requests import ColumnGram, ColumnMoments
 from daskglm.core.requests import Evaluate, Request, Restricted, Sampled
 
 
@@ -14,15 +14,16 @@ def test_requests_are_frozen_picklable_and_known():
     inner = Evaluate(np.zeros(3), 4)
     made = [
         ColumnMoments(),
+        ColumnGram((4, np.zeros(3)), np.array([2, 5])),
         Restricted(inner, 1, np.array([2, 5])),
         Restricted(Sampled(inner, 0.1, 2), 1, np.array([2, 5])),
     ]
     for request in made:
         assert isinstance(request, Request)
         assert type(pickle.loads(pickle.dumps(request))) is type(request)
-    assert pickle.loads(pickle.dumps(made[1])).columns.tolist() == [2, 5]
+    assert pickle.loads(pickle.dumps(made[2])).columns.tolist() == [2, 5]
     with pytest.raises(FrozenInstanceError):
-        made[1].key = 2
+        made[2].key = 2
 
 
 def test_sets_of_columns_are_compared_by_their_key():

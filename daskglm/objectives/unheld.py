@@ -1,0 +1,307 @@
+"""Features that neither a penalty nor bounds hold: how near they are to their best coefficients.
+
+The objective, minimised over them, is a convex function of the other coefficients, and the bound by
+the tangent holds for it. Only their own block of the Hessian is wanted. `docs/certificates.md` has
+the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from daskglm.core.column_requests import ColumnGram
+from daskglm.objectives.bounds import FEW
+from daskglm.objectives.hessian_factor import UNIT, HessianFactor
+
+# Features without a penalty, at most, whose Hessian is formed: 32 MB. As `costs.LARGEST_HESSIAN`.
+MOST = 2000
+# Change of the logarithm of curvatures within which the best coefficients must be.
+LARGEST_CHANGE = 0.2
+# Bound on its exponential.
+GROWN = 1.25
+# Steps of Newton's method to the best coefficients, at most: where these are near, two reach
+# rounding. Chosen.
+STEPS = 4
+# Share of the gradient's norm that a step near the best coefficients leaves, at most: far from them
+# more steps are not worth their passes. Chosen.
+NEWTON_FALL = 0.25
+# By how many times the change of margins that is foreseen that one is allowed within which rows
+# keep their curvature. More finds fewer rows, less may have to be asked again. Chosen.
+ALLOWED = 8.0
+
+
+class Unheld(NamedTuple):
+    """The Hessian by the coefficients that nothing holds, at a point.
+
+    Parameters
+    ----------
+    entries : (m,) int array
+        Which they are: features, and the intercept as the last, if there is one.
+    factor : HessianFactor
+        Of that block.
+    curvature : float
+        Bound on the weighted sum of all rows' curvatures, times C; infinite: not known.
+    diagonal : (d,) array, optional
+        Of the whole Hessian, where that is known.
+    reach : float
+        Change of margins within which the Hessian is no smaller: for losses without
+        self-concordance.
+    """
+
+    entries: np.ndarray
+    factor: HessianFactor
+    curvature: float = math.inf
+    diagonal: np.ndarray | None = None
+    reach: float = 0.0
+
+
+# A block that proves nothing.
+UNKNOWN = Unheld(
+    np.empty(0, np.int64), HessianFactor(np.empty((0, 0)), math.inf, math.inf, np.empty(0))
+)
+
+
+def block_of(point: Any) -> Unheld | None:
+    """Return what is known of the Hessian by the coefficients that nothing holds. Cost: nothing."""
+    known = vars(point)
+    if point.unheld is None and "own_block" not in known:
+        known["own_block"] = of_hessian(point.objective, point)
+    found: Unheld | None = point.unheld or known.get("own_block")
+    return found
+
+
+def can_settle(objective: Any, point: Any) -> bool:
+    """Return whether the Hessian by the coefficients that nothing holds may bound a point.
+
+    Not where it is singular as far as is known, nor need it where that of all proves something.
+    """
+    loss = objective.loss
+    known = math.isfinite(loss.self_concordance) or loss.has_two_curvatures
+    if not known or objective.rows_xp is not np or math.isfinite(point.excess):
+        return False
+    if not 0 < objective.unheld_features(point) <= MOST:
+        return False
+    block = block_of(point)
+    return block is None or block.factor.proves
+
+
+def unproved(point: Any) -> Any:
+    """Return the point, of whose coefficients that nothing holds nothing can be proved."""
+    return replace(point, unheld=UNKNOWN)
+
+
+def features_of(objective: Any, w: np.ndarray) -> np.ndarray:
+    """Return the features that nothing holds at w: (k,) int array.
+
+    Those with a bound on one side count where they are not at it.
+    """
+    terms, d = objective.feature_terms, objective.n_features
+    inside = (w[:d] > terms.lower) & (w[:d] < terms.upper)
+    return np.flatnonzero(objective.may_be_unheld & inside)
+
+
+def entries_of(objective: Any, features: np.ndarray) -> np.ndarray:
+    """Return the features' entries of a vector, and the intercept's."""
+    return np.append(features, np.arange(objective.n_features, objective.size))
+
+
+def of_hessian(objective: Any, point: Any) -> Unheld | None:
+    """Return what the Hessian of a point says, if it has one that says anything. Cost: nothing."""
+    features = features_of(objective, point.w)
+    known = point.gram is not None and math.isfinite(objective.loss.self_concordance)
+    if not (known and len(features)):
+        return None
+    entries = entries_of(objective, features)
+    block = point.gram[np.ix_(entries, entries)]
+    factor = HessianFactor.of(block, objective.rounding.gram(exact=point.exact))
+    curvature = float(point.gram[-1, -1]) if objective.fit_intercept else math.inf
+    return Unheld(entries, factor, curvature, np.diag(point.gram)[: objective.n_features].copy())
+
+
+def with_block(objective: Any, point: Any, reach: float = 0.0) -> Any:
+    """Return the point with the block of the Hessian there. Cost: 1 pass, 1 round.
+
+    `reach` is that of `Unheld`: zero for any curvature at the margins. Where all features are held
+    after all the point is returned as it is.
+    """
+    features = features_of(objective, point.w)
+    if not len(features):
+        return point
+    error = margin_error(objective, point.w) if reach else 0.0
+    asked = ColumnGram((point.token, point.w), features, reach + error)
+    gram = objective.scale * objective.ask(asked)["gram"]
+    curvature = float(gram[-1, -1]) * (1.0 + 1e-6)  # sums of so many terms are better than that
+    if math.isinf(objective.loss.self_concordance):
+        curvature = math.inf  # rows that were left out have some elsewhere
+    entries = entries_of(objective, features)
+    block = gram[: len(entries), : len(entries)].copy()
+    objective.penalty.restricted(features).add_to(block)
+    # terms are added up in any order
+    rounding = objective.rounding
+    factor = HessianFactor.of(block, (rounding.in_turn + FEW) * UNIT)
+    return replace(point, unheld=Unheld(entries, factor, curvature, None, reach))
+
+
+def margin_error(objective: Any, w: np.ndarray) -> float:
+    """Bound the error of any margin at w, and of its distance from where a curvature jumps."""
+    rounding = objective.rounding
+    size = rounding.size(w)
+    return float(UNIT * (rounding.row * size + 4.0 * FEW * (size + rounding.largest_target + 1.0)))
+
+
+def change(objective: Any, unheld: Unheld) -> float:
+    """Bound the change of any margin by a step of norm one in that of the block."""
+    rounding, features = objective.rounding, unheld.entries[unheld.entries < objective.n_features]
+    roots = unheld.factor.roots
+    columns = np.ones(len(roots))
+    columns[: len(features)] = np.broadcast_to(rounding.columns, objective.n_features)[features]
+    constant = float(len(features) < len(roots))
+    whole = math.hypot(rounding.radius, constant) * unheld.factor.root_trace
+    return min(whole, float(columns @ roots))
+
+
+def rounding_error(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
+    """Bound the error of the gradient's entries in the norm of the inverse of the block.
+
+    `off` is that of `nearness`.
+    """
+    factor, rate, rounding = unheld.factor, objective.loss.self_concordance, objective.rounding
+    found = float(factor.roots @ off)
+    if math.isinf(rate) or found == 0.0:
+        return found
+    # what errors of margins do does not depend on the condition of the block
+    features = unheld.entries[unheld.entries < objective.n_features]
+    columns = np.broadcast_to(rounding.columns, objective.n_features)[features]
+    grown = math.exp(0.5 * min(rate * margin_error(objective, point.w), 1.0))
+    return min(found, grown * factor.error(point.error, len(features), columns))
+
+
+def nearness(objective: Any, point: Any, unheld: Unheld, off: np.ndarray) -> float:
+    """Bound the decrement D of the coefficients that nothing holds, for a smaller Hessian.
+
+    Within reach of the best ones it is nowhere larger than the Hessian, so they are within D of
+    these here, in its norm, and the objective falls by D^2 / 2 at most on the way. Infinite where
+    that is not known.
+
+    Parameters
+    ----------
+    off : (m,) array
+        Bounds on the errors of the gradient's entries.
+    """
+    factor, rate = unheld.factor, objective.loss.self_concordance
+    if not factor.proves:
+        return math.inf
+    decrement = factor.decrement(point.gradient[unheld.entries])
+    decrement += rounding_error(objective, point, unheld, off)
+    if rate == 0.0 or not math.isfinite(decrement):
+        return decrement
+    moved = change(objective, unheld) * decrement
+    if math.isinf(rate):
+        return decrement if moved < unheld.reach else math.inf
+    grown = rate * (GROWN * moved + margin_error(objective, point.w))
+    return decrement * math.exp(0.5 * grown) if grown <= LARGEST_CHANGE else math.inf
+
+
+def moved_gradient(objective: Any, unheld: Unheld, near: float) -> np.ndarray:
+    """Bound how much the gradient by each feature changes on the way to the best coefficients.
+
+    Parameters
+    ----------
+    near : float
+        The bound of `nearness`.
+
+    Returns
+    -------
+    (d,) array
+    """
+    d, rounding, smoothness = objective.n_features, objective.rounding, objective.loss.smoothness
+    if near == 0.0:
+        return np.zeros(d)
+    largest = np.broadcast_to(rounding.columns, d)
+    with np.errstate(over="ignore"):
+        found = GROWN * unheld.curvature * largest**2
+        if unheld.diagonal is not None:
+            found = np.minimum(found, GROWN * unheld.diagonal)
+        if math.isfinite(smoothness):
+            squares = objective.squares
+            if squares is None:
+                squares = objective.total_weight * largest**2
+            found = np.minimum(found, objective.scale * smoothness * squares)
+        if not objective.penalty.is_diagonal:
+            found = found + objective.penalty.diagonal(objective.size)[:d]
+    return near * np.sqrt(found)
+
+
+def settled(
+    objective: Any, point: Any, gradient: np.ndarray, off: np.ndarray, constant: float
+) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """Return the tangent as if the coefficients that nothing holds were the best ones.
+
+    That is so where `point.near` is zero, and else where the block says how near they are; if it
+    does not: None. Arguments and what is returned are those of `Composite._settled`.
+    """
+    near, block = point.near, block_of(point)
+    if near > 0.0:
+        if block is None:
+            return None
+        errors = np.append(off, np.full(objective.size - len(off), constant))
+        near = nearness(objective, point, block, errors[block.entries])
+        if not math.isfinite(near):
+            return None
+        # where other slopes have changed
+        off = off + moved_gradient(objective, block, near)
+    features = features_of(objective, point.w)
+    gradient, off = gradient.copy(), off.copy()
+    gradient[features] = off[features] = 0.0
+    return gradient, off, 0.5 * near * near
+
+
+def entry_errors(objective: Any, point: Any, entries: np.ndarray) -> np.ndarray:
+    """Bound the errors of some entries of the gradient."""
+    off, constant, _ = objective.errors(point, point.error, point.value)
+    return np.append(off, np.full(objective.size - len(off), constant))[entries]
+
+
+def settle(objective: Any, point: Any, wanted: float) -> Any:
+    """Return the point with its block, or one with better coefficients in it.
+
+    Newton's method on the block alone, until a bound of `wanted` is proved. Cost: 1 pass, and 2
+    for each step.
+    """
+    best = now = with_block(objective, point)
+    for _ in range(STEPS):
+        if now.unheld is None:
+            break
+        known, off = now.unheld, entry_errors(objective, now, now.unheld.entries)
+        if objective.bound(best) <= wanted or not known.factor.proves:
+            break
+        before, reach = now.gradient[known.entries], 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            step, square = known.factor.step(before)
+        proved = known.reach > 0.0 or math.isfinite(objective.loss.self_concordance)
+        if proved and math.sqrt(square) <= rounding_error(objective, now, known, off):
+            break  # rounding hides what a step would change
+        w = now.w.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            w[known.entries] += step
+            trial = objective.at(w, beside=now)
+            after = trial.gradient[known.entries]
+            steep = float(np.linalg.norm(after))
+        if not math.isfinite(trial.value + steep):
+            break
+        if math.isinf(objective.loss.self_concordance):
+            left = known.factor.decrement(after) + rounding_error(objective, trial, known, off)
+            reach = ALLOWED * change(objective, known) * left + margin_error(objective, trial.w)
+            if not math.isfinite(reach):
+                break
+        trial = with_block(objective, trial, reach)
+        if objective.bound(trial) < objective.bound(best):
+            best = trial
+        if not steep < NEWTON_FALL * np.linalg.norm(before):
+            break
+        now = trial
+    return best

@@ -1,0 +1,105 @@
+"""The Hessian of the losses by a few coefficients, at margins that are cached.
+
+Only rows in host memory are served. Nothing is copied that outlives the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.core.column_requests import ColumnGram
+from daskglm.core.requests import Problem, Totals
+from daskglm.kernels import cpu as host
+from daskglm.kernels.margins import curvatures, slopes
+from daskglm.kernels.records import NOTHING
+from daskglm.losses.table import law_of, loss_of
+
+# Bytes of some columns of a run of dense rows in float64. Chosen for a second-level cache of 1 MiB.
+RUN_BYTES = 1 << 19
+# Rows of a run: at least, and at most, as of sparse rows.
+FEWEST, MOST = 64, 1 << 14
+# Share of the largest curvature that its mean within twice the reach of a margin must have. All
+# that lacks is at the ends of one interval, and less than half of it is outside of the reach.
+SURE = 0.8
+
+Piece = tuple[int, int, int]
+Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
+
+
+def column_gram(problem: Problem, request: ColumnGram, caches: Sequence[Any], each: Each) -> Totals:
+    """Answer a request from the rows and the margins that the caches hold at its point.
+
+    Raises ValueError if the rows are on a GPU, or a reach is asked for that the loss does not know.
+    """
+    if request.reach and not loss_of(problem.loss).has_two_curvatures:
+        raise ValueError(
+            f"reach={request.reach:g}, but the curvature of {problem.loss.name!r} is not one of "
+            "two numbers: ask with a reach of 0"
+        )
+    if any(cache.backend is not host for cache in caches):
+        raise ValueError("ColumnGram wants X in host memory, and these rows are on a GPU")
+    size = len(request.columns) + 1
+    place = np.full(len(request.at[1]), -1, np.int64)
+    place[request.columns] = np.arange(size - 1)
+    dense = max(RUN_BYTES // (8 * size), FEWEST)
+
+    def work(pieces: list[Piece]) -> Totals:
+        gram = np.zeros((size, size))
+        for i, lo, hi in pieces:
+            cache = caches[i]
+            is_dense = isinstance(cache.rows, np.ndarray)
+            step = min(dense, MOST) if is_dense else MOST
+            for first in range(lo, hi, step):
+                run = slice(first, min(first + step, hi))
+                bent = _curvatures(problem, request, cache, run)
+                if is_dense:
+                    part = np.ones((len(bent), size))
+                    part[:, :-1] = cache.rows[run][:, request.columns]
+                    gram += part.T @ (part * bent[:, None])
+                else:
+                    some = _taken(cache.rows, place, size, run)
+                    gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
+        return {"gram": gram}
+
+    return each(work, None)
+
+
+def _curvatures(problem: Problem, request: ColumnGram, cache: Any, run: slice) -> np.ndarray:
+    """Return the weighted curvatures of some rows, or those that stay within the reach."""
+    y, weight, offset, z = (
+        np.ascontiguousarray(values[run], dtype=np.float64)
+        for values in (cache.y, cache.weight, cache.offset, cache.margins[request.at[0]])
+    )
+    law, found = law_of(problem.loss), np.empty(len(z))
+    if not request.reach:
+        curvatures(law, y, weight, offset, z, 0, len(z), found)
+        return found
+    reach, most = 2.0 * request.reach, loss_of(problem.loss).smoothness
+    low = np.empty(len(z))
+    slopes(law, y, NOTHING, offset, z + reach, 0, len(z), found)
+    slopes(law, y, NOTHING, offset, z - reach, 0, len(z), low)
+    sure = np.where(found - low >= SURE * most * 2.0 * reach, most, 0.0)
+    return sure * weight if len(weight) else sure
+
+
+def _taken(rows: Any, place: np.ndarray, size: int, run: slice) -> sp.csr_array:
+    """Return some columns of some sparse rows, and a column of ones after them."""
+    data, indices, indptr = rows
+    lo, hi = int(indptr[run.start]), int(indptr[run.stop])
+    column = place[indices[lo:hi]]
+    kept = column >= 0
+    # where all stored values are equal one of them is kept
+    values = np.full(hi - lo, data[0]) if len(data) == 1 else data[lo:hi]
+    n = run.stop - run.start
+    row = np.repeat(np.arange(n), np.diff(np.asarray(indptr[run.start : run.stop + 1])))
+    return sp.csr_array(
+        (
+            np.append(values[kept].astype(np.float64), np.ones(n)),
+            (np.append(row[kept], np.arange(n)), np.append(column[kept], np.full(n, size - 1))),
+        ),
+        shape=(n, size),
+    )
