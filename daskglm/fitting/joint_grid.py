@@ -111,9 +111,12 @@ class JointGrid(ProblemGrid):
             before = self.joint.start(pair, objective, self.classes)
         begin = WarmStart(before)
         # contrasts of coefficients, which there are for smooth penalties, select none
-        if only_selected and isinstance(objective, MultinomialComposite):
-            if objective.sets == objective.outputs:
-                objective, begin = selected_alone(objective, before)
+        if (
+            only_selected
+            and isinstance(objective, MultinomialComposite)
+            and objective.sets == objective.outputs
+        ):
+            objective, begin = selected_alone(objective, before)
         solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
         self.single_passes += report.passes
         w = to_host(solution.point.w)
