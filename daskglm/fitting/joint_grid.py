@@ -111,8 +111,11 @@ class JointGrid(ProblemGrid):
             before = self.joint.start(pair, objective, self.classes)
         begin = WarmStart(before)
         # contrasts of coefficients, which there are for smooth penalties, select none
-        composite = isinstance(objective, MultinomialComposite)
-        if only_selected and composite and objective.sets == objective.outputs:
+        if (
+            only_selected
+            and isinstance(objective, MultinomialComposite)
+            and objective.sets == objective.outputs
+        ):
             objective, begin = selected_alone(objective, before)
         solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
         self.single_passes += report.passes

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
+import daskglm
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.outputs import multinomial_objective
@@ -97,6 +99,38 @@ def test_a_matrix_is_the_penalty_of_each_class():
     expected = 0.3 * np.trace(W @ A @ A.T @ W.T)
     assert objective.penalty.value(w) == pytest.approx(expected, rel=1e-12)
     assert objective.terms.value(w) == pytest.approx(0.4 * np.abs(W).sum(), rel=1e-12)
+
+
+# ---- rounding
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_a_hessian_bounds_errors_of_the_gradient(C):
+    X, codes = load_iris(return_X_y=True)
+    objective = composite(X, codes, C=C, l1_ratio=1.0)
+    w = objective.origin
+    for _, iterate in zip(range(30), proximal_newton(objective, w), strict=False):
+        w = iterate.point.w
+    point = objective.at(w, gram=True)
+    off, constant, _ = objective._errors(point, point.error, point.value)
+    bare = replace(point, gram=None)
+    looser, _, _ = objective._errors(bare, point.error, point.value)
+    W = objective.matrix(w).astype(np.longdouble)
+    z = X.astype(np.longdouble) @ W[:, :4].T + W[:, 4]
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p -= codes[:, None] == np.arange(3)
+    errors = np.abs(point.gradient - np.r_[(C * p.T @ X).ravel(), C * p.sum(axis=0)])
+    assert (errors[:12] <= off).all()
+    assert np.linalg.norm(errors[12:]) <= constant
+    assert (off <= looser).all()
+    if C > 1.0:  # most rows are told apart, and have next to no curvature
+        assert off.max() < 0.2 * looser.max()
+
+
+def test_large_C_with_an_l1_penalty_has_a_proved_gap():
+    X, y = load_iris(return_X_y=True)
+    model = daskglm.LogisticRegression(C=1e4, l1_ratio=1.0, tol=1e-6).fit(X, y)
+    assert model.report_.converged
+    assert model.report_.relative_gap <= 1e-6
 
 
 # ---- bounds
