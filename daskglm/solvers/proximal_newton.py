@@ -218,7 +218,7 @@ def _with_working_sets(
 ) -> Iterates:
     """Iterate over working sets: features that are not zero, and those that violate most."""
     point = objective.at(w) if begin is None else begin
-    room = max(FIRST_SET, GROWTH * int(np.count_nonzero(point.w)))
+    room = _room(FIRST_SET, point)
     level = 0
     while level < MOST_LEVEL:
         yield Iterate(point)
@@ -235,8 +235,13 @@ def _with_working_sets(
         level = 0 if better else level + 1
         if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
-        room = max(room, GROWTH * int(np.count_nonzero(point.w)))
+        room = _room(room, point)
     return Reason.NO_PROGRESS
+
+
+def _room(before: int, point: Point) -> int:
+    """Return how many features the next working set may have: no fewer than the one before."""
+    return max(before, min(GROWTH * int(np.count_nonzero(point.w)), MOST_SET))
 
 
 def _without_hessians(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
