@@ -232,10 +232,11 @@ class Composite(Objective):
             return super().is_hidden(point, tol)
         if self.squares is not None:
             return False
-        nominal = self.nominal_bound(point)
-        if point.gram is not None:
-            nominal = min(nominal, self.rounding.by_hessian(point.factor, point.residual, EXACT))
-        return nominal <= tol * point.value
+        known = point.gram is not None
+        by_hessian = (
+            self.rounding.by_hessian(point.factor, point.residual, EXACT) if known else math.inf
+        )
+        return min(self.nominal_bound(point), by_hessian) <= tol * point.value
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""
