@@ -230,10 +230,11 @@ class Composite(Objective):
         unknown = self.unheld_features(point) and unheld.block_of(point) is None
         if self.squares is not None or unknown:
             return False
-        nominal = self.nominal_bound(point)
-        if point.gram is not None:
-            nominal = min(nominal, self.rounding.by_hessian(point.factor, point.residual, EXACT))
-        return nominal <= tol * point.value
+        known = point.gram is not None
+        by_hessian = (
+            self.rounding.by_hessian(point.factor, point.residual, EXACT) if known else math.inf
+        )
+        return min(self.nominal_bound(point), by_hessian) <= tol * point.value
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""

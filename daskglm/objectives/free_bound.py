@@ -61,28 +61,28 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     constant = tangent.value - float(g @ tangent.at) - tangent.loose
     constant -= float(error @ np.abs(tangent.at))
 
-    # others have a conjugate of zero for every c
-    live = (np.abs(g) + error > terms.strengths) | np.isfinite(terms.lower)
-    live |= np.isfinite(terms.upper)
+    # others have a conjugate of zero for every c up to that
+    curved = (tangent.curvature > 0.0) & (np.abs(g) + error > terms.strengths)
+    live = curved | np.isfinite(terms.lower) | np.isfinite(terms.upper)
     columns = np.flatnonzero(live & ~terms.is_grouped)
     some = terms.restricted(columns, len(columns))
-    slopes, curvature, off = g[columns], tangent.curvature[columns], error[columns]
+    slopes, curvature, off = -g[columns], tangent.curvature[columns], error[columns]
+    square = max(tangent.value - tangent.loose, 0.0) if tangent.is_quadratic else 0.0
 
-    def bound(c: float) -> float:
-        found = c * constant
-        if tangent.is_quadratic:
-            found += c * (1.0 - c) * max(tangent.value - tangent.loose, 0.0)
-        if len(columns):
-            found -= some.conjugate(-c * slopes, curvature, c * off)
-        return found
-
-    best = max(bound(most), 0.0)
-    if most > 0.0 and (len(columns) or tangent.is_quadratic):
-        found = scipy.optimize.minimize_scalar(
-            lambda c: -bound(c), bounds=(0.0, most), method="bounded", options={"xatol": 1e-12}
+    def bound(c: float) -> tuple[float, float]:
+        """Return what c proves, and its slope in c."""
+        held, slope = some.conjugate(slopes, curvature, off, c) if len(columns) else (0.0, 0.0)
+        return (
+            c * constant + c * (1.0 - c) * square - held,
+            constant + (1.0 - 2.0 * c) * square - slope,
         )
-        best = max(best, -float(found.fun))
-    return best if math.isfinite(best) else 0.0
+
+    # it is concave: the largest is at an end, or where the slope is zero
+    best, slope = bound(most)
+    if math.isfinite(slope) and slope < 0.0 < bound(0.0)[1]:
+        c = scipy.optimize.brentq(lambda c: bound(c)[1], 0.0, most, xtol=1e-15, disp=False)
+        best = max(best, bound(float(c))[0])
+    return best if 0.0 < best < math.inf else 0.0
 
 
 def largest_norm(terms: NonSmooth, curvature: np.ndarray, value: float) -> float:

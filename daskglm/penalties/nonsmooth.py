@@ -5,6 +5,7 @@ A group of one coefficient has the penalty lam |w_j|, so the lasso is the case w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -132,8 +133,10 @@ class NonSmooth:
             found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
         return found
 
-    def conjugate(self, u: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
-        """Bound the maximum over v of u.v - this(v) - 1/2 sum_j curvature_j v_j^2.
+    def conjugate(
+        self, u: np.ndarray, curvature: np.ndarray, error: np.ndarray, c: float = 1.0
+    ) -> tuple[float, float]:
+        """Bound the maximum over v of c u.v - this(v) - 1/2 sum_j curvature_j v_j^2.
 
         Parameters
         ----------
@@ -142,32 +145,51 @@ class NonSmooth:
             Not below zero, and zero for members of groups.
         error : (size,) array
             How far each entry of u may be from the exact one, whose maximum is bounded.
+        c : float
+            Not below zero.
 
         Returns
         -------
-        float
-            Infinite where a coefficient without bounds is not held.
+        tuple of float
+            The bound, infinite where a coefficient without bounds is not held, and its slope in c.
         """
-        total = np.maximum(
-            self._entries(u + error, curvature), self._entries(u - error, curvature)
-        ).sum()
-        norms = self.group_norms(u) + self.group_norms(error)
+        norms = c * (self.group_norms(u) + self.group_norms(error))
         if (norms > self.group_strengths).any():
-            return float("inf")
-        return float(total)
+            return math.inf, math.inf
+        if not self.is_bounded:  # both sides are alike
+            return self._entries(np.abs(u) + error, curvature, c)
+        return self._entries(u + error, curvature, c, u - error)
 
-    def _entries(self, u: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Return that maximum for each coefficient that is in no group; zero for others."""
-        pull = np.sign(u) * np.maximum(np.abs(u) - self.strengths, 0.0)
+    def _entries(
+        self, u: np.ndarray, curvature: np.ndarray, c: float, other: np.ndarray | None = None
+    ) -> tuple[float, float]:
+        """Add up that maximum of coefficients in no group, at u or where it is larger at `other`.
+
+        Returns the sum and its slope in c.
+        """
+        values, slopes = self._maxima(u, curvature, c)
+        if other is not None:
+            more, slopes_there = self._maxima(other, curvature, c)
+            slopes = np.where(more > values, slopes_there, slopes)
+            values = np.maximum(values, more)
+        if self.groups:
+            values[self.is_grouped] = slopes[self.is_grouped] = 0.0
+        return float(values.sum()), float(slopes.sum())
+
+    def _maxima(
+        self, u: np.ndarray, curvature: np.ndarray, c: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return that maximum for each coefficient by itself, and its slope in c."""
+        pull = c * u
+        pull = np.sign(u) * np.maximum(np.abs(pull) - self.strengths, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.where(pull == 0.0, 0.0, pull / curvature)
             if self.is_bounded:
                 best = np.clip(best, self.lower, self.upper)
-            found = u * best - self.strengths * np.abs(best) - 0.5 * curvature * best * best
-        unheld = np.isinf(best)
-        found = np.where(unheld, np.inf, found)
-        found[self.is_grouped] = 0.0
-        return found
+            slopes = u * best
+            values = c * slopes - self.strengths * np.abs(best) - 0.5 * curvature * best * best
+        values[np.isinf(best)] = np.inf
+        return values, slopes
 
     def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
         """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""

@@ -47,6 +47,8 @@ SET_ITERATIONS = 50
 # Features of a working set at most, unless they are in groups: its Hessian is dense, 200 MB of so
 # many. Chosen.
 MOST_SET = 5000
+# Share of them that coefficients may be which are not zero: others must have room. Chosen.
+FULL_SET = 0.8
 
 
 class KeptSet:
@@ -218,12 +220,13 @@ def _with_working_sets(
 ) -> Iterates:
     """Iterate over working sets: features that are not zero, and those that violate most."""
     point = objective.at(w) if begin is None else begin
-    room = max(FIRST_SET, GROWTH * int(np.count_nonzero(point.w)))
+    room = _room(FIRST_SET, objective, point)
     level = 0
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
-        if len(columns) > MOST_SET and not objective.is_grouped:
+        full = np.count_nonzero(point.w) > FULL_SET * MOST_SET
+        if (full or len(columns) > MOST_SET) and not objective.is_grouped:
             return (yield from _without_hessians(objective, point.w, tol))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
@@ -235,8 +238,14 @@ def _with_working_sets(
         level = 0 if better else level + 1
         if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
-        room = max(room, GROWTH * int(np.count_nonzero(point.w)))
+        room = _room(room, objective, point)
     return Reason.NO_PROGRESS
+
+
+def _room(before: int, objective: Composite, point: Point) -> int:
+    """Return how many features the next working set may have: no fewer than the one before."""
+    room = GROWTH * int(np.count_nonzero(point.w))
+    return max(before, room if objective.is_grouped else min(room, MOST_SET))
 
 
 def _without_hessians(objective: Composite, w: np.ndarray, tol: float) -> Iterates:

@@ -8,6 +8,11 @@ them loses entries where processes compile the same kernel at the same time.
 
 Wheels contain such files too, in `machine_code/`, for levels of processors (`processor`). They are
 used where numba, Python and the sources are those that they were compiled with.
+
+numba tells functions of one name apart, such as the steps of two losses, by a number that it counts
+from 1 in every process. Where files of two processes met, the linker took two functions of one
+number for the same, and one loss ran the steps of another (numba issue 10486). So each process
+counts from a random number here.
 """
 
 from __future__ import annotations
@@ -15,8 +20,11 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import itertools
 import logging
+import os
 import pickle
+import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numba
 from numba.core import sigutils
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.serialize import dumps
@@ -34,6 +43,16 @@ from daskglm.system.processor import features, levels
 SHIPPED = Path(__file__).parents[1] / "machine_code"
 
 logger = logging.getLogger("daskglm")
+
+
+def _count_from_a_random_number() -> None:
+    """Number the functions that numba compiles in this process as in no other."""
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
+
+
+_count_from_a_random_number()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_from_a_random_number)
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -136,6 +136,22 @@ def conjugate_by_search(part, u, curvature, j):
     return -min(map(f, candidates))
 
 
+def maximum(part, *given):
+    return part.conjugate(*given)[0]
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_the_slope_of_a_conjugate_is_that_of_its_values(bounded):
+    part, rng = terms(bounded=bounded), np.random.default_rng(4)
+    for _ in range(30):
+        curvature = rng.exponential(1.0, 6) + 0.01
+        u, error = 3.0 * rng.standard_normal(6), 0.1 * rng.random(6)
+        c = rng.random()
+        slope = part.conjugate(u, curvature, error, c)[1]
+        ends = (maximum(part, u, curvature, error, at) for at in (c - 1e-6, c + 1e-6))
+        assert slope == pytest.approx(-np.subtract(*ends) / 2e-6, rel=1e-3, abs=1e-4)
+
+
 @pytest.mark.parametrize("bounded", [False, True])
 def test_conjugate_is_the_maximum(bounded):
     part, rng = terms(bounded=bounded), np.random.default_rng(2)
@@ -145,7 +161,7 @@ def test_conjugate_is_the_maximum(bounded):
             curvature[:3] *= rng.random(3) < 0.5
         u = 3.0 * rng.standard_normal(6)
         best = sum(conjugate_by_search(part, u, curvature, j) for j in range(6))
-        assert part.conjugate(u, curvature, np.zeros(6)) == pytest.approx(best, rel=1e-6, abs=1e-6)
+        assert maximum(part, u, curvature, np.zeros(6)) == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
 def test_conjugate_within_errors_is_not_below_any():
@@ -155,20 +171,20 @@ def test_conjugate_within_errors_is_not_below_any():
         u = rng.standard_normal(6)
         u[4:] *= 0.3
         error = 0.2 * rng.random(6)
-        whole = part.conjugate(u, curvature, error)
+        whole = maximum(part, u, curvature, error)
         for sign in rng.choice([-1.0, 0.0, 1.0], (20, 6)):
-            assert whole >= part.conjugate(u + sign * error, curvature, np.zeros(6)) - 1e-12
+            assert whole >= maximum(part, u + sign * error, curvature, np.zeros(6)) - 1e-12
 
 
 def test_conjugate_is_infinite_where_nothing_holds():
     part, none = terms(grouped=True), np.zeros(6)
     fine = np.array([0.0, 0.4, -2.0, 0.5, 0.4, -0.6])
-    assert part.conjugate(fine, none, none) == 0.0
+    assert maximum(part, fine, none, none) == 0.0
     for j in range(4):
-        assert part.conjugate(fine + 0.7 * np.sign(fine + (fine == 0)) * (np.arange(6) == j),
+        assert maximum(part, fine + 0.7 * np.sign(fine + (fine == 0)) * (np.arange(6) == j),
                               none, none) == math.inf  # fmt: skip
-    assert part.conjugate(np.array([0, 0, 0, 0, 0.5, 0.7]), none, none) == math.inf
-    assert part.conjugate(fine, none, np.append(np.zeros(4), [0.2, 0.2])) == math.inf
+    assert maximum(part, np.array([0, 0, 0, 0, 0.5, 0.7]), none, none) == math.inf
+    assert maximum(part, fine, none, np.append(np.zeros(4), [0.2, 0.2])) == math.inf
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -182,10 +198,10 @@ def test_most_share_is_the_largest_with_a_finite_conjugate(kind):
         error[0] = 0.0
         c = part.most_share(gradient, curvature, error)
         assert 0.0 <= c <= 1.0
-        assert math.isfinite(part.conjugate(-c * gradient, curvature, c * error))
+        assert math.isfinite(maximum(part, -c * gradient, curvature, c * error))
         if c < 1.0:
             over = min(1.001 * c + 1e-9, 1.0)
-            assert part.conjugate(-over * gradient, curvature, over * error) == math.inf
+            assert maximum(part, -over * gradient, curvature, over * error) == math.inf
 
 
 # ---- some of the features

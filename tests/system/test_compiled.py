@@ -60,6 +60,57 @@ def test_an_edit_in_another_file_is_seen(tmp_path):
     assert squared_loss(tmp_path) == (50.0, 50.0, 0, 1, 0)
 
 
+TWO_CONSTANTS = """
+import sys
+from numba import njit
+from daskglm.system.compiled import compiled
+
+def times(factor):
+    @njit
+    def power(x):
+        total = 0.0
+        for i in range(int(x)):
+            total += factor * i**x
+        return total
+    return power
+
+of_first, of_second = times(3.0), times(200.0)
+
+@compiled()
+def first(x):
+    return of_first(x) + of_first(x + 1) + of_first(x + 2) + of_first(x + 3) + of_first(x + 4)
+
+@compiled()
+def second(x):
+    return of_second(x) + of_second(x + 1) + of_second(x + 2) + of_second(x + 3) + of_second(x + 4)
+
+def show(*kernels):
+    print(*(kernel(7.0) for kernel in kernels))
+    print(*(sum(kernel.stats.cache_hits.values()) for kernel in kernels))
+"""
+
+
+def test_machine_code_of_two_processes_does_not_mix(tmp_path):
+    """Before: the second kernel called the first one's function, which had the same name and number."""
+    (tmp_path / "two_constants.py").write_text(TWO_CONSTANTS)
+    env = {**os.environ, "PYTHONPATH": f"{PACKAGE.parent}{os.pathsep}{tmp_path}"}
+
+    def run(kernels):
+        command = f"from two_constants import *; show({kernels})"
+        done = subprocess.run(
+            [sys.executable, "-c", command], capture_output=True, text=True, cwd=tmp_path, env=env
+        )
+        assert done.returncode == 0, done.stderr
+        values, hits = done.stdout.splitlines()
+        return [float(value) for value in values.split()], hits
+
+    (first,), _ = run("first")
+    (second,), _ = run("second")
+    assert second == pytest.approx(first * 200 / 3)
+    assert run("first, second") == ([first, second], "1 1")
+    assert run("second, first") == ([second, first], "1 1")
+
+
 def test_a_module_counts_with_all_that_it_imports():
     def names(module):
         return {name.removeprefix("daskglm.") for name in compiled._imported(f"daskglm.{module}")}
