@@ -1,11 +1,13 @@
 """Cross-validation of the strength of a penalty, and of its mix of both parts.
 
 All folds are paths on rows that are loaded once. For least squares one pass adds up the products
-of the rows of each group of folds, which tell all paths and what the folds hold out.
+of the rows of each group of folds, which tell all paths and what the folds hold out. For other
+losses the paths of all folds and mixes are solved at the same time, and share their passes.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +19,15 @@ from daskglm.fitting.held_out import held_out, selected
 from daskglm.fitting.penalty_path import Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
+from daskglm.objectives.batched_composite import BatchComposite
+from daskglm.objectives.point import Point
 from daskglm.objectives.quadratic_model import LossSums
 from daskglm.solvers import costs
+from daskglm.solvers.batched_proximal_newton import solve_together
 from daskglm.system.blas import one_thread
 
-# Features up to which sums of sparse rows are made for groups of folds: `worker.batched` makes
-# tiles of them dense.
+# Features up to which sums of sparse rows are made for groups of folds, or Hessians of several
+# folds at once: `worker.batched` makes tiles of them dense.
 SPARSE_FEATURES = 500
 # Bytes of the products of all groups of folds up to which they are added up: each thread has an
 # array of them. Chosen.
@@ -90,44 +95,108 @@ def cross_validate(
         groups = _sums_of_groups(grid)
         whole = _problem(grid, -1, groups)
         folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
-        begins = [each.unpenalised() for each in (whole, *folds)]
-        strengths, W, gaps, deviances = [], [], [], []
-        solved: list[Fitted] = []
-        for ratio in ratios:
-            of_ratio = whole.with_ratio(ratio)
-            values = alphas
-            if isinstance(values, int):
-                values = of_ratio.grid(values, eps, begins[0])
-            paths = []
-            for fold, begin in zip(folds, begins[1:], strict=True):
-                each = fold.with_ratio(ratio)
-                paths.append(list(each.solve(values.tolist(), begin)))
-                fold.passes += each.passes
-            solved += [fitted for path in paths for fitted in path]
-            strengths.append(values)
-            W.append([[fitted.w for fitted in path] for path in paths])
-            gaps.append([[fitted.gap for fitted in path] for path in paths])
-            deviances.append(_held_out(grid, groups, np.array(W[-1])))
-        deviance = np.array(deviances)
+        by_ratio = [[each.with_ratio(ratio) for each in (whole, *folds)] for ratio in ratios]
+        if can_share(grid) and groups is None:
+            how = "all folds and mixes at the same time"
+            strengths, solved = _shared_paths(grid, (whole, *folds), by_ratio, alphas, eps)
+        else:
+            how = "each from the solution before it"
+            strengths, solved = _paths((whole, *folds), by_ratio, alphas, eps)
+        W = np.array([[[fitted.w for fitted in path] for path in paths] for paths in solved])
+        deviance = np.array([_held_out(grid, groups, paths) for paths in W])
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
         best = r, selected(deviance[r], strengths[r], selection)
-        chosen = whole.with_ratio(ratios[r])
-        (final,) = chosen.solve([float(strengths[r][best[1]])], begins[0])
-        whole.passes += chosen.passes
+        chosen = by_ratio[r][0]
+        # a mean of the folds' models may be out of the domain of links with positive margins
+        bounded = grid.loss.link is not None and grid.loss.link.positive
+        start = W[r, 0 if bounded else slice(None), best[1]].reshape(-1, W.shape[-1]).mean(axis=0)
+        (final,) = chosen.solve([float(strengths[r][best[1]])], start)
         if relax:
             final = relaxed(chosen, final)
-    spent = grid.objective.passes + sum(each.passes for each in (whole, *folds))
-    found = np.array(gaps)
-    report = path_report(grid.engine, [*solved, final], spent, grid.loading, began)
+    problems = [whole, *folds, *(each for of_ratio in by_ratio for each in of_ratio)]
+    spent = grid.objective.passes + sum(each.passes for each in problems)
+    fits = [fitted for paths in solved for path in paths for fitted in path]
+    report = path_report(grid.engine, [*fits, final], spent, grid.loading, began, how)
+    gaps = np.array([[[fitted.gap for fitted in path] for path in paths] for paths in solved])
     return CrossValidated(
-        np.asarray(ratios, float),
-        np.array(strengths),
-        np.array(W),
-        found,
-        deviance,
-        best,
-        final,
-        report,
+        np.asarray(ratios, float), np.array(strengths), W, gaps, deviance, best, final, report
+    )
+
+
+def _paths(
+    problems: Sequence[PathProblem],
+    by_ratio: Sequence[Sequence[PathProblem]],
+    alphas: np.ndarray | int,
+    eps: float,
+) -> tuple[list[np.ndarray], list[list[list[Fitted]]]]:
+    """Solve the paths of all folds one by one.
+
+    Parameters
+    ----------
+    problems : sequence of PathProblem
+        That of all rows, and those of the folds.
+    by_ratio : sequence of sequences of PathProblem
+        The same with each mix.
+    alphas, eps
+        See `cross_validate`.
+
+    Returns
+    -------
+    strengths : list of (values,) arrays
+        For each mix.
+    solved : list of list of list of Fitted
+        For each mix, fold and strength.
+    """
+    begins = [each.unpenalised() for each in problems]
+    strengths = [_strengths(whole, alphas, eps, begins[0]) for whole, *_ in by_ratio]
+    return strengths, [
+        [list(fold.solve(values.tolist(), at)) for fold, at in zip(folds, begins[1:], strict=True)]
+        for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
+    ]
+
+
+def _shared_paths(
+    grid: ProblemGrid,
+    problems: Sequence[PathProblem],
+    by_ratio: Sequence[Sequence[PathProblem]],
+    alphas: np.ndarray | int,
+    eps: float,
+) -> tuple[list[np.ndarray], list[list[list[Fitted]]]]:
+    """Solve the paths of all folds and mixes at the same time; see `_paths`.
+
+    Cost: as many passes as the longest path takes, and about 3 to begin.
+    """
+    shared = BatchComposite(grid.objective)
+    begins = solve_together(shared, [each.unpenalised_shared(shared) for each in problems])
+    strengths = [_strengths(whole, alphas, eps, begins[0].point) for whole, *_ in by_ratio]
+    works = [
+        fold.solve_shared(values.tolist(), at, shared)
+        for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
+        for fold, at in zip(folds, begins[1:], strict=True)
+    ]
+    solved, n = solve_together(shared, works), len(problems) - 1
+    return strengths, [solved[k : k + n] for k in range(0, len(solved), n)]
+
+
+def _strengths(whole: PathProblem, alphas: np.ndarray | int, eps: float, at: Point) -> np.ndarray:
+    """Return the strengths as given, or so many from the largest that is of use."""
+    return whole.grid(alphas, eps, at) if isinstance(alphas, int) else alphas
+
+
+def can_share(grid: ProblemGrid) -> bool:
+    """Return whether one pass can evaluate the problems of several folds, with their Hessians.
+
+    That also proves their gaps: only Hessians of losses whose curvature varies slowly do. Others
+    need searches for the best intercept, which each fold makes by itself.
+    """
+    facts, loss = grid.engine.facts, grid.loss
+    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
+    return (
+        grid.engine.capabilities.device == "cpu"
+        and (facts.n_features or 0) <= most
+        and not facts.largest_offset
+        and math.isfinite(loss.self_concordance)
+        and not loss.is_quadratic
     )
 
 

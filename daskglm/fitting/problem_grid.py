@@ -254,7 +254,7 @@ class ProblemGrid:
             self.single_passes += report.passes
             if not objective.only_side:
                 chosen[kind] = report.solver.split("+")[0], report.why
-                path.add(solution.point, report)
+                path.add(solution.point, report.solver)
 
     def starts(self, given: Sequence[Any]) -> np.ndarray:
         """Return where problems without folds start, (P, size), from pairs for each C."""
