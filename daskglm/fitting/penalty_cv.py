@@ -7,28 +7,24 @@ losses the paths of all folds and mixes are solved at the same time, and share t
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
 from daskglm.fitting.held_out import held_out, selected
-from daskglm.fitting.penalty_path import Fitted, PathProblem, path_report, relaxed
+from daskglm.fitting.penalty_path import IN_TURN, Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
-from daskglm.objectives.batched_composite import BatchComposite
-from daskglm.objectives.point import Point
+from daskglm.fitting.shared_paths import SPARSE_FEATURES, can_share, run
 from daskglm.objectives.quadratic_model import LossSums
 from daskglm.solvers import costs
-from daskglm.solvers.batched_proximal_newton import solve_together
+from daskglm.solvers.batched_proximal_newton import Found
 from daskglm.system.blas import one_thread
 
-# Features up to which sums of sparse rows are made for groups of folds, or Hessians of several
-# folds at once: `worker.batched` makes tiles of them dense.
-SPARSE_FEATURES = 500
 # Bytes of the products of all groups of folds up to which they are added up: each thread has an
 # array of them. Chosen.
 MOST_PRODUCTS = 1 << 28
@@ -95,13 +91,14 @@ def cross_validate(
         groups = _sums_of_groups(grid)
         whole = _problem(grid, -1, groups)
         folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
+        share = groups is None and can_share(grid.engine, grid.loss)
+        begins = _begins(grid, (whole, *folds), share=share)
         by_ratio = [[each.with_ratio(ratio) for each in (whole, *folds)] for ratio in ratios]
-        if can_share(grid) and groups is None:
-            how = "all folds and mixes at the same time"
-            strengths, solved = _shared_paths(grid, (whole, *folds), by_ratio, alphas, eps)
-        else:
-            how = "each from the solution before it"
-            strengths, solved = _paths((whole, *folds), by_ratio, alphas, eps)
+        strengths = [
+            each[0].grid(alphas, eps, begins[0].point) if isinstance(alphas, int) else alphas
+            for each in by_ratio
+        ]
+        solved = _paths(grid, by_ratio, strengths, begins, share=share)
         W = np.array([[[fitted.w for fitted in path] for path in paths] for paths in solved])
         deviance = np.array([_held_out(grid, groups, paths) for paths in W])
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
@@ -116,6 +113,7 @@ def cross_validate(
     problems = [whole, *folds, *(each for of_ratio in by_ratio for each in of_ratio)]
     spent = grid.objective.passes + sum(each.passes for each in problems)
     fits = [fitted for paths in solved for path in paths for fitted in path]
+    how = f"{IN_TURN}, all folds and mixes at the same time" if share else IN_TURN
     report = path_report(grid.engine, [*fits, final], spent, grid.loading, began, how)
     gaps = np.array([[[fitted.gap for fitted in path] for path in paths] for paths in solved])
     return CrossValidated(
@@ -123,81 +121,52 @@ def cross_validate(
     )
 
 
+def _begins(grid: ProblemGrid, problems: Sequence[PathProblem], *, share: bool) -> list[Found]:
+    """Find where the paths of all rows and of the folds begin, in shared passes or one by one."""
+    if share:
+        return run(grid.objective, [each.unpenalised_shared for each in problems])
+    return [Found(each.unpenalised(), 0, False) for each in problems]
+
+
 def _paths(
-    problems: Sequence[PathProblem],
+    grid: ProblemGrid,
     by_ratio: Sequence[Sequence[PathProblem]],
-    alphas: np.ndarray | int,
-    eps: float,
-) -> tuple[list[np.ndarray], list[list[list[Fitted]]]]:
-    """Solve the paths of all folds one by one.
+    strengths: Sequence[np.ndarray],
+    begins: Sequence[Found],
+    *,
+    share: bool,
+) -> list[list[list[Fitted]]]:
+    """Solve the paths of all folds and mixes.
 
     Parameters
     ----------
-    problems : sequence of PathProblem
-        That of all rows, and those of the folds.
+    grid : ProblemGrid
     by_ratio : sequence of sequences of PathProblem
-        The same with each mix.
-    alphas, eps
-        See `cross_validate`.
+        For each mix that of all rows, which is not solved here, and those of the folds.
+    strengths : sequence of (values,) arrays
+        For each mix.
+    begins : sequence of Found
+        Of all rows and the folds.
+    share : bool
+        Whether they are solved at the same time. Cost: then as many passes as the longest path
+        takes, else the passes of all.
 
     Returns
     -------
-    strengths : list of (values,) arrays
-        For each mix.
-    solved : list of list of list of Fitted
+    list of list of list of Fitted
         For each mix, fold and strength.
     """
-    begins = [each.unpenalised() for each in problems]
-    strengths = [_strengths(whole, alphas, eps, begins[0]) for whole, *_ in by_ratio]
-    return strengths, [
-        [list(fold.solve(values.tolist(), at)) for fold, at in zip(folds, begins[1:], strict=True)]
-        for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
-    ]
-
-
-def _shared_paths(
-    grid: ProblemGrid,
-    problems: Sequence[PathProblem],
-    by_ratio: Sequence[Sequence[PathProblem]],
-    alphas: np.ndarray | int,
-    eps: float,
-) -> tuple[list[np.ndarray], list[list[list[Fitted]]]]:
-    """Solve the paths of all folds and mixes at the same time; see `_paths`.
-
-    Cost: as many passes as the longest path takes, and about 3 to begin.
-    """
-    shared = BatchComposite(grid.objective)
-    begins = solve_together(shared, [each.unpenalised_shared(shared) for each in problems])
-    strengths = [_strengths(whole, alphas, eps, begins[0].point) for whole, *_ in by_ratio]
     works = [
-        fold.solve_shared(values.tolist(), at, shared)
+        (fold, values.tolist(), begin)
         for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
-        for fold, at in zip(folds, begins[1:], strict=True)
+        for fold, begin in zip(folds, begins[1:], strict=True)
     ]
-    solved, n = solve_together(shared, works), len(problems) - 1
-    return strengths, [solved[k : k + n] for k in range(0, len(solved), n)]
-
-
-def _strengths(whole: PathProblem, alphas: np.ndarray | int, eps: float, at: Point) -> np.ndarray:
-    """Return the strengths as given, or so many from the largest that is of use."""
-    return whole.grid(alphas, eps, at) if isinstance(alphas, int) else alphas
-
-
-def can_share(grid: ProblemGrid) -> bool:
-    """Return whether one pass can evaluate the problems of several folds, with their Hessians.
-
-    That also proves their gaps: only Hessians of losses whose curvature varies slowly do. Others
-    need searches for the best intercept, which each fold makes by itself.
-    """
-    facts, loss = grid.engine.facts, grid.loss
-    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
-    return (
-        grid.engine.capabilities.device == "cpu"
-        and (facts.n_features or 0) <= most
-        and not facts.largest_offset
-        and math.isfinite(loss.self_concordance)
-        and not loss.is_quadratic
-    )
+    if share:
+        paths = run(grid.objective, [partial(fold.solve_shared, *how) for fold, *how in works])
+    else:
+        paths = [list(fold.solve(values, begin.point)) for fold, values, begin in works]
+    n = len(begins) - 1
+    return [paths[k : k + n] for k in range(0, len(paths), n)]
 
 
 def _problem(grid: ProblemGrid, fold: int, groups: list[LossSums] | None) -> PathProblem:

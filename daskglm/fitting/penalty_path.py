@@ -10,20 +10,22 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from daskglm.core.engine import Engine
-from daskglm.core.outcome import Cost, Reason
+from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution, StoppingRule, solve
 from daskglm.fitting.penalised import scale_of, with_strength
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
+from daskglm.fitting.shared_paths import shared_path, solution_at
 from daskglm.fitting.warm_path import WarmPath
 from daskglm.losses.base import Loss
-from daskglm.objectives.batched_composite import BatchComposite
+from daskglm.objectives.batched_composite import BatchComposite, Place
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.quadratic_model import LossSums, predicted
@@ -41,6 +43,8 @@ ABOVE = 1.0 + 1e-10
 # Share of the first residual that models of least squares may leave: what counts is the gap, which
 # is of second order.
 LEFT = 1e-9
+# How the fits of a path are solved, unless a report says otherwise.
+IN_TURN = "each from the solution before it"
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class PathProblem:
         self.span = math.inf if is_part else loss.span(engine.facts, *self.sides)
         self.tol = float(settings.tol)
         self.max_iter = SPEC.max_iter if settings.max_iter is None else int(settings.max_iter)
+        self.place = Place(-1 if problem.fold is None else problem.fold)
         self.warm = WarmPath()
 
     def with_ratio(self, l1_ratio: float) -> PathProblem:
@@ -183,8 +188,10 @@ class PathProblem:
 
         Cost: about 3 passes.
         """
-        objective = shared.of_fold(self._without_features())
-        found = yield from self._steps(objective, objective.origin, None)
+        objective = shared.adapted(self._without_features())
+        found = yield from shared_newton(
+            objective, self.place, objective.origin, tol=self.tol, max_iter=self.max_iter
+        )
         return found if found.solved else found._replace(point=self.unpenalised())
 
     def _without_features(self) -> Composite:
@@ -264,30 +271,27 @@ class PathProblem:
         What shared steps do not solve is solved by itself. `begin` is what `unpenalised_shared`
         returned. Cost: about 1 pass for each strength.
         """
-        found, fits = begin, []
-        for alpha in alphas:
-            objective = shared.of_fold(self.objective(float(alpha)))
-            w = objective.terms.clip(found.point.w)
-            known = found.solved and (w == found.point.w).all()
-            found = yield from self._steps(
-                objective, w, objective.adopt(found.point) if known else None
-            )
-            if found.solved or found.steps >= self.max_iter:
-                reason = Reason.CONVERGED if found.solved else Reason.MAX_ITER
-                nan = math.nan
-                solution = Solution(
-                    found.point, reason, found.point.relative_gap, nan, nan, [], Cost()
-                )
-                fits.append(self._fitted(alpha, solution, found.steps))
-                continue
-            solution = self._solved(self.objective(float(alpha)), WarmStart(found.point.w))
-            fits.append(self._fitted(alpha, solution, found.steps))
-            found = found._replace(point=solution.point)
-        return fits
+        left: dict[int, Solution] = {}
 
-    def _steps(self, objective: Composite, w: np.ndarray, begin: Point | None) -> Trials[Found]:
-        fold = -1 if self.problem.fold is None else self.problem.fold
-        return shared_newton(objective, fold, w, tol=self.tol, max_iter=self.max_iter, begin=begin)
+        def alone(k: int, at: Found) -> Point:
+            objective, more = self.objective(float(alphas[k])), self.max_iter - at.steps
+            left[k] = self._solved(objective, WarmStart(at.point.w), more)
+            point: Point = left[k].point
+            return point
+
+        found = yield from shared_path(
+            [partial(self.objective, float(alpha)) for alpha in alphas],
+            shared,
+            self.place,
+            begin,
+            alone,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        return [
+            self._fitted(alpha, left[k] if k in left else solution_at(each.point), each.steps)
+            for k, (alpha, each) in enumerate(zip(alphas, found, strict=True))
+        ]
 
     def _fitted(self, alpha: float, solution: Solution, steps: int = 0) -> Fitted:
         """Make the record of a solution; it took `steps` beside those of its history."""
@@ -308,15 +312,16 @@ class PathProblem:
         w = objective.terms.clip(w)
         found = minimise(base.gram, base.gradient + base.gram @ w, w, objective.terms, LEFT)
         point = predicted(base, found.w)
-        gap = point.relative_gap
-        if not gap <= self.tol:
+        if not point.relative_gap <= self.tol:
             return None
-        nan = math.nan
-        return Solution(point, Reason.CONVERGED, gap, nan, nan, [], Cost())
+        return solution_at(point)
 
-    def _solved(self, objective: Composite, start: WarmStart) -> Solution:
+    def _solved(
+        self, objective: Composite, start: WarmStart, max_iter: int | None = None
+    ) -> Solution:
         iterates = proximal_newton(objective, start.w, tol=self.tol, **start.state)
-        solution = solve(objective, iterates, StoppingRule(self.tol, self.max_iter))
+        rule = StoppingRule(self.tol, self.max_iter if max_iter is None else max_iter)
+        solution = solve(objective, iterates, rule)
         self.passes += objective.passes
         return solution
 
@@ -343,7 +348,7 @@ def path_report(
     passes: float,
     loading: float,
     began: float,
-    how: str = "each from the solution before it",
+    how: str = IN_TURN,
 ) -> Report:
     """Make the report of several fits of a path: the last one's values, and the cost of all.
 

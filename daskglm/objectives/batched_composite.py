@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,21 @@ from daskglm.objectives.composite import Composite, CompositePoint
 from daskglm.objectives.point import Point
 
 
+class Place(NamedTuple):
+    """Which rows a problem trains on, and what their targets are.
+
+    Parameters
+    ----------
+    fold : int
+        The fold that is held out; -1: none.
+    of : int
+        Index of the class that is positive, see `EvaluateMany`; 0 for a regression.
+    """
+
+    fold: int
+    of: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
     """Coefficients at which a solver wants its objective, the gradient and the Hessian.
@@ -26,16 +42,15 @@ class Trial:
     Parameters
     ----------
     objective : Composite
-        Made by `BatchComposite.of_fold`.
-    fold : int
-        The fold that is held out; -1: none.
+        Made by `BatchComposite.adapted`.
+    place : Place
     w : (size,) array
     exact : bool
         Whether the Hessian is summed in float64, whatever the dtype of the rows.
     """
 
     objective: Composite
-    fold: int
+    place: Place
     w: np.ndarray
     exact: bool = False
 
@@ -47,15 +62,12 @@ class BatchComposite:
     ----------
     rows : BatchObjective
         Of the same rows, by which requests go; it counts the passes.
-    of : int
-        Index of the class that is positive, see `EvaluateMany`.
     """
 
-    def __init__(self, rows: BatchObjective, of: int = 0) -> None:
+    def __init__(self, rows: BatchObjective) -> None:
         self.rows = rows
-        self.of = of
 
-    def of_fold(self, objective: Composite) -> Composite:
+    def adapted(self, objective: Composite) -> Composite:
         """Return an objective, changed in place: its bounds allow for the rounding of these sums.
 
         Points that it evaluated before must not be used again.
@@ -77,9 +89,9 @@ class BatchComposite:
     def evaluate(self, trials: Sequence[Trial]) -> list[Point]:
         """Evaluate all trials, with their Hessians. Cost: 1 pass, 1 round for all of them."""
         W = np.array([trial.objective.terms.clip(trial.w) for trial in trials])
-        fold = np.array([trial.fold for trial in trials])
-        exact = any(trial.exact for trial in trials)
-        of, grams = np.full(len(trials), self.of), tuple(range(len(trials)))
+        fold = np.array([trial.place.fold for trial in trials])
+        of = np.array([trial.place.of for trial in trials])
+        exact, grams = any(trial.exact for trial in trials), tuple(range(len(trials)))
         totals = self.rows.ask(
             EvaluateMany(W, of, fold, self.rows.classes, gram=grams, exact=exact)
         )

@@ -8,12 +8,12 @@ next strength while others still take steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from daskglm.objectives.batched_composite import BatchComposite, Trial
+from daskglm.objectives.batched_composite import BatchComposite, Place, Trial
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.solvers.batched_start import SHORTEN, hessians_at_once
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 def shared_newton(
     objective: Composite,
-    fold: int,
+    place: Place,
     w: np.ndarray,
     *,
     tol: float,
@@ -55,8 +55,8 @@ def shared_newton(
     Parameters
     ----------
     objective : Composite
-        Made by `BatchComposite.of_fold`.
-    fold : int
+        Made by `BatchComposite.adapted`.
+    place : Place
     w : (size,) array
     tol : float
         Wanted bound on relative suboptimality.
@@ -69,7 +69,7 @@ def shared_newton(
     ------
     Trial
     """
-    point = (yield Trial(objective, fold, w)) if begin is None else begin
+    point = (yield Trial(objective, place, w)) if begin is None else begin
     before: Point | None = None
     exact, steps = False, 0
     while not point.relative_gap <= tol:
@@ -80,11 +80,11 @@ def shared_newton(
         if not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
-            point = yield Trial(objective, fold, point.w, exact)
+            point = yield Trial(objective, place, point.w, exact)
             continue
         if not fall < 0.0:
             return Found(point, steps, False)
-        trial = yield from _search(Trial(objective, fold, found.w, exact), point, fall)
+        trial = yield from _search(Trial(objective, place, found.w, exact), point, fall)
         if trial is None:
             return Found(point, steps, False)
         before, point, steps = point, trial, steps + 1
@@ -98,7 +98,7 @@ def _search(trial: Trial, point: Point, fall: float) -> Trials[Point | None]:
     step, length = trial.w - point.w, 1.0
     for _ in range(1 + MOST_SHORTENED):
         w = trial.w if length == 1.0 else point.w + length * step
-        found = yield Trial(trial.objective, trial.fold, w, trial.exact)
+        found = yield Trial(trial.objective, trial.place, w, trial.exact)
         enough = found.value <= point.value + ARMIJO * length * fall
         if enough or abs(found.value - point.value) <= ROUNDING * abs(point.value):
             return found
@@ -106,8 +106,19 @@ def _search(trial: Trial, point: Point, fall: float) -> Trials[Point | None]:
     return None
 
 
-def solve_together(shared: BatchComposite, solves: Sequence[Trials[T]]) -> list[T]:
+def solve_together(
+    shared: BatchComposite,
+    solves: Sequence[Trials[T]],
+    watch: Callable[[Sequence[Point]], None] = lambda points: None,
+) -> list[T]:
     """Run solves to their ends, evaluating what all of them want next together.
+
+    Parameters
+    ----------
+    shared : BatchComposite
+    solves : sequence of generators
+    watch : callable, optional
+        Gets the points of each pass.
 
     Cost: as many passes and rounds as the longest of them has trials, if the Hessians of all take
     at most 512 MiB; else as many times that as they have to be divided.
@@ -135,6 +146,7 @@ def solve_together(shared: BatchComposite, solves: Sequence[Trials[T]]) -> list[
             for first in range(0, len(now), most):
                 run = now[first : first + most]
                 points = shared.evaluate([wanted.pop(k) for k in run])
+                watch(points)
                 for k, point in zip(run, points, strict=True):
                     resume(k, point)
     return [found[k] for k in range(len(solves))]
