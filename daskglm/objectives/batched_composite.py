@@ -6,8 +6,9 @@ rounding of their sums, which is that of `worker.batched`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ def _point(
     penalty, pull = objective.penalty.value_and_gradient(w)
     hessian = objective.scale * gram
     objective.penalty.add_to(hessian)
-    return CompositePoint(
+    point = CompositePoint(
         objective,
         w,
         objective.scale * loss + penalty + objective.terms.value(w),
@@ -126,3 +127,22 @@ def _point(
         hessian,
         exact=exact or objective.rounding.is_exact,
     )
+    return replace(point, near=_distance_of_intercept(point)) if objective.fit_intercept else point
+
+
+def _distance_of_intercept(point: Point) -> float:
+    """Bound the distance of the intercept from the best one for these coefficients.
+
+    As `Objective.with_near_intercept`, but without a look at the rows: a change of the intercept by
+    t is one of all margins, so that the curvature h along it is at least exp(-M |t|) h there, with
+    the self-concordance M. Slopes then differ in sign between t and -t where
+    h (1 - exp(-M t)) / M is larger than the slope here. Infinite where none is.
+    """
+    objective, rounding = point.objective, point.objective.rounding
+    assert point.gram is not None
+    rate = objective.loss.self_concordance
+    slope = abs(float(point.gradient[-1])) + point.error.slopes + point.error.adding
+    curvature = float(point.gram[-1, -1]) * (1.0 - rounding.gram(exact=point.exact))
+    curvature *= math.exp(-rate * rounding.margin_error(point.w))
+    share = rate * slope / curvature if curvature > 0.0 < rate else math.inf
+    return -math.log1p(-share) / rate if share < 1.0 else math.inf
