@@ -200,7 +200,7 @@ def _sums_of_groups(grid: ProblemGrid) -> list[LossSums] | None:
     """
     facts, size = grid.engine.facts, grid.objective.size
     most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
-    suits = grid.loss.is_quadratic and not grid.loss.classifies and not facts.largest_offset
+    suits = grid.loss.is_quadratic and not grid.loss.classifies
     suits = suits and grid.engine.capabilities.device == "cpu"
     groups = 1 if grid.folds is None else len(grid.folds.roles)
     if not suits or (facts.n_features or 0) > most or 8 * groups * size * size > MOST_PRODUCTS:

@@ -46,7 +46,6 @@ def can_share(engine: Engine, loss: Loss) -> bool:
     return (
         engine.capabilities.device == "cpu"
         and (facts.n_features or 0) <= most
-        and not facts.largest_offset
         and math.isfinite(loss.self_concordance)
         and not loss.is_quadratic
     )
