@@ -1,7 +1,8 @@
 """Cross-validation of the strength of a penalty, and of its mix of both parts.
 
 All folds are paths on rows that are loaded once. For least squares one pass adds up the products
-of the rows of each group of folds, which tell all paths and what the folds hold out.
+of the rows of each group of folds, which tell all paths and what the folds hold out. For other
+losses the paths of all folds and mixes are solved at the same time, and share their passes.
 """
 
 from __future__ import annotations
@@ -9,21 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
 from daskglm.fitting.held_out import held_out, selected
-from daskglm.fitting.penalty_path import Fitted, PathProblem, path_report, relaxed
+from daskglm.fitting.penalty_path import IN_TURN, Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
+from daskglm.fitting.shared_paths import SPARSE_FEATURES, can_share, run
 from daskglm.objectives.quadratic_model import LossSums
 from daskglm.solvers import costs
+from daskglm.solvers.batched_proximal_newton import Found
 from daskglm.system.blas import one_thread
 
-# Features up to which sums of sparse rows are made for groups of folds: `worker.batched` makes
-# tiles of them dense.
-SPARSE_FEATURES = 500
 # Bytes of the products of all groups of folds up to which they are added up: each thread has an
 # array of them. Chosen.
 MOST_PRODUCTS = 1 << 28
@@ -90,46 +91,82 @@ def cross_validate(
         groups = _sums_of_groups(grid)
         whole = _problem(grid, -1, groups)
         folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
-        begins = [each.unpenalised() for each in (whole, *folds)]
-        strengths, W, gaps, deviances = [], [], [], []
-        solved: list[Fitted] = []
-        for ratio in ratios:
-            of_ratio = whole.with_ratio(ratio)
-            values = alphas
-            if isinstance(values, int):
-                values = of_ratio.grid(values, eps, begins[0])
-                whole.passes += of_ratio.passes
-            paths = []
-            for fold, begin in zip(folds, begins[1:], strict=True):
-                each = fold.with_ratio(ratio)
-                paths.append(list(each.solve(values.tolist(), begin)))
-                fold.passes += each.passes
-            solved += [fitted for path in paths for fitted in path]
-            strengths.append(values)
-            W.append([[fitted.w for fitted in path] for path in paths])
-            gaps.append([[fitted.gap for fitted in path] for path in paths])
-            deviances.append(_held_out(grid, groups, np.array(W[-1])))
-        deviance = np.array(deviances)
+        share = groups is None and can_share(grid.engine, grid.loss)
+        begins = _begins(grid, (whole, *folds), share=share)
+        by_ratio = [[each.with_ratio(ratio) for each in (whole, *folds)] for ratio in ratios]
+        strengths = [
+            each[0].grid(alphas, eps, begins[0].point) if isinstance(alphas, int) else alphas
+            for each in by_ratio
+        ]
+        solved = _paths(grid, by_ratio, strengths, begins, share=share)
+        W = np.array([[[fitted.w for fitted in path] for path in paths] for paths in solved])
+        deviance = np.array([_held_out(grid, groups, paths) for paths in W])
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
         best = r, selected(deviance[r], strengths[r], selection)
-        chosen = whole.with_ratio(ratios[r])
-        (final,) = chosen.solve([float(strengths[r][best[1]])], begins[0])
-        whole.passes += chosen.passes
+        chosen = by_ratio[r][0]
+        # a mean of the folds' models may be out of the domain of links with positive margins
+        bounded = grid.loss.link is not None and grid.loss.link.positive
+        start = W[r, 0 if bounded else slice(None), best[1]].reshape(-1, W.shape[-1]).mean(axis=0)
+        (final,) = chosen.solve([float(strengths[r][best[1]])], start)
         if relax:
             final = relaxed(chosen, final)
-    spent = grid.objective.passes + sum(each.passes for each in (whole, *folds))
-    found = np.array(gaps)
-    report = path_report(grid.engine, [*solved, final], spent, grid.loading, began)
+    problems = [whole, *folds, *(each for of_ratio in by_ratio for each in of_ratio)]
+    spent = grid.objective.passes + sum(each.passes for each in problems)
+    fits = [fitted for paths in solved for path in paths for fitted in path]
+    how = f"{IN_TURN}, all folds and mixes at the same time" if share else IN_TURN
+    report = path_report(grid.engine, [*fits, final], spent, grid.loading, began, how)
+    gaps = np.array([[[fitted.gap for fitted in path] for path in paths] for paths in solved])
     return CrossValidated(
-        np.asarray(ratios, float),
-        np.array(strengths),
-        np.array(W),
-        found,
-        deviance,
-        best,
-        final,
-        report,
+        np.asarray(ratios, float), np.array(strengths), W, gaps, deviance, best, final, report
     )
+
+
+def _begins(grid: ProblemGrid, problems: Sequence[PathProblem], *, share: bool) -> list[Found]:
+    """Find where the paths of all rows and of the folds begin, in shared passes or one by one."""
+    if share:
+        return run(grid.objective, [each.unpenalised_shared for each in problems])
+    return [Found(each.unpenalised(), 0, False) for each in problems]
+
+
+def _paths(
+    grid: ProblemGrid,
+    by_ratio: Sequence[Sequence[PathProblem]],
+    strengths: Sequence[np.ndarray],
+    begins: Sequence[Found],
+    *,
+    share: bool,
+) -> list[list[list[Fitted]]]:
+    """Solve the paths of all folds and mixes.
+
+    Parameters
+    ----------
+    grid : ProblemGrid
+    by_ratio : sequence of sequences of PathProblem
+        For each mix that of all rows, which is not solved here, and those of the folds.
+    strengths : sequence of (values,) arrays
+        For each mix.
+    begins : sequence of Found
+        Of all rows and the folds.
+    share : bool
+        Whether they are solved at the same time. Cost: then as many passes as the longest path
+        takes, else the passes of all.
+
+    Returns
+    -------
+    list of list of list of Fitted
+        For each mix, fold and strength.
+    """
+    works = [
+        (fold, values.tolist(), begin)
+        for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
+        for fold, begin in zip(folds, begins[1:], strict=True)
+    ]
+    if share:
+        paths = run(grid.objective, [partial(fold.solve_shared, *how) for fold, *how in works])
+    else:
+        paths = [list(fold.solve(values, begin.point)) for fold, values, begin in works]
+    n = len(begins) - 1
+    return [paths[k : k + n] for k in range(0, len(paths), n)]
 
 
 def _problem(grid: ProblemGrid, fold: int, groups: list[LossSums] | None) -> PathProblem:
@@ -163,7 +200,7 @@ def _sums_of_groups(grid: ProblemGrid) -> list[LossSums] | None:
     """
     facts, size = grid.engine.facts, grid.objective.size
     most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
-    suits = grid.loss.is_quadratic and not grid.loss.classifies and not facts.largest_offset
+    suits = grid.loss.is_quadratic and not grid.loss.classifies
     suits = suits and grid.engine.capabilities.device == "cpu"
     groups = 1 if grid.folds is None else len(grid.folds.roles)
     if not suits or (facts.n_features or 0) > most or 8 * groups * size * size > MOST_PRODUCTS:

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +29,7 @@ from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import divide
-from daskglm.fitting.driver import Solution, StoppingRule, solve
+from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
 from daskglm.fitting.penalised import deviations, with_columns
 from daskglm.fitting.progress import progress_bar
@@ -44,13 +45,17 @@ from daskglm.fitting.runner import (
     start_of,
 )
 from daskglm.fitting.setup import loaded, problems_of
-from daskglm.fitting.warm_path import WarmPath
+from daskglm.fitting.shared_paths import can_share, run, shared_path, solution_at
+from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
+from daskglm.objectives.batched_composite import BatchComposite, Place
 from daskglm.objectives.composite import Composite
+from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.batched_newton import batched_newton
+from daskglm.solvers.batched_proximal_newton import Found, Trials
 from daskglm.solvers.proximal_newton import SPEC
 
 # Features up to which problems are solved together, for dense and for sparse rows: a Hessian is
@@ -248,6 +253,8 @@ class ProblemGrid:
         With kinks or bounds each begins at the point of the one before, with its Hessian: about 1.7
         passes for each of 50 values. The state's coefficients and `reports` are updated.
         """
+        if writer is None:  # checkpoints are of problems solved one after another
+            self._solve_sharing_passes(batch, state, reports)
         # what suits a problem suits it in other folds
         chosen: dict[tuple[int, float], tuple[str, str]] = {}
         before = len(batch) - len(state.left)
@@ -255,6 +262,8 @@ class ProblemGrid:
         for k, p in enumerate(state.left):
             of, fold, C = int(batch.of[p]), int(batch.fold[p]), float(batch.C[p])
             kind = of, C
+            if p in reports:
+                continue
             if path is None or path.of != (of, fold):
                 path = WarmPath((of, fold))
             objective = self._single_objective(batch, p)
@@ -274,7 +283,85 @@ class ProblemGrid:
             self.single_passes += report.passes
             if not objective.only_side:
                 chosen[kind] = report.solver.split("+")[0], report.why
-                path.add(solution.point, report)
+                path.add(solution.point, report.solver)
+
+    def _solve_sharing_passes(
+        self, batch: ProblemBatch, state: GridState, reports: dict[int, Report]
+    ) -> None:
+        """Solve the paths over C of all classes and folds at the same time, if they can share.
+
+        The state's coefficients and `reports` are updated.
+        """
+        settings = self.settings
+        paths: dict[Place, list[int]] = {}
+        for p in state.left:
+            place = Place(int(batch.fold[p]), int(batch.of[p]))
+            paths.setdefault(place, []).append(p)
+        suits = (
+            settings.solver in ("auto", SPEC.name)
+            and settings.stop == "gap"
+            and not settings.penalty.is_plain
+            and settings.callback is None
+            and can_share(self.engine, self.loss)
+            and len(paths) > 1
+            and bool(np.isfinite(batch.C).all())
+            and not self._one_sided(batch).any()
+            # starts of their own take the place of those from the problems before
+            and not any(state.W[p].any() for path in paths.values() for p in path[1:])
+        )
+        if not suits:
+            return
+        record = Record(self.objective)
+        works = [partial(self._shared_path, batch, state, reports, each) for each in paths.items()]
+        solved = run(self.objective, works, record)
+        why = f"{len(paths)} paths at the same time, which share passes over X"
+        for path, fits in zip(paths.values(), solved, strict=True):
+            for p, found in zip(path, fits, strict=True):
+                state.W[p] = found.point.w
+                if p not in reports:
+                    reports[p] = report_of(
+                        self.objective,
+                        solution_at(found.point, record),
+                        (SPEC.name, why),
+                        seconds_loading=self.loading,
+                        n_iter=found.steps,
+                    )
+
+    def _shared_path(
+        self,
+        batch: ProblemBatch,
+        state: GridState,
+        reports: dict[int, Report],
+        path: tuple[Place, list[int]],
+        shared: BatchComposite,
+    ) -> Trials[list[Found]]:
+        """Solve the problems of one class and fold in turn, from strong penalties to weak.
+
+        Those that shared steps do not solve are solved by themselves; `reports` gets theirs.
+        """
+        place, order = path
+        first = state.W[order[0]]
+        max_iter = SPEC.max_iter if self.settings.max_iter is None else int(self.settings.max_iter)
+
+        def alone(k: int, at: Found) -> Point:
+            p = order[k]
+            settings = replace(self.settings, C=float(batch.C[p]), max_iter=max_iter - at.steps)
+            begin = WarmStart(at.point.w, solver=SPEC.name, why=WHY)
+            objective = self._single_objective(batch, p)
+            solution, reports[p] = solve_one(objective, begin, settings, self.loading, 0, None)
+            self.single_passes += reports[p].passes
+            point: Point = solution.point
+            return point
+
+        return shared_path(
+            [partial(self._single_objective, batch, p) for p in order],
+            shared,
+            place,
+            first if first.any() else self._single_objective(batch, order[0]).origin,
+            alone,
+            tol=float(self.settings.tol),
+            max_iter=max_iter,
+        )
 
     def starts(self, given: Sequence[Any]) -> np.ndarray:
         """Return where problems without folds start, (P, size), from pairs for each C."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
@@ -23,23 +23,27 @@ class WarmPath:
         The class and the fold.
     """
 
-    def __init__(self, of: tuple[int, int]) -> None:
+    def __init__(self, of: tuple[int, int] = (0, -1)) -> None:
         self.of = of
         self.point: Point | None = None  # the last that was evaluated
         self.kept = KeptSet()
 
     def begin(self, objective: Objective) -> WarmStart | None:
-        """Return where to start; None where proximal Newton did not come before."""
+        """Return where to start; None where there is no point to start at."""
         if self.point is None:
             return None
         assert isinstance(objective, Composite)
-        point = objective.adopt(self.point)
-        return WarmStart(point.w, {"begin": point, "kept": self.kept}, solver=SPEC.name, why=WHY)
+        w = objective.terms.clip(self.point.w)
+        state: dict[str, Any] = {"kept": self.kept}
+        if (w == self.point.w).all():
+            state["begin"] = objective.adopt(self.point)
+        return WarmStart(w, state, solver=SPEC.name, why=WHY)
 
-    def add(self, point: Point, report: Report) -> None:
-        """Take note of the point at which a solve ended."""
-        if report.solver != SPEC.name or not math.isfinite(point.value):
-            self.point = None
+    def add(self, point: Point | None, solver: str = SPEC.name) -> None:
+        """Take note of the point at which a solve ended; those of other solvers are no start."""
+        self.point = None
+        if point is None or solver != SPEC.name or point.gap is not None:  # of dual ascent
             return
-        # that of least squares is known by the products of the columns at another
-        self.point = point if point.prediction is None else point.prediction.base
+        if math.isfinite(point.value):
+            # that of least squares is known by the products of the columns at another
+            self.point = point if point.prediction is None else point.prediction.base

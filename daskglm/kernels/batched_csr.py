@@ -65,7 +65,7 @@ def evaluate(law, data, tiling, problems, tiles, out):  # type: ignore[no-untype
     `problems` are (W, of, roles) and `out` (sums, values, counts). W (d + 1, P) has the intercepts
     last, as the sums have.
     """
-    X, d, _, _, weight, raw, signs = data
+    X, d, _, _, weight, raw, signs, _ = data
     (order, bounds, rows), (W, of, roles), (sums, values, counts) = tiling, problems, out
     P = W.shape[1]
     spare = rows + 8
@@ -74,19 +74,18 @@ def evaluate(law, data, tiling, problems, tiles, out):  # type: ignore[no-untype
     curvature = np.empty(rows)
     row = np.empty(P)
     Y = np.empty((max(signs.shape[0], 1), spare))
-    S = np.empty(rows)
-    R = np.empty(rows)
+    S, R, shift = np.empty(rows), np.empty(rows), np.zeros(rows)
     for number in tiles:
         runs = bounds[number]
         n = runs[-1, 1]
         here = order[number, :n]
-        targets_of_tile(here, data, Y, S, R)
+        targets_of_tile(here, data, Y, S, R, shift)
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         for t in range(n):
             _ask(X, here[min(t + 1, n - 1)], W)
             _row_forward(X, here[t], W, d, row)
             for p in range(P):
-                z[p, t] = row[p]
+                z[p, t] = row[p] + shift[t]
         for p in range(P):
             found = slopes[p, :n], curvature[:n], values[:, p], counts[p]
             losses_of_tile(law, Y[of[p], :n], weights, runs, roles[p], z[p, :n], found)

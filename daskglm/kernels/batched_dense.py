@@ -249,9 +249,9 @@ def _fill_from(X, d, rows, stop, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def targets_of_tile(rows, data, Y, S, R):  # type: ignore[no-untyped-def]
-    """Targets (classes, n) and both kinds of weights of a tile, in its order."""
-    _, _, labels, y, weight, raw, signs = data
+def targets_of_tile(rows, data, Y, S, R, shift):  # type: ignore[no-untyped-def]
+    """Targets (classes, n), both kinds of weights, and offsets of a tile, in its order."""
+    _, _, labels, y, weight, raw, signs, offset = data
     for t in range(len(rows)):
         i = np.uint64(rows[t])
         if signs.shape[0] == 0:
@@ -263,12 +263,24 @@ def targets_of_tile(rows, data, Y, S, R):  # type: ignore[no-untyped-def]
             S[t] = weight[i]
         if len(raw) > 0:
             R[t] = raw[i]
+        if len(offset) > 0:
+            shift[t] = offset[i]
+
+
+@compiled(nogil=True)
+def _add_offsets(shift, many, start, stop, z):  # type: ignore[no-untyped-def]
+    """Add the offsets of the rows from `start` on to the margins of `many` problems, in z."""
+    for p in range(many):
+        margins = z[p]
+        for t in range(start, stop):
+            margins[t] += shift[t]
 
 
 @compiled(nogil=True, error_model="numpy")
 def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[no-untyped-def]
     """Add up losses and hits of each problem's rows held out, over some tiles; see `evaluate`."""
-    (X, d, _, _, _, raw, signs), (order, bounds, rows), (W, of, roles, _) = data, tiling, problems
+    X, d, _, _, _, raw, signs, offset = data
+    (order, bounds, rows), (W, of, roles, _) = tiling, problems
     P = len(of)
     groups = roles.shape[1]
     most = order.shape[1]
@@ -278,7 +290,7 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
     slope = np.empty(most)
     curvature = np.empty(most)
     nothing = np.empty(0)
-    S, R = np.empty(most), np.empty(most)
+    S, R, shift = np.empty(most), np.empty(most), np.empty(most)
     Y = np.empty((max(signs.shape[0], 1), most))
     problems = np.empty((groups, P), np.int64)
     many = np.zeros(groups, np.int64)
@@ -293,10 +305,12 @@ def score(law, data, tiling, problems, tiles, values, counts):  # type: ignore[n
         ahead = tiles[min(at + 1, len(tiles) - 1)] * rows
         here = order[number, : round_up(runs[-1, 1], TURN)]
         fill_columns(X, d, here, (number + 1) * rows, columns)
-        targets_of_tile(here, data, Y, S, R)
+        targets_of_tile(here, data, Y, S, R, shift)
         for g in range(groups):
             a, b = runs[g]
             _forward(columns, d + 1, held[g], many[g], (a, b), z, X, ahead)
+            if len(offset) > 0:
+                _add_offsets(shift, many[g], a, b, z)
             for k in range(many[g] if a < b else 0):
                 p = problems[g, k]
                 margins = z[k, a:b]
@@ -315,12 +329,13 @@ def evaluate(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    data : (X, d, labels, y, weight, raw, signs)
+    data : (X, d, labels, y, weight, raw, signs, offset)
         - d: number of features;
         - labels, y (n,): label of each row, an index into `signs`; target of each row if there
           are no labels;
         - weight, raw (n,) or empty: weights of rows that are trained on, and held out;
-        - signs (classes, labels): target of each label for each class; no rows: a regression.
+        - signs (classes, labels): target of each label for each class; no rows: a regression;
+        - offset (n,) or empty: what is added to the margins of each row.
     tiling : (order, bounds, rows)
         Numbers of the rows in each tile of `rows` rows, and the runs of groups within it; see
         the function `order_by_group`.
@@ -340,7 +355,7 @@ def evaluate(  # type: ignore[no-untyped-def]
         moments (P,): sums over all rows of (margin less that of the anchor) ** MOMENT, gram (groups
         or 1, Grams, side, side).
     """
-    X, d, _, _, weight, raw, signs = data
+    X, d, _, _, weight, raw, signs, offset = data
     (order, bounds, rows), (W, of, roles, anchor) = tiling, problems
     (by_group, of_gram, like), (sums, values, counts, moments, gram) = grams, out
     P = len(of)
@@ -354,8 +369,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     scaled = room_for(width if len(of_gram) else 0, most, like)
     roots = np.empty(most, like.dtype)
     Y = np.empty((max(signs.shape[0], 1), most))
-    S = np.empty(most)
-    R = np.empty(most)
+    S, R, shift = np.empty(most), np.empty(most), np.empty(most)
     grams_at = np.full(P, len(of_gram))
     for q in range(len(of_gram)):
         grams_at[of_gram[q]] = q
@@ -365,9 +379,11 @@ def evaluate(  # type: ignore[no-untyped-def]
         n = round_up(runs[-1, 1], TURN)
         here = order[number, :n]
         fill_columns(X, d, here, (number + 1) * rows, columns)
-        targets_of_tile(here, data, Y, S, R)
+        targets_of_tile(here, data, Y, S, R, shift)
         weights = S[: n if len(weight) > 0 else 0], R[: n if len(raw) > 0 else 0]
         _forward(columns, d + 1, W, len(W), (0, n), z, X, ahead)
+        if len(offset) > 0:
+            _add_offsets(shift, len(W), 0, n, z)
         for p in range(P):
             slopes = columns[width + p]
             c = curvatures[grams_at[p]]

@@ -24,7 +24,6 @@ from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
 from daskglm.objectives.point import CompositePoint, Point
 
-
 # Error of a margin, times the loss's self-concordance, up to which curvatures there are those at
 # the exact margin but for a share of twice as much. Chosen.
 STEADY = 1e-3
@@ -143,18 +142,18 @@ class MultinomialComposite(Composite, MultinomialObjective):
         looks = point.gram is None and not self._features_unheld
         return super().with_near_intercept(point) if looks else point
 
-    def _errors(
+    def errors(
         self, point: Point, error: GradientError, value: float
     ) -> tuple[np.ndarray, float, float]:
-        """Bound errors as `Composite._errors`, with a Hessian by the curvatures that rows have.
+        """Bound errors as `Composite.errors`, with a Hessian by the curvatures that rows have.
 
         A margin that is off by e changes the slopes of its row by D e, D the row's curvatures: with
         T the sum of the traces of all D, entry j of the gradient by sqrt(H_jj T) e at most.
         """
-        off, constant, of_value = super()._errors(point, error, value)
+        off, constant, of_value = super().errors(point, error, value)
         rounding, d = self.rounding, self.n_features
-        known = point.gram is not None and self.fit_intercept and self.sets == self.outputs
-        if error is EXACT or not known:
+        known = self.fit_intercept and self.sets == self.outputs
+        if error is EXACT or point.gram is None or not known:
             return off, constant, of_value
         margin = rounding.margin_error(point.w)
         if not self.loss.self_concordance * margin <= STEADY:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskglm.objectives.bounds import FEW
-from daskglm.objectives.composite import Composite, CompositePoint
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import UNIT, GradientError
-from daskglm.objectives.point import Point
+from daskglm.objectives.point import CompositePoint, Point
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ def _with_all(
         yield Iterate(point)
         hessian = hessian if point.gram is None else point.gram
         found = model_minimum(objective, point, hessian, tol, before)
-        fall = _change_of_model(objective, point, found)
+        fall = change_of_model(objective, point, found)
         if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
@@ -168,7 +168,7 @@ def model_minimum(
     return minimise(hessian, point.gradient, point.w, objective.terms, share)
 
 
-def _change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
+def change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
     """Return the change of the smooth part's tangent and of the penalty from the point.
 
     Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9). Where
@@ -199,7 +199,7 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
         point = part.at(w, gram=True)
         while True:
             found = model_minimum(objective, point, point.gram, tol)
-            fall = _change_of_model(objective, point, found)
+            fall = change_of_model(objective, point, found)
             if not -0.5 * fall > least * point.value:
                 break
             trial = part.at(found.w, gram=True, beside=point)

@@ -258,9 +258,10 @@ def _data(
 ) -> tuple[Any, ...]:
     """Return a block as the kernels take it.
 
-    These are rows, features, labels, y, weights in training and held out, and signs.
+    These are rows, features, labels, y, weights in training and held out, signs, and offsets.
     """
-    y = read_only(block.y) if block.labels is None else NO_NUMBERS
+    # of a loss that depends on differences from the target alone, targets take the offsets in
+    y = read_only(cache.targets) if block.labels is None else NO_NUMBERS
     raw = NO_NUMBERS if block.weight is None else read_only(block.weight)
     signs = _signs(block, request.classes)
-    return cache.rows, d, batch.labels, y, cache.weight, raw, signs
+    return cache.rows, d, batch.labels, y, cache.weight, raw, signs, cache.offset

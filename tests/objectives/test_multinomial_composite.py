@@ -110,9 +110,9 @@ def test_a_hessian_bounds_errors_of_the_gradient(C):
     for _, iterate in zip(range(30), proximal_newton(objective, w), strict=False):
         w = iterate.point.w
     point = objective.at(w, gram=True)
-    off, constant, _ = objective._errors(point, point.error, point.value)
+    off, constant, _ = objective.errors(point, point.error, point.value)
     bare = replace(point, gram=None)
-    looser, _, _ = objective._errors(bare, point.error, point.value)
+    looser, _, _ = objective.errors(bare, point.error, point.value)
     W = objective.matrix(w).astype(np.longdouble)
     z = X.astype(np.longdouble) @ W[:, :4].T + W[:, 4]
     p = np.exp(z - z.max(axis=1, keepdims=True))

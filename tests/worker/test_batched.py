@@ -8,6 +8,7 @@ from daskglm.core.requests import Folds, LossRef, Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from tests.conftest import make_problem
+from tests.losses.formulas import reference
 
 
 def test_sums_by_group_are_those_of_the_folds():
@@ -35,4 +36,47 @@ def test_sums_by_group_are_those_of_the_folds():
         np.testing.assert_allclose(one["counts"][0, :3], expected)
     weights = engine.total(problem, WeighGroups((-1.0, 1.0)))["weights"]
     assert weights[2, 1] == pytest.approx(weight[(groups == 2) & (y > 0)].sum())
+    engine.close()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "squared"])
+def test_offsets_are_added_to_all_margins(loss, wide):
+    d = 520 if wide else 7
+    X, y = make_problem(300, d, loss=loss, sparse=wide)
+    rng = np.random.default_rng(3)
+    offset, groups = rng.normal(0.0, 2.0, 300), rng.integers(0, 2, 300)
+    folds = Folds("two", ((1, 0), (0, 1)), groups=groups)
+    classes = (1.0,) if loss == "logistic" else ()
+    data = partitions(X, y, None, classify=bool(classes), offset=offset)
+    engine = Local(data.load(), threads=2)
+    W = 0.3 * rng.standard_normal((3, d + 1))
+    of, fold = np.zeros(3, int), np.array([0, 1, -1])
+    problem = Problem(LossRef(loss), folds=folds)
+    how = {} if wide else {"gram": (1,), "anchors": W[:1], "anchor": np.zeros(3, int)}
+    found = engine.total(problem, EvaluateMany(W, of, fold, classes, **how))
+
+    z = X @ W[:, :d].T + W[:, d] + offset[:, None]
+    targets = np.where(y > 0, 1.0, -1.0) if classes else y
+    losses, slopes, curvatures = reference(loss, targets[:, None], z)
+    for p, train in enumerate([groups == 1, groups == 0, groups >= 0]):
+        for g in (0, 1):
+            expected = losses[groups == g, p].sum()
+            assert found["values"][g, p] == pytest.approx(expected, rel=1e-10)
+        expected = np.append(X.T @ (slopes[:, p] * train), slopes[train, p].sum())
+        np.testing.assert_allclose(found["gradients"][0, p], expected, rtol=1e-7, atol=1e-7)
+    if not wide:
+        rows = np.column_stack([X, np.ones(300)])
+        gram = rows.T @ (rows * (curvatures[:, 1] * (groups == 0))[:, None])
+        np.testing.assert_allclose(found["grams"][0, 0], gram, rtol=1e-7, atol=1e-7)
+        moved = np.abs(z[:, 1:] - z[:, :1]) ** 32
+        np.testing.assert_allclose(found["moments"], [0.0, *moved.sum(axis=0)], rtol=1e-7)
+    if not classes:
+        return
+    scored = engine.total(problem, EvaluateMany(W, of, fold, classes, score=True))
+    for p in (0, 1):
+        held = groups == p
+        right = ((z[:, p] > 0) == (y > 0)) & (y > 0)
+        assert scored["values"][p, p] == pytest.approx(losses[held, p].sum(), rel=1e-10)
+        assert scored["counts"][p, 0] == (right & held).sum()
     engine.close()

@@ -1,0 +1,160 @@
+"""Paths of several folds, classes and mixes of penalties on the same rows, which share passes.
+
+Each is a generator of `solvers.batched_proximal_newton`. Nothing waits for the others but the
+passes: while one path is at its tenth strength, another may be at its twelfth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from daskglm.core.engine import Engine
+from daskglm.core.outcome import Cost, Reason
+from daskglm.fitting.coefficients import coefficient_error
+from daskglm.fitting.driver import Record, Solution
+from daskglm.losses.base import Loss
+from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.batched_composite import BatchComposite, Place
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Objective
+from daskglm.solvers import costs
+from daskglm.solvers.batched_proximal_newton import Found, Trials, shared_newton, solve_together
+from daskglm.solvers.proximal_newton import SPEC
+
+# Features of sparse rows up to which Hessians of several problems are formed at once:
+# `worker.batched` makes tiles of them dense.
+SPARSE_FEATURES = 500
+
+T = TypeVar("T")
+
+
+def can_share(engine: Engine, loss: Loss) -> bool:
+    """Return whether one pass can evaluate several problems with their Hessians, and prove gaps.
+
+    A Hessian proves the gap at its own point where the curvature of the loss varies slowly. Other
+    losses need searches for the best intercept, which each problem makes by itself; so do more than
+    `costs.LARGEST_HESSIAN` features, whose working sets differ.
+    """
+    facts = engine.facts
+    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
+    return (
+        engine.capabilities.device == "cpu"
+        and (facts.n_features or 0) <= most
+        and math.isfinite(loss.self_concordance)
+        and not loss.is_quadratic
+    )
+
+
+def shared_path(
+    objectives: Sequence[Callable[[], Objective]],
+    shared: BatchComposite,
+    place: Place,
+    begin: Found | np.ndarray,
+    alone: Callable[[int, Found], Point],
+    *,
+    tol: float,
+    max_iter: int,
+) -> Trials[list[Found]]:
+    """Solve problems in turn, each from the solution before, with its Hessian.
+
+    Parameters
+    ----------
+    objectives : sequence of callable
+        Each makes the `Composite` of one problem, when its turn has come.
+    shared : BatchComposite
+    place : Place
+    begin : Found or (size,) array
+        Where the first begins. The Hessian of a point is used if it is `solved`.
+    alone : callable
+        Takes the number of a problem that shared steps did not solve, and where they ended; solves
+        it, and returns the point.
+    tol : float
+    max_iter : int
+        Steps for each.
+
+    Returns
+    -------
+    list of Found
+        Those that are not `solved` were left to `alone`, and have its points.
+    """
+    known, w = (None, begin) if isinstance(begin, np.ndarray) else _start(begin)
+    all_found = []
+    for k, make in enumerate(objectives):
+        objective = make()
+        assert isinstance(objective, Composite)
+        objective = shared.adapted(objective)
+        inside = objective.terms.clip(w)
+        start = objective.adopt(known) if known is not None and (inside == w).all() else None
+        found = yield from shared_newton(
+            objective, place, inside, tol=tol, max_iter=max_iter, begin=start
+        )
+        if not found.solved:
+            found = found._replace(point=alone(k, found))
+        all_found.append(found)
+        known, w = _start(found)
+    return all_found
+
+
+def _start(found: Found) -> tuple[Point | None, np.ndarray]:
+    """Return where the next solve starts: the point if its sums are of shared passes, and w."""
+    return found.point if found.solved else None, found.point.w
+
+
+def run(
+    rows: BatchObjective,
+    works: Sequence[Callable[[BatchComposite], Trials[T]]],
+    record: Record | None = None,
+) -> list[T]:
+    """Run solves to their ends with shared passes; see `solve_together`.
+
+    Those who watch see each pass as an iteration, with the sum of the objectives that it evaluated,
+    and the largest of their gaps.
+
+    Parameters
+    ----------
+    rows : BatchObjective
+    works : sequence of callable
+        Each begins a solve.
+    record : Record, optional
+        Gets the iterations; default: a new one.
+    """
+    shared, record = BatchComposite(rows), record or Record(rows)
+
+    def watch(points: Sequence[Point]) -> None:
+        gap = max(point.relative_gap for point in points)
+        record.add(_Evaluated(points), gap, SPEC.name)
+
+    return solve_together(shared, [work(shared) for work in works], watch)
+
+
+def solution_at(point: Point, record: Record | None = None) -> Solution:
+    """Return the solution at a point whose gap is proved, with the record of all if given."""
+    history, cost = ([], Cost()) if record is None else (record.history, record.spent())
+    gap, error = point.relative_gap, coefficient_error(point.objective, point)
+    return Solution(point, Reason.CONVERGED, gap, math.nan, error, history, cost)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """Points of one pass, as `Record` sees a point."""
+
+    points: Sequence[Point]
+    certify: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        return sum(point.value for point in self.points)
+
+    @property
+    def gradient_norm(self) -> float:
+        return math.hypot(*(point.gradient_norm for point in self.points))
+
+    def distance(self, other: Any) -> float:
+        """Not known: the problems evaluated by two passes may differ."""
+        return math.nan
