@@ -29,7 +29,8 @@ from daskglm.fitting.cv_splits import check_splits
 from daskglm.fitting.driver import Callback
 from daskglm.fitting.held_out import SELECTIONS, selected
 from daskglm.fitting.joint_grid import JointGrid, each_once
-from daskglm.fitting.problem_grid import ProblemGrid, Solutions, open_grid, warn_unsolved
+from daskglm.fitting.open_grid import open_grid, warn_unsolved
+from daskglm.fitting.problem_grid import ProblemGrid, Solutions
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
 

@@ -22,8 +22,8 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback
 from daskglm.fitting.held_out import SELECTIONS, held_out, selected
+from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.penalty_cv import cross_validate
-from daskglm.fitting.problem_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
 

@@ -28,8 +28,8 @@ from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.held_out import SELECTIONS, standard_errors
+from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.penalty_cv import CrossValidated, cross_validate
-from daskglm.fitting.problem_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 
 

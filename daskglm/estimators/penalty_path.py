@@ -17,9 +17,9 @@ from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import MOST_VALUES, values_of
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.open_grid import warn_unsolved
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.penalty_path import PathProblem, path_report
-from daskglm.fitting.problem_grid import warn_unsolved
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import check_width, rows_of
 from daskglm.fitting.setup import loaded

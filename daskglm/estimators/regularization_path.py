@@ -18,7 +18,7 @@ from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.multinomial_path import train_path
-from daskglm.fitting.problem_grid import open_grid, warn_unsolved
+from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.runner import Trained
 from daskglm.losses.table import find
 

@@ -11,8 +11,8 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.joint import joint_fit
+from daskglm.fitting.open_grid import warn_unsolved
 from daskglm.fitting.penalised import with_columns
-from daskglm.fitting.problem_grid import warn_unsolved
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,

@@ -46,10 +46,10 @@ LEFT = 1e-9
 # Share of the largest target by which a mean of equal ones may differ from it: sums are rounded.
 EQUAL = 1e-12
 # Residuals, as a share of the largest target or beside 1, whose squares are a mean loss that is
-# rounding: exact fits left 1e-16, and 3e-13 where terms of 1e4 cancel (2026-11-29). Chosen.
+# rounding: exact fits left 1e-16, and 3e-13 where terms of 1e4 cancel (2026-11-25). Chosen.
 RESIDUAL = 1e-12
 # Unit roundoffs of the sums of absolute values by which sums that cancel may be off: 20 at 1,000
-# rows (2026-11-29).
+# rows (2026-11-25).
 SUM_ROUNDING = 100.0
 NO_EFFECT = "no feature changes the loss of the model without features"
 # How the fits of a path are solved, unless a report says otherwise.

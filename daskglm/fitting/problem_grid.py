@@ -1,54 +1,44 @@
 """A grid of problems on the same rows, one for each class, fold and C: solved together where that
 can be done.
 
-From checked arguments to an engine, folds and solutions, of which `cross_validation` and
-`regularization_path` make estimators.
+`open_grid` loads the rows; of the solutions `cross_validation` and `regularization_path` make
+estimators.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import Folds, Problem
-from daskglm.core.warn import warn
 from daskglm.data.partitions import Partitions
 from daskglm.fitting.checkpoint import CheckpointWriter, Saved
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.cv_splits import divide
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.grid_checkpoint import GridState, grid_writer, restore
-from daskglm.fitting.penalised import deviations, with_columns
+from daskglm.fitting.penalised import deviations
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.runner import (
     WarmStart,
-    check_width,
-    checkpoints_of,
     objective_of,
     report_of,
-    rows_of,
     solve_one,
     start_of,
 )
-from daskglm.fitting.setup import loaded, problems_of
 from daskglm.fitting.shared_paths import can_share, run, shared_path, solution_at
 from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective, BatchPoint, ProblemBatch
 from daskglm.objectives.batched_composite import BatchComposite, Place
 from daskglm.objectives.composite import Composite
@@ -486,79 +476,3 @@ def selected_alone(objective: Composite, w: np.ndarray) -> tuple[Composite, Warm
     out[objective.n_features :] = False
     why = "features that were selected, without the penalty"
     return objective.held(out), WarmStart(w, solver=SPEC.name, why=why)
-
-
-@contextlib.contextmanager
-def open_grid(
-    X: Any,
-    y: Any,
-    settings: FitConfig,
-    *,
-    sample_weight: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
-    client: Any = None,
-    cv: Any = False,
-    split_params: Mapping[str, Any] = MappingProxyType({}),
-    start: Any = None,
-    joint: type[ProblemGrid] | None = None,
-) -> Iterator[ProblemGrid]:
-    """Load the rows for as long as the context lasts.
-
-    Parameters
-    ----------
-    X, y, sample_weight, offset, exposure, client
-        As of `runner.train`.
-    cv : int, splitter, iterable of (train, test), None or False
-        Folds: None is 5, False none at all. Dask collections take numbers only.
-    split_params : mapping
-        Arguments of the splitter's `split`, such as groups.
-    start : list of (coef, intercept), optional
-        Where problems will start, see `ProblemGrid.starts`; checked here before any work.
-    joint : type, optional
-        Kind of the grid where the loss is of all classes together, and there are more than two;
-        it has the problems of one class against the rest.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range, before any work; for bad data; for folds whose rows to train on
-        have no weight.
-    """
-    loss = settings.check()
-    checkpoints = checkpoints_of(settings, start)
-    data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
-    for each in start or ():
-        check_width(each, data)
-    settings = with_columns(settings, data)
-    folds = None if cv is False else divide(data, cv, settings.random_state, split_params)
-    with loaded(data, settings, client) as on:
-        if on.engine.capabilities.device != "cpu" and folds is not None:
-            raise ValueError(
-                "cross-validation in one pass wants rows in host memory: give device='cpu'"
-            )
-        made, pairs = ProblemGrid, on.problems
-        if loss.two_classes:
-            assert on.classes is not None
-            loss = find(loss.two_classes)
-            if len(on.classes) == 2:
-                settings = replace(settings, loss=loss.full_name)
-            elif joint is not None:
-                made, pairs = joint, problems_of(on.engine.facts, loss, settings)[1]
-        problems = [problem for problem, _ in pairs]
-        yield made(
-            on.engine, loss, settings, on.classes, problems, folds, on.seconds, data, checkpoints
-        )
-
-
-def warn_unsolved(reports: Sequence[Report], tol: float) -> None:
-    """Raise one ConvergenceWarning for the problems that did not reach `tol`."""
-    failed = [report for report in reports if not report.converged]
-    if failed:
-        worst = max(failed, key=lambda report: report.relative_gap)
-        warn(
-            f"{len(failed)} of {len(reports)} problems stopped before tol={tol:g}; the worst: "
-            f"{worst.reason} (reached: relative gap {worst.relative_gap:.1e}). Raise max_iter or "
-            "tol, or scale the columns of X.",
-            ConvergenceWarning,
-        )

@@ -273,7 +273,7 @@ BAD = [
 def test_bad_arguments_are_refused_before_work(given, message, dask, monkeypatch):
     X, y = make_problem(n=100)
     monkeypatch.setattr(
-        "daskglm.fitting.problem_grid.open_grid", lambda *args, **more: pytest.fail("work began")
+        "daskglm.fitting.open_grid.open_grid", lambda *args, **more: pytest.fail("work began")
     )
     monkeypatch.setattr(
         "daskglm.estimators.cross_validation.open_grid",

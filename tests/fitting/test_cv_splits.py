@@ -13,7 +13,7 @@ from sklearn.model_selection import (
 )
 
 import daskglm
-from daskglm.fitting import problem_grid as grids
+from daskglm.fitting import open_grid as grids
 from tests.conftest import make_problem
 from tests.fitting.grids import CS, lazy
 

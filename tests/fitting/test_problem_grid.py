@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import daskglm
-from daskglm.fitting import problem_grid as grids
+from daskglm.fitting import open_grid as grids
 from tests.conftest import make_problem, objective
 from tests.fitting.grids import CS, lazy, three_classes, wide
 
