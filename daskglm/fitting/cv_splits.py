@@ -20,7 +20,7 @@ from daskglm.core.warn import warn
 from daskglm.data.blocks import labels_of
 from daskglm.data.partitions import Partitions
 from daskglm.data.values import Place
-from daskglm.worker.fold_assignment import stratified
+from daskglm.worker.fold_assignment import dtype_for, in_order, stratified
 
 DEFAULT_FOLDS = 5
 # Roles of rows: see `requests.Folds`.
@@ -72,15 +72,14 @@ def divide(data: Partitions, cv: Any, random_state: Any, split_params: Mapping[s
         raise ValueError(f"groups has shape {np.shape(groups)}, but X has {X.shape[0]} rows")
     if groups is not None and not hasattr(cv, "split"):
         warn(f"groups is ignored by cv={cv!r}: give a splitter such as GroupKFold")
-    if data.classify and (cv is None or isinstance(cv, numbers.Integral)):
+    if cv is None or isinstance(cv, numbers.Integral):
         n_splits = DEFAULT_FOLDS if cv is None else int(cv)
-        labels, codes = labels_of(np.asarray(y), Place())
-        return Folds(
-            uuid.uuid4().hex,
-            _each_its_own(n_splits),
-            None,
-            stratified(codes, len(labels), n_splits),
-        )
+        if data.classify:
+            labels, codes = labels_of(np.asarray(y), Place())
+            group = stratified(codes, len(labels), n_splits)
+        else:
+            group = in_order(X.shape[0], n_splits)
+        return Folds(uuid.uuid4().hex, _each_its_own(n_splits), None, group)
     return _by_roles(X.shape[0], _splits(cv, X, y, split_params))
 
 
@@ -163,9 +162,8 @@ def _by_roles(n: int, splits: Iterator[tuple[int, Any]]) -> Folds:
             "cv gives no folds: an iterable that was used before is empty the second time; give a "
             "list"
         )
-    # those that kernels are compiled for
-    dtype = np.int16 if len(table) <= np.iinfo(np.int16).max else np.int64
-    return Folds(uuid.uuid4().hex, tuple(map(tuple, table.tolist())), None, group.astype(dtype))
+    roles = tuple(map(tuple, table.tolist()))
+    return Folds(uuid.uuid4().hex, roles, None, group.astype(dtype_for(len(table))))
 
 
 def _rows(given: Any, fold: int, name: str, n: int) -> np.ndarray:
@@ -187,6 +185,8 @@ def _rows(given: Any, fold: int, name: str, n: int) -> np.ndarray:
             raise ValueError(f"{place} are a mask that selects no row")
     if rows.dtype.kind not in "iu":
         raise ValueError(f"{place} have dtype {rows.dtype}; indices must be integers")
+    if rows[0] >= 0 and rows[-1] < n and (rows[1:] > rows[:-1]).all():
+        return rows
     outside = rows[(rows >= n) | (rows < -n)]
     if len(outside):
         raise ValueError(f"{place} have {outside[0]}, which is out of range for the {n} rows of X")

@@ -103,6 +103,11 @@ class HessianFactor:
         roots = np.sqrt(grown * diagonal) / root
         return cls(L * root[:, None], norm, doubt if math.isfinite(doubt) else math.inf, roots)
 
+    def times(self, scale: float) -> HessianFactor:
+        """Return the factor of the Hessian times a positive number."""
+        root = math.sqrt(scale)
+        return replace(self, factor=root * self.factor, roots=self.roots / root)
+
     @property
     def proves(self) -> bool:
         """Whether the exact Hessian is known well enough for a bound."""

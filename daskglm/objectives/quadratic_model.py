@@ -13,8 +13,12 @@ import numpy as np
 
 from daskglm.objectives.bounds import FEW
 from daskglm.objectives.composite import Composite
-from daskglm.objectives.hessian_factor import UNIT, GradientError
+from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.objectives.point import CompositePoint, Point
+
+# Share of a scaled Hessian's least eigenvalue that may be in doubt for it to serve beside larger
+# ones: its inverse is 1e5 at most then, in bounds of residuals that are 1e-9 squared. Chosen.
+WELL_KNOWN = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +47,22 @@ class LossSums:
         return self.value + float((self.gradient + 0.5 * (self.gram @ w)) @ w)
 
     def point(self, objective: Composite) -> Point:
-        """Return the point at zero of an objective with these losses, summed in float64."""
+        """Return the point at zero of an objective with these losses, summed in float64.
+
+        A penalty only adds to the Hessian, so that one factor, of the losses' alone, bounds all
+        strengths, if columns are not nearly dependent.
+        """
         w = np.zeros(objective.size)
         hessian = objective.scale * self.gram
         objective.penalty.add_to(hessian)
         value, gradient = objective.scale * self.value, objective.scale * self.gradient
         token = objective.new_token()
-        return CompositePoint(objective, w, value, gradient, token, hessian, None, True)
+        found = CompositePoint(objective, w, value, gradient, token, hessian, None, True)
+        if "factor" not in vars(self):
+            vars(self)["factor"] = HessianFactor.of(self.gram, objective.rounding.gram(exact=True))
+        if vars(self)["factor"].doubt <= WELL_KNOWN:
+            vars(found)["factor"] = vars(self)["factor"].times(objective.scale)
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from daskglm.core.requests import Folds
@@ -34,6 +36,26 @@ def trained_on(block: Block, folds: Folds, fold: int) -> np.ndarray:
     return (roles[groups(block, folds)] == 0).astype(np.float64)
 
 
+def dtype_for(groups: int) -> type[np.signedinteger[Any]]:
+    """Return the dtype that numbers so many groups; kernels are compiled for both."""
+    return np.int16 if groups <= np.iinfo(np.int16).max else np.int64
+
+
+def in_order(n: int, n_splits: int) -> np.ndarray:
+    """Return the fold that holds out each of n rows, (n,), as KFold without shuffling.
+
+    Raises
+    ------
+    ValueError
+        If there are more folds than rows.
+    """
+    if n_splits > n:
+        raise ValueError(f"cv={n_splits}: there are only {n} rows, too few for so many folds")
+    sizes = np.full(n_splits, n // n_splits)
+    sizes[: n % n_splits] += 1
+    return np.repeat(np.arange(n_splits, dtype=dtype_for(n_splits)), sizes)
+
+
 def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
     """Return the fold that holds out each row, (n,), as StratifiedKFold without shuffling.
 
@@ -56,7 +78,7 @@ def stratified(codes: np.ndarray, classes: int, n_splits: int) -> np.ndarray:
         warn(f"The least populated class has {counts.min()} rows, fewer than cv={n_splits}")
     rows = [codes == code for code in range(classes)]
     folds = np.arange(n_splits)
-    group = np.empty(len(codes), np.int16)
+    group = np.empty(len(codes), dtype_for(n_splits))
     first = 0
     # as if sorted by class, in the order they appear in
     for code in np.argsort([np.argmax(here) for here in rows]):

@@ -5,10 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import daskglm
-from daskglm.worker.fold_assignment import stratified
+from daskglm.worker.fold_assignment import in_order, stratified
 from tests.conftest import make_problem
 from tests.fitting.grids import CS, lazy
 
@@ -36,6 +36,17 @@ def test_stratified_folds_are_those_of_scikit_learn():
         ):
             np.testing.assert_array_equal(stratified(codes, len(names), k), theirs)
     assert refused
+
+
+def test_folds_in_order_are_those_of_scikit_learn():
+    for n, k in ((10, 2), (11, 3), (13, 5), (7, 7), (40_000, 40_000)):
+        theirs = np.empty(n, int)
+        for fold, (_, test) in enumerate(KFold(k).split(np.empty((n, 0))) if k < 10 else ()):
+            theirs[test] = fold
+        found = in_order(n, k)
+        np.testing.assert_array_equal(found, theirs if k < 10 else np.arange(n))
+    with pytest.raises(ValueError, match="cv=4: there are only 3 rows"):
+        in_order(3, 4)
 
 
 def test_dask_rows_are_dealt_to_folds_by_seed():
