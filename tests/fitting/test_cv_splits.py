@@ -142,8 +142,6 @@ BAD_CV = [
 @pytest.mark.parametrize(("cv", "message"), BAD_CV, ids=[message[:40] for _, message in BAD_CV])
 def test_folds_that_cannot_be_used_are_refused_before_work(cv, message, monkeypatch):
     X, y = make_problem(n=100)
-    monkeypatch.setattr(
-        "daskglm.fitting.problem_grid.loaded", lambda *args: pytest.fail("work began")
-    )
+    monkeypatch.setattr("daskglm.fitting.open_grid.loaded", lambda *args: pytest.fail("work began"))
     with pytest.raises(ValueError, match=message):
         daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y)

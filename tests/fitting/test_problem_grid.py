@@ -81,7 +81,7 @@ def test_joint_passes_do_not_grow_with_the_number_of_problems():
 
 def test_hard_problems_are_left_to_solvers_for_one(monkeypatch):
     X, y = make_problem()
-    monkeypatch.setattr(grids, "DENSE_FEATURES", 1)
+    monkeypatch.setattr("daskglm.fitting.problem_grid.DENSE_FEATURES", 1)
     model = daskglm.LogisticRegressionCV(Cs=CS, cv=3, solver="tron").fit(X, y)
     assert {part.solver for part in model.report_.parts} == {"tron"}
     together = daskglm.LogisticRegressionCV(Cs=CS, cv=3).fit(X, y)
