@@ -299,7 +299,9 @@ def settle(objective: Any, point: Any, wanted: float) -> Any:
             if not math.isfinite(reach):
                 break
         trial = with_block(objective, trial, reach)
-        if objective.bound(trial) < objective.bound(best):
+        with np.errstate(over="ignore", invalid="ignore"):
+            better = objective.bound(trial) < objective.bound(best)
+        if better:
             best = trial
         if not steep < NEWTON_FALL * np.linalg.norm(before):
             break

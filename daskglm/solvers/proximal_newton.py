@@ -331,7 +331,8 @@ def cost(workload: Workload) -> float:
 SPEC = SolverSpec(
     "proximal_newton",
     proximal_newton,
-    max_iter=100,
+    # of dual ascent or OWL-QN, which may take over; it takes 5 to 30 by itself
+    max_iter=2000,
     settings=("tol",),
     takes_kinks=True,
     takes_groups=True,

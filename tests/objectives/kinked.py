@@ -92,6 +92,11 @@ class Kinked(Problem):
         return w @ self.Q @ w / 2 + self.kinks(w) + self.scale * (self.s @ values)
 
     # ---- the optimum
+    def noise(self, w, b):
+        """How far off `value` may be: products of a matrix with large coefficients cancel."""
+        size = np.abs(w.astype(LONG))
+        return super().noise(w, b) + 8 * np.finfo(LONG).eps * (size @ np.abs(self.Q) @ size)
+
     def least(self, w, b):
         """The least value that is found from w and from the nearest point to zero."""
         start = np.clip(np.zeros(len(w), LONG), self.lower, self.upper)
