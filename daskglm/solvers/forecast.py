@@ -15,12 +15,12 @@ from daskglm.solvers import costs
 def iterations_left(errors: Sequence[float], tol: float) -> float:
     """Foresee the iterations to `tol`, by the rate of the last `costs.RATE_WINDOW` errors.
 
-    Infinite if errors do not fall, or are too few.
+    Infinite if errors do not fall, are too few, or not all known.
     """
     window = costs.RATE_WINDOW
     if errors and errors[-1] <= tol:
         return 0.0
-    if len(errors) <= window or not 0.0 < errors[-1] < errors[-1 - window]:
+    if len(errors) <= window or not 0.0 < errors[-1] < errors[-1 - window] < math.inf:
         return math.inf
     rate = math.log(errors[-1 - window] / errors[-1]) / window
     return math.log(errors[-1] / tol) / rate if tol > 0.0 else math.inf

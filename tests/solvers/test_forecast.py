@@ -19,6 +19,9 @@ from tests.solvers.problems import make_objective
         ([1.0, 0.1], 1e-6, math.inf),
         ([10.0**-k for k in range(7)], 0.0, math.inf),
         ([], 1e-6, math.inf),
+        ([math.inf] + [10.0**-k for k in range(5)], 1e-6, math.inf),  # a rate of infinity is none
+        ([math.nan] + [10.0**-k for k in range(5)], 1e-6, math.inf),
+        ([10.0**-k for k in range(6)] + [math.nan], 1e-6, math.inf),
     ],
 )
 def test_the_rate_of_the_last_steps_goes_on(errors, tol, left):
