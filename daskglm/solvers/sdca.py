@@ -58,9 +58,7 @@ def sdca(
         2015). "adaptive": sigma' follows |sum of changes|^2 / sum of |change|^2 as measured, and a
         sum that overshoots is shortened so that the dual cannot fall. "search": sigma' = 1 among
         workers, then the best combination of the sum of changes and the previous step. "auto":
-        "adaptive" until a round lowers the gap by less than half, then "search"; but not with an
-        L1 penalty among several groups, where searches stall: for news20_text on two workers at a
-        gap of 4e-5, which "adaptive" brought to 8e-7 in 322 epochs (2026-11-25).
+        "adaptive" until a round lowers the gap by less than half, then "search".
     partitions, nodes, threads, bucket_size, local_epochs
         See `requests.SDCAConfig`; per worker.
     shrinking : bool
@@ -125,8 +123,7 @@ def sdca(
             point = point.certify()
             watch.learn(dual.met)
         yield Iterate(point, resume=now, save_rows=dual.save, by="sdca")
-        stalls = dual.penalty.threshold > 0.0 and sigma.most[0] > 1.0
-        if aggregation == "auto" and watch.slow and not stalls:
+        if aggregation == "auto" and watch.slow:
             sigma.begin_search()
 
         if before is not None and np.linalg.norm(point.w - before) <= tol * np.linalg.norm(point.w):
