@@ -331,8 +331,7 @@ def cost(workload: Workload) -> float:
 SPEC = SolverSpec(
     "proximal_newton",
     proximal_newton,
-    # of dual ascent or OWL-QN, which may take over; it takes 5 to 30 by itself
-    max_iter=2000,
+    max_iter=100,
     settings=("tol",),
     takes_kinks=True,
     takes_groups=True,

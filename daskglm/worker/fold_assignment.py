@@ -50,7 +50,7 @@ def in_order(n: int, n_splits: int) -> np.ndarray:
         If there are more folds than rows.
     """
     if n_splits > n:
-        raise ValueError(f"cv={n_splits}: there are only {n} rows, too few for so many folds")
+        raise ValueError(f"cv={n_splits}: more folds than rows, n_samples={n}; give fewer folds")
     sizes = np.full(n_splits, n // n_splits)
     sizes[: n % n_splits] += 1
     return np.repeat(np.arange(n_splits, dtype=dtype_for(n_splits)), sizes)

@@ -45,7 +45,7 @@ def test_folds_in_order_are_those_of_scikit_learn():
             theirs[test] = fold
         found = in_order(n, k)
         np.testing.assert_array_equal(found, theirs if k < 10 else np.arange(n))
-    with pytest.raises(ValueError, match="cv=4: there are only 3 rows"):
+    with pytest.raises(ValueError, match="cv=4: more folds than rows, n_samples=3"):
         in_order(3, 4)
 
 
