@@ -286,14 +286,13 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
 
 
 # ---- faults of the network
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
+@pytest.fixture
+def far(tmp_path):
     """Hosts on a network, and a cluster with its scheduler here and a supervised worker on each."""
     if reason := refusal():
         pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("far")
     try:
-        hosts = Hosts(folder).__enter__()
+        hosts = Hosts(tmp_path).__enter__()
     except RuntimeError as error:
         pytest.skip(f"this kernel refuses hosts as network namespaces: {error}")
     environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
@@ -313,6 +312,7 @@ def far(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.root
+@pytest.mark.timeout(900)  # the tests of deploy/ may have the hosts first, for minutes
 @pytest.mark.parametrize("seconds", [3, 25])
 def test_a_link_that_is_cut_and_mended(far, seconds):
     """A short cut is waited for; after a long one the other worker takes over, and the launcher brings the lost one back."""

@@ -1,10 +1,12 @@
 """Several hosts on one machine: network namespaces on a bridge, each with an sshd, and SLURM's daemons on demand."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,13 +36,19 @@ def refusal():
 
 
 class Hosts:
-    """The hosts while the context lasts. `folder` is for keys, configurations and logs."""
+    """The hosts while the context lasts. `folder` is for keys, configurations and logs.
+
+    Their names and addresses are those of the machine, so one process at a time has them: others wait.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.daemons = []
+        self.lock = None
 
     def __enter__(self):
+        self.lock = open(Path(tempfile.gettempdir()) / "daskglm-hosts.lock", "w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self._down()
         try:
             self._up()
@@ -61,6 +69,7 @@ class Hosts:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), 9)
         self._down()
+        self.lock.close()
 
     # ---- network
     def address(self, name):
