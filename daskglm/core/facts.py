@@ -15,7 +15,9 @@ class DataSummary:
     `order` is a checksum of the rows in their order, where the source may give them in another (0:
     not computed). `gram_roundoff` is the unit roundoff of the dtype in which products of a Gram are
     summed over a few rows, the largest of all blocks; `largest_block` the most rows of a block,
-    `longest_row` the most stored values of a row. `largest_offset` is the largest absolute offset
+    `longest_row` the most stored values of a row. `row_products` are as many inner products of two
+    rows of one block as there are rows, as estimated from a sample; their mean is about the squared
+    norm of the mean row. `largest_offset` is the largest absolute offset
     of a margin; 0: there are none. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
     of the targets of a regression, of offsets, and of their exponentials.
     """
@@ -39,6 +41,7 @@ class DataSummary:
     target_sum: float = 0.0
     offset_sum: float = 0.0
     exposure_sum: float = 0.0
+    row_products: float = 0.0
 
     @property
     def per_row(self) -> float:
@@ -71,4 +74,5 @@ class DataSummary:
             self.target_sum + other.target_sum,
             self.offset_sum + other.offset_sum,
             self.exposure_sum + other.exposure_sum,
+            self.row_products + other.row_products,
         )

@@ -31,6 +31,8 @@ from daskglm.losses.family import Domain
 LARGEST_FLOAT32 = 1e15
 # Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
 LARGEST_NUMBER = 1e154
+# Rows of a block from which inner products are estimated: 4,950 pairs. Chosen.
+SAMPLED = 100
 
 
 class Block(NamedTuple):
@@ -106,6 +108,7 @@ def to_block(
     norm, squares = _norms(rows, place)
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
+    products = n * _mean_product(rows)
     rows = _without_values(rows)
     labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
     if not classify:
@@ -137,6 +140,7 @@ def to_block(
         largest_offset=largest_offset,
         offset_sum=offset_sum,
         exposure_sum=exposure_sum,
+        row_products=products,
     )
     spans = (place.span(n),)
     return Block(rows, targets, weights, labels, facts, spans, offset=added, clusters=groups)
@@ -293,6 +297,19 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
         f"{place}X has values whose squares overflow float64 (above 1e154 in size); rescale before "
         "fit"
     )
+
+
+def _mean_product(rows: Any) -> float:
+    """Estimate the mean inner product of two different rows, by a sample of them."""
+    n = rows.shape[0]
+    taken = np.unique(np.linspace(0, n - 1, min(n, SAMPLED)).astype(np.intp))
+    if len(taken) < 2:
+        return 0.0
+    sample = to_host(rows[taken]).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares nearly overflow
+        products = sample @ sample.T
+        mean = (products.sum() - products.diagonal().sum()) / (len(taken) * (len(taken) - 1))
+    return float(mean) if mean > 0.0 else 0.0
 
 
 def _sparse_place(part: Any, at: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
+from daskglm.solvers.spec import get_solver, solver_names
 
 logger = logging.getLogger("daskglm")
 
@@ -58,11 +59,20 @@ class StoppingRule:
     kind : {"gap", "coefficients"}
         Whether `tol` is for the bound on relative suboptimality or that on the coefficients'
         relative error.
+    by_default : bool
+        Whether `max_iter` is the first solver's default: another that takes over then has its own.
     """
 
     tol: float
     max_iter: int
     kind: str = "gap"
+    by_default: bool = False
+
+    def most(self, solver: str) -> int:
+        """Return how many points may be accepted, the last one by this solver ("": the first)."""
+        if not (self.by_default and solver in solver_names()):
+            return self.max_iter
+        return max(self.max_iter, get_solver(solver).max_iter)
 
     def met(
         self, objective: AnyObjective, point: AnyPoint, gap: float, norm: float
@@ -256,7 +266,7 @@ def solve(
             reason = Reason.NO_PROGRESS
         elif enough:
             reason = Reason.CALLBACK
-        elif len(record.history) > rule.max_iter:
+        elif len(record.history) > rule.most(iterate.by):
             reason = Reason.MAX_ITER
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):

@@ -362,7 +362,8 @@ class PathProblem:
         self, objective: Composite, start: WarmStart, max_iter: int | None = None
     ) -> Solution:
         iterates = proximal_newton(objective, start.w, tol=self.tol, **start.state)
-        rule = StoppingRule(self.tol, self.max_iter if max_iter is None else max_iter)
+        most = self.max_iter if max_iter is None else max_iter
+        rule = StoppingRule(self.tol, most, by_default=self.settings.max_iter is None)
         solution = solve(objective, iterates, rule)
         self.passes += objective.passes
         return solution

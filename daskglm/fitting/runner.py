@@ -370,7 +370,9 @@ def solve_one(
         solution = solve(
             objective,
             iterates,
-            StoppingRule(float(settings.tol), max_iter, settings.stop),
+            StoppingRule(
+                float(settings.tol), max_iter, settings.stop, by_default=settings.max_iter is None
+            ),
             record=record,
             zero=zero,
             callback=callback,

@@ -8,8 +8,11 @@ constant feature without an L1 penalty.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.soft_threshold import soft_threshold
@@ -17,6 +20,48 @@ from daskglm.objectives.primal import Objective
 
 # Halvings of a change, to 1e-9 of it, after which rounding is all that is left. Chosen.
 MOST_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The conjugate on a plane of shared vectors.
+
+    Parameters
+    ----------
+    penalty : DualPenalty
+    vectors : (3, k) array
+        A point of the plane and two directions, by the entries that count.
+    gram : (3, 3) array
+        Their inner products.
+    xp : module
+        NumPy or CuPy, which made the vectors.
+    """
+
+    penalty: DualPenalty
+    vectors: Any
+    gram: np.ndarray
+    xp: Any
+
+    def at(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Evaluate at multiples (m, 2) of both directions, in host memory.
+
+        Returns values (m,), slopes (m, 2) along the directions and second derivatives (m, 2, 2), or
+        (2, 2) where they are the same everywhere.
+        """
+        weights = np.column_stack([np.ones(len(coefficients)), coefficients])
+        if not self.penalty.threshold:
+            slopes = weights @ self.gram
+            return 0.5 * (slopes * weights).sum(axis=1), slopes[:, 1:], self.gram[1:, 1:]
+        directions = self.vectors[1:]
+        values, slopes, products = [], [], []
+        for each in self.xp.asarray(weights):
+            end = self.penalty.coefficients(each @ self.vectors)
+            bent = end != 0.0
+            bent[-1] = True
+            values.append(0.5 * float(end @ end))
+            slopes.append(to_host(directions @ end))
+            products.append(to_host((directions * bent) @ directions.T))
+        return np.array(values), np.array(slopes), np.array(products)
 
 
 @dataclass(frozen=True)
@@ -64,21 +109,22 @@ class DualPenalty:
         w = self.coefficients(v)
         return 0.5 * float(w @ w)
 
-    def along(self, at: Any, directions: Any, xp: Any) -> tuple[Any, Any, Any]:
-        """Evaluate the conjugate at the shared vectors `at` (m, d + 1), in host memory.
+    def plane(self, v: Any, directions: Sequence[Any], reach: float, xp: Any) -> Plane:
+        """Return the conjugate at v + c1 * directions[0] + c2 * directions[1], |c1|, |c2| <= reach.
 
-        Returns values (m,), slopes (m, 2) along two directions (2, d + 1) and second derivatives,
-        (m, 2, 2), or (2, 2) where they are the same everywhere.
+        Vectors are (d + 1,). Cost: a pass over them, so that points of the plane cost no more than
+        the entries that are moved past the threshold somewhere in it.
         """
-        ends = self.coefficients(at)
-        values = 0.5 * to_host((ends * ends).sum(axis=1))
-        slopes = to_host(ends @ directions.T)
-        if not self.threshold:
-            return values, slopes, to_host(directions @ directions.T)
-        bent = ends != 0.0
-        bent[:, -1] = True
-        products = [(directions * entries) @ directions.T for entries in bent]
-        return values, slopes, to_host(xp.stack(products))
+        if self.threshold:
+            moved = abs(v)
+            for direction in directions:
+                moved = moved + reach * abs(direction)
+            kept = moved > self.threshold
+            kept[-1] = True
+            v = v[kept]
+            directions = [direction[kept] for direction in directions]
+        vectors = xp.stack([v, *directions])
+        return Plane(self, vectors, to_host(vectors @ vectors.T), xp)
 
     def share_that_rises(
         self, v: Any, change: Any, share: float, gain: float, slack: float

@@ -11,7 +11,7 @@ import numpy as np
 from daskglm.core.arguments import check_choice, check_flag, check_whole
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig, Totals
-from daskglm.objectives.dual import Dual
+from daskglm.objectives.dual import LONGEST, Dual
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING
@@ -263,8 +263,7 @@ class _Watch:
 def _search(dual: Dual) -> tuple[float, float]:
     """Find the multiples of the last change and of the previous step that maximise the dual.
 
-    This is damped Newton in two numbers. Multiples are at most 8: larger ones would magnify the
-    rounding errors of a change that is nearly zero.
+    This is damped Newton in two numbers, each at most `LONGEST`.
     """
     damping = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
     steps = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
@@ -280,7 +279,7 @@ def _search(dual: Dual) -> tuple[float, float]:
         scale = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
         system = hessian / np.outer(scale, scale) + 1e-12 * np.eye(2)
         direction = -np.linalg.lstsq(system, slope / scale, rcond=1e-12)[0] / scale
-        steps = np.clip(at + np.outer(damping, direction), -8.0, 8.0)
+        steps = np.clip(at + np.outer(damping, direction), -LONGEST, LONGEST)
         values, slopes, hessians = dual.line(steps)  # of all damping factors in one round
         best = int(np.argmin(values))
         gain = value - float(values[best])

@@ -35,6 +35,25 @@ def test_the_summary_is_that_of_the_rows(storage):
     assert facts.longest_row == (2 if facts.sparse else 3)
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("n", [80, 1000])
+def test_products_of_rows_tell_the_norm_of_the_mean_row(storage, n):
+    rows = np.random.default_rng(0).normal(0.5, 1.0, (n, 40)) * (np.arange(n)[:, None] % 3 > 0)
+    facts = block(storage(rows), np.arange(n) % 2).facts
+    mean = rows.mean(axis=0)
+    assert facts.row_products / n == pytest.approx(mean @ mean, rel=0.5 if n == 1000 else 0.2)
+    if n == 80:  # all pairs
+        pairs = (rows.sum(axis=0) ** 2).sum() - (rows**2).sum()
+        assert facts.row_products == pytest.approx(pairs / (n - 1), rel=1e-12)
+
+
+def test_products_of_rows_that_there_are_not_or_that_overflow():
+    assert block(X[:1], Y[:1]).facts.row_products == 0.0
+    assert block(np.array([[1.0], [-1.0]]), Y[:2]).facts.row_products == 0.0
+    facts = block(np.full((100, 2), 1e152), np.resize(Y, 100)).facts
+    assert facts.row_products > 0.0
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [(np.float32, np.float32), (np.float64, np.float64), (np.int8, np.float32), (bool, np.float32)],

@@ -99,6 +99,22 @@ def test_of_points_that_rounding_tells_apart_the_one_with_the_smaller_bound(prob
     np.testing.assert_array_equal(solve(problem, level(), StoppingRule(0.0, 100)).point.w, best)
 
 
+@pytest.mark.parametrize(("by_default", "made"), [(True, 250), (False, 100)])
+def test_a_solver_that_takes_over_has_its_own_default_of_iterations(problem, by_default, made):
+    """Dual ascent may make 1,000, where proximal Newton that began may make 100."""
+
+    def falling():
+        point = problem.at(GOOD)
+        for k in range(251):
+            by = "sdca" if k > 3 else ""
+            yield Iterate(replace(point, value=point.value * (2.0 - k / 1000)), by=by)
+        return Reason.NO_PROGRESS
+
+    solution = solve(problem, falling(), StoppingRule(1e-12, 100, by_default=by_default))
+    assert len(solution.history) - 1 == made
+    assert solution.reason is (Reason.NO_PROGRESS if by_default else Reason.MAX_ITER)
+
+
 def test_gradient_descent_with_a_step_too_long():
     for step in (1e-1, 1e3, 1e12):
         with pytest.warns(ConvergenceWarning):

@@ -3,13 +3,18 @@
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import daskglm
+from daskglm.core.requests import Problem
+from daskglm.data.partitions import partitions
 from daskglm.fitting.driver import StoppingRule, solve
+from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.hybrid import sdca_then_newton
 from tests.conftest import make_problem
-from tests.objectives.with_l1 import SLOPES, coordinate_descent, elastic_net, value
+from tests.extending.joined_engines import JoinedEngines
+from tests.objectives.with_l1 import SLOPES, ElasticNet, coordinate_descent, elastic_net, value
 from tests.solvers.ascents import rows
 
 
@@ -259,3 +264,30 @@ def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
         assert found.primal >= found.dual
         last = found.dual
     assert last > 0.0
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_groups_agree_on_an_intercept(l1, groups):
+    """Rows with little in common: with a longer step of the intercept two groups take over 200 rounds."""
+    rng = np.random.default_rng(3)
+    X = sp.random(1500, 10000, 0.01, random_state=3, format="csr")
+    X.data[:] = 1.0
+    z = X @ (rng.standard_normal(10000) * (rng.random(10000) < 0.05))
+    y = z + 0.5 * z.std() * rng.logistic(size=1500) > 0.5
+    kind, (positive, negative) = LOSSES["logistic"], (float(y.sum()), float((~y).sum()))
+    loaded = [partitions(X[k::4], y[k::4], None, classify=True).load()[0] for k in range(4)]
+    objective = ElasticNet(
+        JoinedEngines.of_blocks(loaded, groups),
+        Problem(kind.ref, 1.0),
+        kind,
+        C=1.0,
+        fit_intercept=True,
+        strength=1.0,
+        l1=l1,
+        sides=(positive, negative),
+    )
+    found = solved(objective, tol=1e-6, max_iter=200, polish=False)
+    print(len(found.history), found.relative_gap)
+    assert found.relative_gap <= 1e-6
+    assert len(found.history) <= 60
