@@ -34,17 +34,12 @@ from daskglm.core.requests import (
     SDCAConfig,
     Totals,
 )
-from daskglm.losses.conjugates import losses
-from daskglm.losses.table import law_of
 from daskglm.objectives.bounds import HIDDEN
+from daskglm.objectives.dual_intercept import constant_feature, value_at_zero
 from daskglm.objectives.dual_penalty import DualPenalty, Plane, balanced
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import SAME_VALUE, Objective, tokens
 
-# Part of the mean row's squared norm that counts in the step of an intercept: among 1, 0.3, 0.1 and
-# 0.03 the one that cost no problem of nine, for two C and 1, 2 and 4 groups, more than twice the
-# rounds of the best of them (2026-11-25).
-COMMON = 0.3
 # Multiples of a change that a search may take: larger ones would magnify the rounding errors of a
 # change that is nearly zero. Chosen.
 LONGEST = 8.0
@@ -94,7 +89,7 @@ class Dual:
         self.seed = seed
         self.keep = False
         d = objective.n_features
-        self.bias = self._constant() if objective.fit_intercept else 0.0
+        self.bias = constant_feature(objective, self.C) if objective.fit_intercept else 0.0
         self.offset = float(w[d]) if objective.fit_intercept else 0.0
         self.rounds = self.read_at = 0
         self.drift = 1.0  # sums over the rows, by their multiples, that v was added up from
@@ -135,33 +130,6 @@ class Dual:
     def _penalty_of(objective: Objective) -> DualPenalty:
         """Return the penalty; ValueError for one that this is not the dual of."""
         return DualPenalty.of(objective)
-
-    def _constant(self) -> float:
-        """Choose the value of the constant feature, whose square is the step of the offset.
-
-        While features follow, the objective has a curvature of 1 / (1/K + m^2 + s^2/n) in b: K is
-        that at fixed features, m the norm of the mean row, by which all margins can move with b,
-        and s that of what rows differ by. With a step of its inverse the offset has come half way
-        after each round. Longer steps hold back groups of threads that pass on their share of
-        sum_i s_i a_i to others: with the mean square of all rows, which is far more where rows have
-        little in common, two groups were still at a gap of 5e-3 when they made 1e-15 with this.
-        """
-        objective, facts = self.objective, self.objective.engine.facts
-        n = max(facts.n_rows, 1)
-        square = facts.squared_norms / n
-        mean = facts.target_sum / facts.weight if facts.weight > 0.0 else 0.0
-        curvature = objective.loss.expected_curvature(mean)
-        if not math.isfinite(curvature):
-            # the corners of all rows are spread over what margins or targets are
-            curvature = 1.0 / (facts.largest_target or 1.0)
-        if objective.loss.classifies and objective.sides is not None:
-            positive, negative = objective.sides
-            # of the logistic loss this is the curvature at the best constant
-            curvature *= 4.0 * positive * negative / objective.total_weight**2
-        total = self.C * objective.total_weight * curvature
-        step = (1.0 / total if total > 0.0 else math.inf) + square / n
-        step += COMMON * facts.row_products / n
-        return math.sqrt(min(step, square)) or 1.0
 
     def state(self) -> dict[str, Any]:
         """Return what `saved` takes, besides the dual variables themselves."""
@@ -254,43 +222,17 @@ class Dual:
         if self.w is not None:
             self.value = objective.at(self.w).value
         else:
-            self.value = self.at_zero = self._start_at_zero()
+            self.value, best = value_at_zero(objective, self.kept)
+            self.at_zero = self.value
+            if objective.fit_intercept:
+                self.offset = best
+                self.kept = self.kept.copy()
+                self.kept[-1] = best
         return self.kept_point()
 
     def kept_point(self) -> Point:
         """Return the best point evaluated; its value is its gap, as no dual variables are known."""
         return Point(self.objective, self.kept, self.value, NO_GRADIENT, -1, gap=self.value)
-
-    def _start_at_zero(self) -> float:
-        """Set the offset to the best intercept of w = 0; return the objective there."""
-        objective, C = self.objective, self.objective.scale
-        if objective.fit_intercept:
-            self.kept = self.kept.copy()
-
-        if not objective.loss.classifies:
-            point = objective.at(self.kept)
-            if not objective.fit_intercept:
-                return point.value
-            if objective.loss.is_quadratic:
-                # one Newton step by the intercept is exact
-                slope = float(point.gradient[-1])
-                shift = -slope / (C * objective.total_weight)
-                value = point.value + 0.5 * slope * shift
-            else:
-                shift = objective.best_intercept(point)
-                value = float(objective.along((point,), np.array([[1.0, shift]]))[0][0])
-            self.offset = float(self.kept[-1]) + shift
-            self.kept[-1] = self.offset
-            return value
-
-        # all margins equal the intercept: the total weights of both classes are enough
-        if objective.fit_intercept and objective.sides is not None:
-            self.offset = objective.loss.best_constant(*objective.sides)
-            self.kept[-1] = self.offset
-        sides = np.array(objective.sides or (objective.total_weight, 0.0))
-        y = np.array([1.0, -1.0])
-        law = law_of(objective.loss.ref, compiled=False)
-        return float(C * losses(law, y, np.full(2, self.offset), sides))
 
     def point(self, value: float, gap: float) -> Point:
         """Return the committed state as a point whose value and gap are estimates."""
