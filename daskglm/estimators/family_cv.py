@@ -23,6 +23,7 @@ from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback
 from daskglm.fitting.held_out import SELECTIONS, held_out, selected
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
+from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalty_cv import cross_validate
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
@@ -92,9 +93,9 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
     0.001
     """
 
-    # groups are for the splitter, the callback is no metadata
+    # groups are for the splitter, callback and checkpoints are no metadata
     __metadata_request__fit: ClassVar[dict[str, Any]] = dict.fromkeys(
-        ("groups", "callback"), UNUSED
+        ("groups", "callback", "checkpoint", "checkpoint_every", "resume"), UNUSED
     )
 
     def __init__(
@@ -164,6 +165,9 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         *,
         groups: Any = None,
         callback: Callback | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: int | str = "60s",
+        resume: Any = None,
     ) -> Any:
         """Choose alpha by cross-validation and fit.
 
@@ -176,6 +180,10 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             only.
         callback : callable, optional
             As of `daskglm.fit`.
+        checkpoint, checkpoint_every, resume
+            As of `daskglm.fit`. With an L1 part, bounds or several l1_ratio they are of the fits
+            that are finished, which a number of `checkpoint_every` counts. Where folds are drawn,
+            `random_state` must be the same number again.
 
         Returns
         -------
@@ -189,7 +197,15 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         split_params = {} if groups is None else {"groups": groups}
         beside = {"offset": offset, "exposure": exposure}
         return self._fit(
-            *(X, y, sample_weight), split_params=split_params, callback=callback, **beside
+            X,
+            y,
+            sample_weight,
+            **beside,
+            split_params=split_params,
+            callback=callback,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
         )
 
     def _fit(
@@ -245,11 +261,18 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         """Choose among fits with kinks or bounds, on paths of falling strength."""
         if not isinstance(alphas, int):
             alphas = np.sort(alphas)[::-1]
-        with open_grid(X, y, settings, **how) as grid:
+        fits = PathFits(settings)
+        with open_grid(X, y, settings.without_checkpoints(), **how) as grid:
             facts = grid.engine.facts
             eps = eps_of(None, facts.n_rows, facts.n_features or 0)
             found = cross_validate(
-                grid, ratios, alphas, eps, selection=self.selection, relax=bool(self.relax)
+                grid,
+                ratios,
+                alphas,
+                eps,
+                selection=self.selection,
+                relax=bool(self.relax),
+                fits=fits,
             )
             r, best = found.best
             scores = held_out(grid, found.W[r])
@@ -281,7 +304,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         with np.errstate(divide="ignore"):
             Cs = 1.0 / alphas
         with open_grid(X, y, settings, **how) as grid:
-            solutions = grid.solve(grid.batch(Cs))
+            solutions = grid.solve(grid.batch(Cs), resumable=True)
             d, shape = grid.objective.n_features, (grid.n_folds, len(alphas), -1)
             paths = solutions.W.reshape(shape)
             found = held_out(grid, paths)

@@ -29,6 +29,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.held_out import SELECTIONS, standard_errors
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
+from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalty_cv import CrossValidated, cross_validate
 from daskglm.fitting.runner import Trained
 
@@ -94,8 +95,10 @@ class ElasticNetCV(ElasticNet):
 
     _ratios: ClassVar[Any] = None
     _selections: ClassVar[tuple[str, ...]] = (*SELECTIONS, *ORDERS)
-    # groups are for the splitter
-    __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": UNUSED}
+    # groups are for the splitter, checkpoints are no metadata
+    __metadata_request__fit: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("groups", "checkpoint", "checkpoint_every", "resume"), UNUSED
+    )
 
     def __init__(
         self,
@@ -170,7 +173,16 @@ class ElasticNetCV(ElasticNet):
         return given if isinstance(given, int) else np.sort(given)[::-1]
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        groups: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: int | str = "60s",
+        resume: Any = None,
     ) -> Any:
         """Choose the penalty by cross-validation and fit.
 
@@ -181,6 +193,9 @@ class ElasticNetCV(ElasticNet):
         groups : (n,) array, optional
             Groups of rows that belong together, for splitters such as GroupKFold; data in memory
             only.
+        checkpoint, checkpoint_every, resume
+            As of `daskglm.fit`, of the fits that are finished: a number of `checkpoint_every`
+            counts them. Where folds are drawn, `random_state` must be the same number again.
 
         Returns
         -------
@@ -193,7 +208,16 @@ class ElasticNetCV(ElasticNet):
             leave nothing to features, such as equal ones, unless `alphas` are numbers.
         """
         split_params = {} if groups is None else {"groups": groups}
-        return self._fit(X, y, sample_weight, offset=offset, split_params=split_params)
+        return self._fit(
+            X,
+            y,
+            sample_weight,
+            offset=offset,
+            split_params=split_params,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
 
     def _fit(
         self,
@@ -238,9 +262,16 @@ class ElasticNetCV(ElasticNet):
         how: dict[str, Any],
     ) -> ElasticNetCV:
         rule = self.selection if self.selection in SELECTIONS else "min"
-        with open_grid(X, y, settings, **how) as grid:
+        fits = PathFits(settings)
+        with open_grid(X, y, settings.without_checkpoints(), **how) as grid:
             found = cross_validate(
-                grid, ratios, alphas, float(self.eps), selection=rule, relax=bool(self.relax)
+                grid,
+                ratios,
+                alphas,
+                float(self.eps),
+                selection=rule,
+                relax=bool(self.relax),
+                fits=fits,
             )
         warn_unsolved([found.report], float(settings.tol))
         self._set_chosen(found, names)

@@ -18,6 +18,7 @@ from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.regularization_path import MOST_VALUES, values_of
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.open_grid import warn_unsolved
+from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.penalty_path import PathProblem, path_report
 from daskglm.fitting.report import Report
@@ -29,6 +30,8 @@ from daskglm.system.blas import one_thread
 # Weakest strength over the strongest where there are more rows than features, and where not; as in
 # glmnet.
 EPS, WIDE_EPS = 1e-4, 1e-2
+# Mix and fold of the only path.
+ALONE = (0, 0)
 # Of lines, where there are more than colours.
 STYLES = ("-", "--", ":", "-.")
 
@@ -130,6 +133,9 @@ def regularization_path(
     client: Any = None,
     device: str | None = None,
     out_of_core: bool = False,
+    checkpoint: Any = None,
+    checkpoint_every: int | str = "60s",
+    resume: Any = None,
 ) -> Any:
     """Fit a model for each of a sequence of falling strengths of the penalty.
 
@@ -154,6 +160,9 @@ def regularization_path(
     fit_intercept, tol, max_iter, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups,
     standardize
         As of `daskglm.fit`.
+    checkpoint, checkpoint_every, resume
+        As of `daskglm.fit`, of the fits that are finished: a number of `checkpoint_every` counts
+        them.
 
     Returns
     -------
@@ -200,7 +209,13 @@ def regularization_path(
         standardize=standardize,
         device=device,
     )
-    settings = model._settings(average=True, out_of_core=out_of_core)
+    settings = model._settings(
+        average=True,
+        out_of_core=out_of_core,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+    )
     settings.check()
     if getattr(model, "_estimates", False):
         raise ValueError(f"family={family!r}: a path takes no parameter that is estimated")
@@ -280,7 +295,7 @@ def _path(
     eps: float | None,
     client: Any,
 ) -> RegularizationPath:
-    began = time.perf_counter()
+    began, fits = time.perf_counter(), PathFits(settings)
     loss = find(settings.loss)
     rows = rows_of(data.pop("X"), data.pop("y"), data.pop("sample_weight"), loss, **data)
     check_width(None, rows)
@@ -294,12 +309,20 @@ def _path(
         ((problem, sides),) = on.problems
         of_rows = PathProblem(on.engine, problem, sides, find(problem.loss.name), settings)
         facts = on.engine.facts
-        begin = of_rows.unpenalised()
-        if alphas is None:
-            share = eps_of(eps, facts.n_rows, facts.n_features or 0)
-            alphas = of_rows.grid(int(n_alphas), share, begin)
-        found = list(of_rows.solve(alphas.tolist(), begin))
-        report = path_report(on.engine, found, of_rows.passes, on.seconds, began)
+        share = eps_of(eps, facts.n_rows, facts.n_features or 0)
+        asked = [int(n_alphas), share] if alphas is None else alphas.tolist()
+        of_all = of_rows.objective(1.0)
+        fits.begin(of_all, {"alphas": asked})
+        begin = None if fits.finished(ALONE) else of_rows.unpenalised()
+        if fits.alphas is None:
+            assert begin is not None
+            given = of_rows.grid(int(n_alphas), share, begin) if alphas is None else alphas
+            fits.alphas = given[None]
+        (alphas,) = fits.alphas
+        found = fits.solve(ALONE, of_rows, alphas.tolist(), begin)
+        fits.write()
+        passes, resumed = of_rows.passes + of_all.passes, fits.iterations_restored
+        report = path_report(on.engine, found, passes, on.seconds, began, resumed=resumed)
     warn_unsolved([report], float(settings.tol))
     d = report.n_features
     W = np.array([fitted.w for fitted in found])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -20,18 +19,15 @@ from typing import Any
 import fsspec
 import numpy as np
 from dask.utils import parse_timedelta
-from fsspec.implementations.local import LocalFileSystem
 
 from daskglm.core.device import to_host
 from daskglm.data import npz
+from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting import checkpoint_schema as states
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.iterate import Iterate
 
 FORMAT, VERSION = "daskglm-checkpoint", 2
-STATE = "state.npz"
-# Files of a fit that was killed while it wrote.
-LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")
 # Relative difference of sums over the same data, which are added up in any order.
 SAME = 1e-6
 
@@ -115,36 +111,6 @@ def every(given: int | float | str) -> tuple[float, float]:
     return math.inf, float(seconds)
 
 
-def prepare(path: Any) -> str:
-    """Make the folder of a checkpoint, before any work.
-
-    Raises OSError where that is not possible, and ValueError where something else has the name of
-    its file.
-    """
-    filesystem, inside = fsspec.url_to_fs(str(path))
-    filesystem.makedirs(inside, exist_ok=True)
-    _check_file(filesystem, posixpath.join(inside, STATE), f"checkpoint={str(path)!r}")
-    probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
-    filesystem.pipe_file(probe, b"")
-    filesystem.rm_file(probe)
-    return str(path)
-
-
-def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
-    """Return whether there is a file of that name.
-
-    Raises ValueError if it is a folder, a pipe or a device.
-    """
-    if not filesystem.exists(name):
-        return False
-    if filesystem.info(name)["type"] != "file":
-        raise ValueError(
-            f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; "
-            "give another folder"
-        )
-    return True
-
-
 @dataclass(frozen=True)
 class Saved:
     """A state as it was read: its source, its problem, and what the solver resumes from."""
@@ -174,16 +140,7 @@ def load(path: Any) -> Saved:
     ValueError
         Where it is no state, of another version, or damaged.
     """
-    filesystem, inside = fsspec.url_to_fs(str(path))
-    name = posixpath.join(inside, STATE)
-    if not _check_file(filesystem, name, f"resume={str(path)!r}"):
-        raise FileNotFoundError(f"resume={str(path)!r}: there is no checkpoint ({STATE}) in it")
-    try:
-        about, arrays = states.read(filesystem.cat_file(name), FORMAT, VERSION)
-    except Exception as error:  # whatever a damaged file makes of zip, NumPy or JSON
-        raise ValueError(
-            f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}"
-        ) from error
+    about, arrays = files.read(path, lambda content: states.read(content, FORMAT, VERSION))
     w, finished = arrays.pop("w"), arrays.pop("finished")
     state = {**about["state"], **arrays}
     if about["rows"]:
@@ -267,12 +224,12 @@ class CheckpointWriter:
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         w = to_host(iterate.point.w)
         arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, w.shape[-1]))}
-        _replace(self.path, STATE, npz.write(arrays))
+        files.write(self.path, npz.write(arrays))
         self.rows = rows
         self._clear()
 
     def _clear(self) -> None:
-        """Remove dual variables of earlier states and fits, and what a killed fit left."""
+        """Remove dual variables of earlier states and fits."""
         kept = {self.rows}
         if self.resumed is not None and self.problem < self.resumed.problem:
             kept.add(posixpath.basename(self.resumed.state.get("folder", "")))
@@ -280,7 +237,7 @@ class CheckpointWriter:
         filesystem.invalidate_cache(inside)
         for path in filesystem.ls(inside, detail=False):
             name = posixpath.basename(path.rstrip("/"))
-            if name not in kept and (states.ROWS.fullmatch(name) or LEFT_OVER.fullmatch(name)):
+            if name not in kept and states.ROWS.fullmatch(name):
                 filesystem.rm(path, recursive=True)
 
 
@@ -289,18 +246,3 @@ def writer_to(
 ) -> CheckpointWriter | None:
     """Make the writer of states to a folder, as `every` reads `between`; None without a folder."""
     return None if folder is None else CheckpointWriter(folder, every(between), identity, resumed)
-
-
-def _replace(folder: str, name: str, content: bytes) -> None:
-    """Replace a file at once: on a disk by renaming it.
-
-    Object stores show a file only when it is complete.
-    """
-    filesystem, inside = fsspec.url_to_fs(folder)
-    target = posixpath.join(inside, name)
-    if isinstance(filesystem, LocalFileSystem):
-        temporary = posixpath.join(inside, f".{name}-{uuid.uuid4().hex}")
-        filesystem.pipe_file(temporary, content)
-        filesystem.mv(temporary, target)
-    else:
-        filesystem.pipe_file(target, content)

@@ -55,7 +55,8 @@ def read(
     return about, arrays
 
 
-def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
+def description(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
+    """Return the description in a file, which must be of this format and version."""
     if text.dtype != np.uint8 or text.ndim != 1:
         raise ValueError("its description is no text")
     about = json.loads(text.tobytes().decode())
@@ -67,6 +68,25 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
         or about["version"] != version
     ):
         raise ValueError(f"it has format {about.get('format')!r}, version {about.get('version')!r}")
+    return about
+
+
+def check_identity(about: Mapping[str, Any]) -> None:
+    """Check what a description has of settings and data, see `checkpoint.Identity`."""
+    for name in ("settings", "counts"):
+        if not isinstance(about.get(name), dict):
+            raise ValueError(f"{name} {about.get(name)!r} is no dictionary")
+    schema.integer(about["counts"].get("features"), "the number of features", 1)
+    schema.flag(about["settings"].get("fit_intercept"), "fit_intercept")
+    sums = about.get("sums")
+    if not isinstance(sums, list) or len(sums) != SUMS:
+        raise ValueError(f"sums {sums!r} are not {SUMS} numbers")
+    for each in sums:
+        schema.number(each, "a sum over the rows")
+
+
+def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
+    about = description(text, format_, version)
     if missing := [key for key in KEYS if key not in about]:
         raise ValueError(f"it has no {missing[0]!r}")
     known = [*solver_names(), BATCH]
@@ -80,17 +100,11 @@ def _about(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
     ):
         raise ValueError(f"rows {about['rows']!r} is not the name of a folder in it")
     numbers(about.get("left", []), "left")
-    for name in ("settings", "counts", "state"):
-        if not isinstance(about[name], dict):
-            raise ValueError(f"{name} {about[name]!r} is no dictionary")
-    schema.integer(about["counts"].get("features"), "the number of features", 1)
-    schema.flag(about["settings"].get("fit_intercept"), "fit_intercept")
+    check_identity(about)
+    if not isinstance(about["state"], dict):
+        raise ValueError(f"state {about['state']!r} is no dictionary")
     schema.integer(about["settings"].get("constants", 1), "the number of thresholds", 1)
     schema.integer(about["settings"].get("sets", 1), "the number of sets of coefficients", 1)
-    if not isinstance(about["sums"], list) or len(about["sums"]) != SUMS:
-        raise ValueError(f"sums {about['sums']!r} are not {SUMS} numbers")
-    for each in about["sums"]:
-        schema.number(each, "a sum over the rows")
     return about
 
 

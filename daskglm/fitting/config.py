@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
@@ -72,6 +72,10 @@ class FitConfig:
     def weight_of_losses(self, total: float) -> float:
         """Return the C of the sum of the losses, of rows whose weights add up to `total`."""
         return float(self.C) / total if self.average else float(self.C)
+
+    def without_checkpoints(self) -> FitConfig:
+        """Return the same settings, to neither write checkpoints nor resume from one."""
+        return replace(self, checkpoint=None, resume=None)
 
     def check(self) -> Loss:
         """Raise ValueError or TypeError for values that no fit can use; return the loss."""

@@ -8,14 +8,17 @@ losses the paths of all folds and mixes are solved at the same time, and share t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
+from daskglm.fitting.grid_checkpoint import digest
 from daskglm.fitting.held_out import held_out, selected
+from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalty_path import IN_TURN, Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
@@ -69,6 +72,7 @@ def cross_validate(
     *,
     selection: str,
     relax: bool = False,
+    fits: PathFits,
 ) -> CrossValidated:
     """Solve the paths of all folds, select a mix and a strength, and fit them to all rows.
 
@@ -85,20 +89,28 @@ def cross_validate(
         See `held_out.selected`; "1se" selects a strength for the ratio with the least mean.
     relax : bool
         Whether the features that were selected are fitted again without the penalty.
+    fits : PathFits
+        Takes the fits of the folds, and has those of a checkpoint.
     """
     began = time.perf_counter()
     with one_thread():
         groups = _sums_of_groups(grid)
         whole = _problem(grid, -1, groups)
         folds = [_problem(grid, fold, groups) for fold in range(grid.n_folds)]
+        of_all = whole.objective(1.0)
+        fits.begin(of_all, _asked(grid, ratios, alphas, eps))
         share = groups is None and can_share(grid.engine, grid.loss)
-        begins = _begins(grid, (whole, *folds), share=share)
         by_ratio = [[each.with_ratio(ratio) for each in (whole, *folds)] for ratio in ratios]
-        strengths = [
-            each[0].grid(alphas, eps, begins[0].point) if isinstance(alphas, int) else alphas
-            for each in by_ratio
-        ]
-        solved = _paths(grid, by_ratio, strengths, begins, share=share)
+        begins = _begins(grid, (whole, *folds), alphas, fits, len(ratios), share=share)
+        if fits.alphas is None:
+            rows = [
+                each[0].grid(alphas, eps, begins[0].point) if isinstance(alphas, int) else alphas
+                for each in by_ratio
+            ]
+            fits.alphas = np.array(rows)
+        strengths = fits.alphas
+        solved = _paths(grid, by_ratio, begins, fits, share=share)
+        fits.write()
         W = np.array([[[fitted.w for fitted in path] for path in paths] for paths in solved])
         deviance = np.array([_held_out(grid, groups, paths) for paths in W])
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
@@ -111,28 +123,61 @@ def cross_validate(
         if relax:
             final = relaxed(chosen, final)
     problems = [whole, *folds, *(each for of_ratio in by_ratio for each in of_ratio)]
-    spent = grid.objective.passes + sum(each.passes for each in problems)
-    fits = [fitted for paths in solved for path in paths for fitted in path]
+    spent = grid.objective.passes + of_all.passes + sum(each.passes for each in problems)
+    all_fits = [fitted for paths in solved for path in paths for fitted in path]
     how = f"{IN_TURN}, all folds and mixes at the same time" if share else IN_TURN
-    report = path_report(grid.engine, [*fits, final], spent, grid.loading, began, how)
+    report = path_report(
+        grid.engine, [*all_fits, final], spent, grid.loading, began, how, fits.iterations_restored
+    )
     gaps = np.array([[[fitted.gap for fitted in path] for path in paths] for paths in solved])
     return CrossValidated(
-        np.asarray(ratios, float), np.array(strengths), W, gaps, deviance, best, final, report
+        np.asarray(ratios, float), strengths, W, gaps, deviance, best, final, report
     )
 
 
-def _begins(grid: ProblemGrid, problems: Sequence[PathProblem], *, share: bool) -> list[Found]:
-    """Find where the paths of all rows and of the folds begin, in shared passes or one by one."""
-    if share:
-        return run(grid.objective, [each.unpenalised_shared for each in problems])
-    return [Found(each.unpenalised(), 0, False) for each in problems]
+def _asked(
+    grid: ProblemGrid, ratios: Sequence[float], alphas: np.ndarray | int, eps: float
+) -> dict[str, Any]:
+    """Return what tells these paths from others of the same problem, for checkpoints."""
+    return {
+        "l1_ratio": list(ratios),
+        "alphas": [alphas, eps] if isinstance(alphas, int) else alphas.tolist(),
+        "folds": None if grid.folds is None else digest(grid.folds),
+    }
+
+
+def _begins(
+    grid: ProblemGrid,
+    problems: Sequence[PathProblem],
+    alphas: np.ndarray | int,
+    fits: PathFits,
+    ratios: int,
+    *,
+    share: bool,
+) -> dict[int, Found]:
+    """Find where the paths of all rows (0) and of the folds (from 1) begin, if they are to begin.
+
+    In shared passes, or one by one.
+    """
+    wanted = [
+        k
+        for k in range(1, len(problems))
+        if not all(fits.finished((r, k - 1)) for r in range(ratios))
+    ]
+    if fits.alphas is None and isinstance(alphas, int):
+        wanted.insert(0, 0)
+    if share and wanted:
+        found = run(grid.objective, [problems[k].unpenalised_shared for k in wanted])
+    else:
+        found = [Found(problems[k].unpenalised(), 0, False) for k in wanted]
+    return dict(zip(wanted, found, strict=True))
 
 
 def _paths(
     grid: ProblemGrid,
     by_ratio: Sequence[Sequence[PathProblem]],
-    strengths: Sequence[np.ndarray],
-    begins: Sequence[Found],
+    begins: Mapping[int, Found],
+    fits: PathFits,
     *,
     share: bool,
 ) -> list[list[list[Fitted]]]:
@@ -143,10 +188,10 @@ def _paths(
     grid : ProblemGrid
     by_ratio : sequence of sequences of PathProblem
         For each mix that of all rows, which is not solved here, and those of the folds.
-    strengths : sequence of (values,) arrays
-        For each mix.
-    begins : sequence of Found
-        Of all rows and the folds.
+    begins : dict of int to Found
+        Of the folds, from 1, some of whose paths have no fit yet.
+    fits : PathFits
+        Which knows the strengths of each mix.
     share : bool
         Whether they are solved at the same time. Cost: then as many passes as the longest path
         takes, else the passes of all.
@@ -156,17 +201,22 @@ def _paths(
     list of list of list of Fitted
         For each mix, fold and strength.
     """
-    works = [
-        (fold, values.tolist(), begin)
-        for values, (_, *folds) in zip(strengths, by_ratio, strict=True)
-        for fold, begin in zip(folds, begins[1:], strict=True)
+    assert fits.alphas is not None
+    works = []
+    for r, (values, (_, *folds)) in enumerate(zip(fits.alphas.tolist(), by_ratio, strict=True)):
+        for k, fold in enumerate(folds):
+            key, had = (r, k), fits.finished((r, k))
+            if not share:
+                fits.solve(key, fold, values, None if had else begins[k + 1].point)
+            elif len(had) < len(values):
+                begin = had[-1].w if had else begins[k + 1]
+                rest, done = values[len(had) :], partial(fits.add, key)
+                works.append(partial(fold.solve_shared, rest, begin, done))
+    if works:
+        run(grid.objective, works)
+    return [
+        [fits.finished((r, k)) for k in range(len(folds))] for r, (_, *folds) in enumerate(by_ratio)
     ]
-    if share:
-        paths = run(grid.objective, [partial(fold.solve_shared, *how) for fold, *how in works])
-    else:
-        paths = [list(fold.solve(values, begin.point)) for fold, values, begin in works]
-    n = len(begins) - 1
-    return [paths[k : k + n] for k in range(0, len(paths), n)]
 
 
 def _problem(grid: ProblemGrid, fold: int, groups: list[LossSums] | None) -> PathProblem:

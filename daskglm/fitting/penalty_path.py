@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -306,12 +306,17 @@ class PathProblem:
             yield self._fitted(alpha, solution)
 
     def solve_shared(
-        self, alphas: Sequence[float], begin: Found, shared: BatchComposite
-    ) -> Trials[list[Fitted]]:
+        self,
+        alphas: Sequence[float],
+        begin: Found | np.ndarray,
+        done: Callable[[Fitted], None],
+        shared: BatchComposite,
+    ) -> Trials[None]:
         """Solve for each strength in turn, where other folds share the passes.
 
         What shared steps do not solve is solved by itself. `begin` is what `unpenalised_shared`
-        returned. Cost: about 1 pass for each strength.
+        returned, or coefficients; `done` takes each fit as it is finished. Cost: about 1 pass for
+        each strength.
         """
         left: dict[int, Solution] = {}
 
@@ -321,7 +326,11 @@ class PathProblem:
             point: Point = left[k].point
             return point
 
-        found = yield from shared_path(
+        def finished(k: int, found: Found) -> None:
+            solution = left.pop(k) if k in left else solution_at(found.point)
+            done(self._fitted(alphas[k], solution, found.steps))
+
+        yield from shared_path(
             [partial(self.objective, float(alpha)) for alpha in alphas],
             shared,
             self.place,
@@ -329,11 +338,8 @@ class PathProblem:
             alone,
             tol=self.tol,
             max_iter=self.max_iter,
+            finished=finished,
         )
-        return [
-            self._fitted(alpha, left[k] if k in left else solution_at(each.point), each.steps)
-            for k, (alpha, each) in enumerate(zip(alphas, found, strict=True))
-        ]
 
     def _fitted(self, alpha: float, solution: Solution, steps: int = 0) -> Fitted:
         """Make the record of a solution; it took `steps` beside those of its history."""
@@ -392,11 +398,13 @@ def path_report(
     loading: float,
     began: float,
     how: str = IN_TURN,
+    resumed: int = 0,
 ) -> Report:
     """Make the report of several fits of a path: the last one's values, and the cost of all.
 
     The gap is the largest of all, and the reason that of the first that missed `tol`. `loading` are
-    seconds, `began` the reading of the clock at the beginning, `how` says how they were solved.
+    seconds, `began` the reading of the clock at the beginning, `how` says how they were solved;
+    `resumed` are iterations of fits that a checkpoint had.
     """
     facts, last = engine.facts, found[-1]
     missed = [fitted for fitted in found if not fitted.converged]
@@ -422,4 +430,5 @@ def path_report(
         device=engine.capabilities.device,
         repairs=engine.repairs,
         deviance=2.0 * last.loss,
+        resumed=resumed,
     )

@@ -27,9 +27,9 @@ from daskglm.fitting.checkpoint import (
     Saved,
     identity,
     load,
-    prepare,
     writer_to,
 )
+from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve

@@ -60,6 +60,7 @@ def shared_path(
     *,
     tol: float,
     max_iter: int,
+    finished: Callable[[int, Found], None] | None = None,
 ) -> Trials[list[Found]]:
     """Solve problems in turn, each from the solution before, with its Hessian.
 
@@ -77,6 +78,8 @@ def shared_path(
     tol : float
     max_iter : int
         Steps for each.
+    finished : callable, optional
+        Takes the number of each problem as it is solved, and the result.
 
     Returns
     -------
@@ -97,6 +100,8 @@ def shared_path(
         if not found.solved:
             found = found._replace(point=alone(k, found))
         all_found.append(found)
+        if finished is not None:
+            finished(k, found)
         known, w = _start(found)
     return all_found
 

@@ -1,0 +1,91 @@
+"""The file of a checkpoint: one in its folder, which may be any URL that fsspec knows.
+
+A new state replaces the old one at once, so that there is always one whole state.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+STATE = "state.npz"
+# Files of a fit that was killed while it wrote.
+LEFT_OVER = re.compile(r"\.state\.npz-[0-9a-f]{32}")
+
+T = TypeVar("T")
+
+
+def prepare(path: Any) -> str:
+    """Make the folder of a checkpoint, before any work, and remove what a killed fit left there.
+
+    Raises OSError where that is not possible, and ValueError where something else has the name of
+    its file.
+    """
+    filesystem, inside = fsspec.url_to_fs(str(path))
+    filesystem.makedirs(inside, exist_ok=True)
+    _check_file(filesystem, posixpath.join(inside, STATE), f"checkpoint={str(path)!r}")
+    probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
+    filesystem.pipe_file(probe, b"")
+    filesystem.rm_file(probe)
+    for found in filesystem.ls(inside, detail=False):
+        if LEFT_OVER.fullmatch(posixpath.basename(found)):
+            filesystem.rm_file(found)
+    return str(path)
+
+
+def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
+    """Return whether there is a file of that name.
+
+    Raises ValueError if it is a folder, a pipe or a device.
+    """
+    if not filesystem.exists(name):
+        return False
+    if filesystem.info(name)["type"] != "file":
+        raise ValueError(
+            f"{what}: {STATE} in it is a folder, a pipe or a device, not a file; "
+            "give another folder"
+        )
+    return True
+
+
+def read(path: Any, parse: Callable[[bytes], T]) -> T:
+    """Return what `parse` makes of the state in a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where there is none.
+    ValueError
+        Where it is none that `parse` takes, or damaged.
+    """
+    filesystem, inside = fsspec.url_to_fs(str(path))
+    name = posixpath.join(inside, STATE)
+    if not _check_file(filesystem, name, f"resume={str(path)!r}"):
+        raise FileNotFoundError(f"resume={str(path)!r}: there is no checkpoint ({STATE}) in it")
+    try:
+        return parse(filesystem.cat_file(name))
+    except Exception as error:  # whatever a damaged file makes of zip, NumPy or JSON
+        raise ValueError(
+            f"{path} is not a checkpoint of this version of daskglm, or damaged: {error}"
+        ) from error
+
+
+def write(folder: str, content: bytes) -> None:
+    """Replace the state in a folder at once: on a disk by renaming its file.
+
+    Object stores show a file only when it is complete.
+    """
+    filesystem, inside = fsspec.url_to_fs(folder)
+    target = posixpath.join(inside, STATE)
+    if isinstance(filesystem, LocalFileSystem):
+        temporary = posixpath.join(inside, f".{STATE}-{uuid.uuid4().hex}")
+        filesystem.pipe_file(temporary, content)
+        filesystem.mv(temporary, target)
+    else:
+        filesystem.pipe_file(target, content)
