@@ -27,6 +27,7 @@ from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import check_splits
 from daskglm.fitting.driver import Callback
+from daskglm.fitting.grid_checkpoint import checkpoints_of_mixes
 from daskglm.fitting.held_out import SELECTIONS, selected
 from daskglm.fitting.joint_grid import JointGrid, each_once
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
@@ -363,12 +364,6 @@ class LogisticRegressionCV(LogisticRegression):
             penalty = replace(settings.penalty, l1_ratio=ratio)
             replace(settings, C=float(plan.Cs.max()), penalty=penalty).check()
         self._check_relax(settings)
-        asked = settings.checkpoint is not None or settings.resume is not None
-        if asked and len(plan.ratios) > 1:
-            raise ValueError(
-                f"l1_ratios={shown(self.l1_ratios)}: checkpoint and resume are of one l1_ratio; "
-                "fit them one at a time, or without checkpoints"
-            )
         if offset is not None:
             plan.scoring.check_offsets()
         X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
@@ -434,14 +429,15 @@ class LogisticRegressionCV(LogisticRegression):
         began = time.perf_counter()
         cv = 5 if plan.cv is None else plan.cv
         rows = {**beside, "client": client, "cv": cv, "split_params": plan.split_params}
-        with open_grid(X, y, settings, **rows, joint=JointGrid) as grid:
+        checkpoints = checkpoints_of_mixes(settings, len(plan.ratios))
+        with open_grid(X, y, settings.without_checkpoints(), **rows, joint=JointGrid) as grid:
             assert grid.classes is not None
             plan = replace(plan, scoring=plan.scoring.of_joint(isinstance(grid, JointGrid)))
             plan.scoring.check_classes(grid.classes)
             weighted = beside["sample_weight"] is not None
             as_trained = weighted == ("sample_weight" in plan.score_params)
             by_ratio, reports = [], []
-            for ratio in plan.ratios:
+            for ratio, grid.checkpoints in zip(plan.ratios, checkpoints, strict=True):
                 grid.set_l1_ratio(ratio)
                 solutions = grid.solve(grid.batch(plan.Cs), resumable=True)
                 scores = scores_of(

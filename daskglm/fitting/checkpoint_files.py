@@ -39,6 +39,12 @@ def prepare(path: Any) -> str:
     return str(path)
 
 
+def exists(path: Any) -> bool:
+    """Return whether there is a state in a folder."""
+    filesystem, inside = fsspec.url_to_fs(str(path))
+    return bool(filesystem.exists(posixpath.join(inside, STATE)))
+
+
 def _check_file(filesystem: fsspec.AbstractFileSystem, name: str, what: str) -> bool:
     """Return whether there is a file of that name.
 

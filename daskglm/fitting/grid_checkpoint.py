@@ -9,16 +9,18 @@ first those that were solved together, by number, then those that were left.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import posixpath
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.requests import Folds
+from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting.checkpoint import CheckpointWriter, Saved, identity, writer_to
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.runner import WarmStart
+from daskglm.fitting.runner import WarmStart, checkpoints_of
 from daskglm.objectives.batched import ProblemBatch
 from daskglm.objectives.primal import Objective
 
@@ -91,6 +93,26 @@ def restore(saved: Saved, state: GridState) -> GridState:
     left += [p for p in state.left if p not in left]
     before = saved.iteration if in_batch else 0
     return GridState(left, W, starts, before, resumed=True)
+
+
+def checkpoints_of_mixes(settings: FitConfig, count: int) -> list[tuple[Saved | None, str | None]]:
+    """Read and prepare the checkpoints of several grids, one for each l1_ratio, before any data.
+
+    Each has a folder of its own, `mix-0` and so on, in the one that is given. Those behind the last
+    that was begun begin anew.
+    """
+    if count == 1:
+        return [checkpoints_of(settings, None)]
+    found = []
+    for k in range(count):
+        folder, resume = (
+            None if given is None else posixpath.join(str(given), f"mix-{k}")
+            for given in (settings.checkpoint, settings.resume)
+        )
+        if k and resume is not None and not files.exists(resume):
+            resume = None
+        found.append(checkpoints_of(replace(settings, checkpoint=folder, resume=resume), None))
+    return found
 
 
 def grid_writer(

@@ -433,16 +433,29 @@ def test_bad_arguments_are_refused_before_work(given, message, monkeypatch):
         daskglm.LogisticRegressionCV(**given).fit(X, y)
 
 
-def test_checkpoints_are_of_one_l1_ratio(tmp_path):
+@pytest.mark.parametrize("ratios", [[1.0], [0.5, 1.0]])
+def test_checkpoints_of_each_l1_ratio(ratios, tmp_path):
     X, y = problem(n=60)
-    with pytest.raises(ValueError, match="checkpoint and resume are of one l1_ratio"):
-        ours(l1_ratios=[0.5, 1.0]).fit(X, y, checkpoint=tmp_path / "state")
-    model = ours(l1_ratios=[1.0], cv=3, tol=1e-9)
+    model = ours(l1_ratios=ratios, cv=3, tol=1e-9)
     whole = clone(model).fit(X, y, checkpoint=tmp_path / "state", checkpoint_every=1)
     rest = clone(model).fit(X, y, resume=tmp_path / "state")
     np.testing.assert_allclose(rest.scores_["yes"], whole.scores_["yes"], atol=1e-4)
+    np.testing.assert_allclose(rest.coef_, whole.coef_, atol=1e-4)
+    assert rest.report_.passes < whole.report_.passes
+    others = ours(l1_ratios=[0.2, *ratios[1:]], cv=3, tol=1e-9)
     with pytest.raises(ValueError, match="is of a fit with penalty="):
-        ours(l1_ratios=[0.5], cv=3, tol=1e-9).fit(X, y, resume=tmp_path / "state")
+        others.fit(X, y, resume=tmp_path / "state")
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        clone(model).fit(X, y, resume=tmp_path / "none")
+
+
+def test_a_later_l1_ratio_that_was_not_begun_begins_anew(tmp_path):
+    X, y = problem(n=60)
+    model = ours(l1_ratios=[0.5, 1.0], cv=3, tol=1e-9)
+    whole = clone(model).fit(X, y, checkpoint=tmp_path / "state")
+    (tmp_path / "state" / "mix-1" / "state.npz").unlink()
+    rest = clone(model).fit(X, y, resume=tmp_path / "state")
+    np.testing.assert_allclose(rest.scores_["yes"], whole.scores_["yes"], atol=1e-4)
 
 
 def test_infinite_C_goes_with_bounds_alone():

@@ -13,7 +13,7 @@ from tests.conftest import make_problem
 
 X, y = make_problem(900, 6)
 ROWS = (da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=100))
-FAR = {"newton": 2, "tron": 2, "lbfgs": 4, "gd": 6, "sdca": 4}
+FAR = {"newton": 2, "tron": 2, "lbfgs": 4, "gd": 6, "sdca": 10}
 
 
 class Killed(BaseException):
