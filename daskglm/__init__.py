@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from daskglm.estimators.logistic import LogisticRegression
     from daskglm.estimators.ordinal import OrdinalRegression
     from daskglm.estimators.penalty_cv import ElasticNetCV, LassoCV
-    from daskglm.estimators.penalty_path import RegularizationPath, regularization_path
     from daskglm.estimators.persistence import load, save
     from daskglm.estimators.quantile import QuantileRegressor
+    from daskglm.estimators.regularization_path import RegularizationPath, regularization_path
     from daskglm.estimators.ridge import Ridge
     from daskglm.estimators.svm import LinearSVC
     from daskglm.estimators.svr import LinearSVR
@@ -68,8 +68,8 @@ _MODULES = {
     "load": "estimators.persistence",
     "read_svmlight": "data.svmlight",
     "register_loss": "losses.table",
-    "RegularizationPath": "estimators.penalty_path",
-    "regularization_path": "estimators.penalty_path",
+    "RegularizationPath": "estimators.regularization_path",
+    "regularization_path": "estimators.regularization_path",
     "save": "estimators.persistence",
 }
 __all__ = [

@@ -18,10 +18,10 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from daskglm.core.arguments import check_choice, check_flag, shown
 from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.fit_path import grid_of_C
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.penalty_parameters import l1_ratios_of
-from daskglm.estimators.penalty_path import check_relax
-from daskglm.estimators.regularization_path import grid_of_C
+from daskglm.estimators.regularization_path import check_relax
 from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig

@@ -17,7 +17,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
-from daskglm.estimators.penalty_path import check_relax, eps_of, ratios_of, strengths_of
+from daskglm.estimators.regularization_path import check_relax, eps_of, ratios_of, strengths_of
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback

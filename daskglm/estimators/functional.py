@@ -7,10 +7,10 @@ from typing import Any
 from daskglm.core.arguments import is_sequence, starting_point, starting_points
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.fit_path import fit_path
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.penalty_parameters import NAMES, penalty_of
-from daskglm.estimators.regularization_path import fit_path
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback

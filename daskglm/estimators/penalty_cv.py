@@ -17,7 +17,7 @@ from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.lasso import SELECTIONS as ORDERS
 from daskglm.estimators.lasso import ElasticNet
-from daskglm.estimators.penalty_path import (
+from daskglm.estimators.regularization_path import (
     check_count,
     check_relax,
     check_share,
