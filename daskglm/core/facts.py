@@ -4,7 +4,7 @@ those of both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -41,7 +41,8 @@ class DataSummary:
     target_sum: float = 0.0
     offset_sum: float = 0.0
     exposure_sum: float = 0.0
-    row_products: float = 0.0
+    # added up by BLAS, which may round otherwise when the same rows are read again
+    row_products: float = field(default=0.0, compare=False)
 
     @property
     def per_row(self) -> float:

@@ -301,14 +301,14 @@ def _norms(rows: Any, place: Place) -> tuple[float, float]:
 
 def _mean_product(rows: Any) -> float:
     """Estimate the mean inner product of two different rows, by a sample of them."""
-    n = rows.shape[0]
-    taken = np.unique(np.linspace(0, n - 1, min(n, SAMPLED)).astype(np.intp))
-    if len(taken) < 2:
+    step = max(-(-rows.shape[0] // SAMPLED), 1)
+    sample = to_host(rows[::step]).astype(np.float64)
+    count = sample.shape[0]
+    if count < 2:
         return 0.0
-    sample = to_host(rows[taken]).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares nearly overflow
         products = sample @ sample.T
-        mean = (products.sum() - products.diagonal().sum()) / (len(taken) * (len(taken) - 1))
+        mean = (products.sum() - products.diagonal().sum()) / (count * (count - 1))
     return float(mean) if mean > 0.0 else 0.0
 
 

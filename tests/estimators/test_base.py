@@ -26,7 +26,7 @@ CHECKED = [
     daskglm.ElasticNet(),
     daskglm.QuantileRegressor(tol=1e-10),
     daskglm.HuberRegressor(),
-    daskglm.LinearSVR(),
+    daskglm.LinearSVR(tol=1e-10),
     daskglm.LogisticRegressionCV(Cs=2, cv=3),
     daskglm.GeneralizedLinearRegressorCV(alphas=2, cv=3),
     daskglm.ElasticNetCV(alphas=3, cv=3),
