@@ -66,11 +66,6 @@ class Problem:
         return 1.0 / (len(self.y) * self.alpha)
 
     @property
-    def eps(self) -> float:
-        """The last alpha over the first."""
-        return float(self.alphas[-1] / self.alphas[0])
-
-    @property
     def megabytes(self) -> float:
         """Of X and y."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if sp.issparse(self.X) else [self.X]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,8 @@ from daskglm.losses.family import Domain
 LARGEST_FLOAT32 = 1e15
 # Largest size of a target or an offset: their squares are finite, and sums of 1e9 of them near it.
 LARGEST_NUMBER = 1e154
+# Values of a block from which several threads read them: about a millisecond of one. Chosen.
+LEAST_SHARED = 1 << 22
 # Rows of a block from which inner products are estimated: 4,950 pairs. Chosen.
 SAMPLED = 100
 
@@ -68,6 +72,7 @@ def to_block(
     place: Place,
     classify: bool,
     domain: Domain | None = None,
+    threads: int = 1,
 ) -> Block:
     """Convert one partition and check it, reading it once.
 
@@ -88,6 +93,8 @@ def to_block(
         Whether y are labels of classes.
     domain : Domain, optional
         Where targets must lie.
+    threads : int, default 1
+        That read the values.
 
     Raises
     ------
@@ -105,19 +112,15 @@ def to_block(
     added = added_to_margins(offset, exposure, n, place)
     labelled = None if clusters is None else _column(clusters, "clusters", n, place)
     groups = None if labelled is None else clusters_of(labelled, place)
-    norm, squares = _norms(rows, place)
+    norm, squares = _norms(rows, place, threads)
     if norm > LARGEST_FLOAT32 and rows.dtype == np.float32:
         rows = rows.astype(np.float64)
     products = n * _mean_product(rows)
     rows = _without_values(rows)
     labels, targets = labels_of(y, place) if classify else (None, _float_column(y, "y", n, place))
-    if not classify:
-        _refuse_huge(targets, "y", place)
-    if domain is not None and (outside := domain.outside(targets)).any():
-        i = int(np.argmax(outside))
-        raise ValueError(
-            f"{place.row(i)}: y is {targets[i]:g}, but {domain.name} has targets {domain}"
-        )
+    largest = 0.0 if classify else _checked_largest(targets, "y", place)
+    if domain is not None and not domain.is_everything:
+        _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
     largest_offset, offset_sum, exposure_sum = _offset_facts(added, weights)
     dense = not hasattr(rows, "indptr")
@@ -127,7 +130,7 @@ def to_block(
         weight=total,
         largest_row_norm=norm,
         squared_norms=squares,
-        largest_target=0.0 if classify or not n else float(np.abs(targets).max()),
+        largest_target=largest,
         nonzeros=rows.size if dense else rows.nnz,
         nbytes=rows.nbytes if dense else sum(part.nbytes for part in _arrays(rows)),
         sparse=not dense,
@@ -159,7 +162,7 @@ def _offset_facts(
     # nan for rows without weight beside exponentials that overflow, for which it is not used
     with np.errstate(over="ignore", invalid="ignore"):
         exposed = _weighted(np.exp(added), weights)
-    return float(np.abs(added).max()), _weighted(added, weights), exposed
+    return _largest(added), _weighted(added, weights), exposed
 
 
 def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.ndarray | None:
@@ -170,7 +173,7 @@ def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.nda
     """
     added = None if offset is None else _float_column(offset, "offset", n, place)
     if added is not None:
-        _refuse_huge(added, "offset", place)
+        _checked_largest(added, "offset", place)
     if exposure is None:
         return added
     exposed = _float_column(exposure, "exposure", n, place)
@@ -180,13 +183,30 @@ def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.nda
     return np.log(exposed) if added is None else added + np.log(exposed)
 
 
-def _refuse_huge(values: np.ndarray, name: str, place: Place) -> None:
-    """Raise ValueError, with the place, for numbers whose squares overflow."""
-    if len(values) and not max(values.max(), -values.min()) <= LARGEST_NUMBER:
+def _largest(values: np.ndarray) -> float:
+    """Return the largest absolute value, without a copy of all; 0 if there are none."""
+    return float(max(values.max(), -values.min())) if len(values) else 0.0
+
+
+def _checked_largest(values: np.ndarray, name: str, place: Place) -> float:
+    """Return the largest absolute value; ValueError, with the place, if its square overflows."""
+    largest = _largest(values)
+    if not largest <= LARGEST_NUMBER:
         i = int(np.argmax(np.abs(values)))
         raise ValueError(
             f"{place.row(i)}: {name} is {values[i]:g}, whose square overflows float64 (above 1e154 "
             "in size); rescale before fit"
+        )
+    return largest
+
+
+def _refuse_outside(targets: np.ndarray, domain: Domain, place: Place) -> None:
+    """Raise ValueError, with the place, for targets that a family does not have."""
+    outside = domain.outside(targets)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            f"{place.row(i)}: y is {targets[i]:g}, but {domain.name} has targets {domain}"
         )
 
 
@@ -275,10 +295,17 @@ def float_rows(X: Any, place: Place) -> Any:
     return xp.ascontiguousarray(as_float(X, f"{place}X"))
 
 
-def _norms(rows: Any, place: Place) -> tuple[float, float]:
+def _norms(rows: Any, place: Place, threads: int) -> tuple[float, float]:
     """Return the largest row norm and the sum of squared ones; check that values are finite."""
-    kernels, raw = for_rows(rows)
-    largest, total = kernels.squared_norms(raw, 0, rows.shape[0])
+    (kernels, raw), n = for_rows(rows), rows.shape[0]
+    if threads == 1 or on_device(rows) or n * rows.shape[1] < LEAST_SHARED:
+        largest, total = kernels.squared_norms(raw, 0, n)
+    else:
+        cuts = [n * k // threads for k in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = pool.map(partial(kernels.squared_norms, raw), cuts[:-1], cuts[1:])
+            largest, total = np.array(list(found)).T
+        largest, total = largest.max(), total.sum()
     if np.isfinite(total):
         return float(np.sqrt(largest)), float(total)
     for lo in range(0, rows.shape[0], 4096):
@@ -343,9 +370,8 @@ def _float_column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
         column = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place}{name} has values that are not numbers ({error})") from error
-    finite = np.isfinite(column)
-    if not finite.all():
-        i = int(np.argmin(finite))
+    if not np.isfinite(_largest(column)):
+        i = int(np.argmin(np.isfinite(column)))
         kind = "NaN" if np.isnan(column[i]) else "infinity (inf)"
         raise ValueError(f"{name} contains {kind}: {place.row(i)}")
     return column

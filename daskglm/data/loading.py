@@ -61,10 +61,10 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:.3g} GiB"
 
 
-def load_here(data: Partitions) -> list[Block]:
-    """Load data in this process, unless they cannot fit."""
+def load_here(data: Partitions, threads: int) -> list[Block]:
+    """Load data in this process, unless they cannot fit; so many threads read rows in memory."""
     if data.arrays is not None:
-        return data.load()
+        return data.load(threads)
     # not what is left: chunks of an array in memory are views of it, and take nothing more
     there, whose = memory_of_machine(), "this machine has"
     if data.nbytes is not None:

@@ -62,15 +62,19 @@ class Partitions:
             return int(X.shape[1])
         return None
 
-    def load(self) -> list[Block]:
+    def load(self, threads: int = 1) -> list[Block]:
         """Load in this process: blocks in order.
 
-        Dask's local scheduler computes dask collections.
+        Dask's local scheduler computes dask collections; so many threads read rows in memory.
         """
         if self.arrays is not None:
             place = Place(None, self.columns)
             checked = to_block(
-                *self.arrays, place=place, classify=self.classify, domain=self.domain
+                *self.arrays,
+                place=place,
+                classify=self.classify,
+                domain=self.domain,
+                threads=threads,
             )
             return [checked]
         import dask

@@ -14,7 +14,7 @@ from daskglm.core.engine import Engine
 from daskglm.data.alignment import shuffles
 from daskglm.data.loading import STREAMED_SHARE, load_here
 from daskglm.data.partitions import Partitions
-from daskglm.engines.local import Local
+from daskglm.engines.local import Local, available_threads
 from daskglm.system.memory import memory_left
 from daskglm.worker.device_placement import DeviceConfig
 
@@ -56,7 +56,7 @@ def make_engine(
         if where.device == "cuda":
             # an error without a device, before any loading
             gpu()
-        return Local(load_here(data), threads, where)
+        return Local(load_here(data, threads or available_threads()), threads, where)
     from distributed import futures_of
 
     from daskglm.engines.block_placement import BlockPlacement

@@ -37,6 +37,9 @@ from daskglm.solvers.proximal_newton import SPEC, proximal_newton
 
 # Share of the L1 part that stands for none where the largest strength is asked for, as in glmnet.
 LEAST_RATIO = 1e-3
+# Gap of the model without features, on whose gradient strengths depend to the first order: so they
+# are known to about its root. Newton's method takes a step more for it.
+NULL_TOL = 1e-14
 # By so much the largest strength is larger than that at which a coefficient leaves zero, so that
 # rounding leaves none.
 ABOVE = 1.0 + 1e-10
@@ -190,7 +193,7 @@ class PathProblem:
             # strengths are of first order in what is left
             found = minimise(begin.gram, begin.gradient, begin.w, objective.terms, 0.0)
             return predicted(begin, found.w)
-        point: Point = self._solved(objective, WarmStart(objective.origin)).point
+        point: Point = self._solved(objective, WarmStart(objective.origin), tol=NULL_TOL).point
         return point
 
     def unpenalised_shared(self, shared: BatchComposite) -> Trials[Found]:
@@ -200,7 +203,11 @@ class PathProblem:
         """
         objective = shared.adapted(self._without_features())
         found = yield from shared_newton(
-            objective, self.place, objective.origin, tol=self.tol, max_iter=self.max_iter
+            objective,
+            self.place,
+            objective.origin,
+            tol=min(NULL_TOL, self.tol),
+            max_iter=self.max_iter,
         )
         return found if found.solved else found._replace(point=self.unpenalised())
 
@@ -365,11 +372,16 @@ class PathProblem:
         return solution_at(point)
 
     def _solved(
-        self, objective: Composite, start: WarmStart, max_iter: int | None = None
+        self,
+        objective: Composite,
+        start: WarmStart,
+        max_iter: int | None = None,
+        tol: float | None = None,
     ) -> Solution:
-        iterates = proximal_newton(objective, start.w, tol=self.tol, **start.state)
+        tol = self.tol if tol is None else min(tol, self.tol)
+        iterates = proximal_newton(objective, start.w, tol=tol, **start.state)
         most = self.max_iter if max_iter is None else max_iter
-        rule = StoppingRule(self.tol, most, by_default=self.settings.max_iter is None)
+        rule = StoppingRule(tol, most, by_default=self.settings.max_iter is None)
         solution = solve(objective, iterates, rule)
         self.passes += objective.passes
         return solution

@@ -50,6 +50,11 @@ class Domain:
     open: bool = False
     name: str = ""
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether no number is outside."""
+        return self.low == -math.inf and self.high == math.inf and not self.open
+
     def outside(self, y: np.ndarray) -> np.ndarray:
         """Return which targets are not in the domain, (n,) bools."""
         below = y <= self.low if self.open else y < self.low

@@ -19,7 +19,7 @@ def engines(monkeypatch):
     made = []
 
     def make_engine(data, client, where, **options):
-        made.append(JoinedEngines.of_blocks(load_here(data), 2))
+        made.append(JoinedEngines.of_blocks(load_here(data, 1), 2))
         return made[-1]
 
     monkeypatch.setattr("daskglm.fitting.setup.make_engine", make_engine)
@@ -49,6 +49,6 @@ def best():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "daskglm.fitting.setup.make_engine",
-            lambda data, client, where, **options: Local(load_here(data)),
+            lambda data, client, where, **options: Local(load_here(data, 1)),
         )
         return daskglm.fit(X, y, solver="newton", tol=1e-10).coef_
