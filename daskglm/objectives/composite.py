@@ -45,6 +45,7 @@ CACHED = (
     "threshold",
     "unheld",
     "_counted_curvature",
+    "_has_counted_curvature",
 )
 
 
@@ -239,12 +240,13 @@ class Composite(Objective):
     def by_tangent(self, point: Point, error: GradientError) -> float:
         """Bound the distance of a point's value from the optimum by its tangent."""
         d = self.n_features
-        features = point.w[:d]
+        features, gradient = point.w[:d], point.gradient[:d]
         curvature = self._counted_curvature
         with np.errstate(over="ignore", invalid="ignore"):
             value = point.value - self.terms.value(point.w)
-            value -= 0.5 * float(curvature @ features**2)
-            gradient = point.gradient[:d] - curvature * features
+            if self._has_counted_curvature:
+                value -= 0.5 * float(curvature @ features**2)
+                gradient = gradient - curvature * features
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return math.inf
 
@@ -308,8 +310,8 @@ class Composite(Objective):
         error = rounding.of_random_signs(error)
         of_value = error.adding / max(slopes, 1e-300) * abs(value)
         of_value += slopes * rounding.margin_error(point.w)
-        off = np.full(d, error.adding + error.slopes) * rounding.columns
         constant = error.adding + error.slopes
+        off = np.full(d, constant) * rounding.columns
         evaluated = point.prediction is None
         if self.squares is not None and evaluated and math.isfinite(self.loss.smoothness):
             # by Cauchy and Schwarz, with sums of squares of columns, margins' errors, slopes
@@ -320,12 +322,14 @@ class Composite(Objective):
             each = square * spread + share * slope
             off = np.minimum(off, each * np.sqrt(self.squares))
             constant = min(constant, each * math.sqrt(self.total_weight))
-        # each entry of the penalty's gradient has errors of its own, if no others are in it
-        own = np.full(d, error.penalty)
-        if self.penalty.is_diagonal:
-            pull = self.penalty.diagonal(self.size)[:d] * np.abs(point.w[:d])
-            own = np.minimum(own, FEW * UNIT * pull)
-        return off + own, constant, of_value
+        if error.penalty > 0.0:
+            # each entry of the penalty's gradient has errors of its own, if no others are in it
+            own = np.full(d, error.penalty)
+            if self.penalty.is_diagonal:
+                pull = self.penalty.diagonal(self.size)[:d] * np.abs(point.w[:d])
+                own = np.minimum(own, FEW * UNIT * pull)
+            off = off + own
+        return off, constant, of_value
 
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
@@ -346,6 +350,10 @@ class Composite(Objective):
         else:
             diagonal = np.full(d, self.penalty.strong_convexity)  # what is left is counted there
         return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
+
+    @cached_property
+    def _has_counted_curvature(self) -> bool:
+        return bool(self._counted_curvature.any())
 
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""

@@ -58,13 +58,18 @@ def lower_bound(tangent: Tangent, terms: NonSmooth) -> float:
     g, error = tangent.gradient, tangent.error
     most = terms.most_share(g, tangent.curvature, error)
     # where losses vanish: value less gradient times coefficients
-    constant = tangent.value - float(g @ tangent.at) - tangent.loose
-    constant -= float(error @ np.abs(tangent.at))
+    live = np.flatnonzero(tangent.at)
+    at = tangent.at[live]
+    constant = tangent.value - float(g[live] @ at) - tangent.loose
+    constant -= float(error[live] @ np.abs(at))
 
     # others have a conjugate of zero for every c up to that
-    curved = (tangent.curvature > 0.0) & (np.abs(g) + error > terms.strengths)
-    live = curved | np.isfinite(terms.lower) | np.isfinite(terms.upper)
-    columns = np.flatnonzero(live & ~terms.is_grouped)
+    columns = np.flatnonzero(np.abs(g) + error > terms.strengths)
+    columns = columns[tangent.curvature[columns] > 0.0]
+    if terms.is_bounded:
+        bounded = np.flatnonzero(np.isfinite(terms.lower) | np.isfinite(terms.upper))
+        columns = np.union1d(columns, bounded)
+    columns = columns[~terms.is_grouped[columns]]
     some = terms.restricted(columns, len(columns))
     slopes, curvature, off = -g[columns], tangent.curvature[columns], error[columns]
     square = max(tangent.value - tangent.loose, 0.0) if tangent.is_quadratic else 0.0

@@ -193,14 +193,16 @@ class NonSmooth:
 
     def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:
         """Return the largest c in [0, 1] for which `conjugate` of -c gradient can be finite."""
-        free = (curvature == 0.0) & ~self.is_grouped
         size = np.abs(gradient) + error
-        # a bound on the side to which the linear function falls holds a coefficient
-        falls_up = np.isinf(self.upper) & (gradient - error < 0.0)
-        falls_down = np.isinf(self.lower) & (gradient + error > 0.0)
-        over = free & (size > self.strengths) & (falls_up | falls_down)
+        over = np.flatnonzero(size > self.strengths)  # few, near the optimum
+        over = over[(curvature[over] == 0.0) & ~self.is_grouped[over]]
+        if self.is_bounded:
+            # a bound on the side to which the linear function falls holds a coefficient
+            falls_up = np.isinf(self.upper[over]) & (gradient[over] - error[over] < 0.0)
+            falls_down = np.isinf(self.lower[over]) & (gradient[over] + error[over] > 0.0)
+            over = over[falls_up | falls_down]
         shares = [1.0]
-        if over.any():
+        if len(over):
             shares.append(float((self.strengths[over] / size[over]).min()))
         if self.groups:
             norms = self.group_norms(gradient) + self.group_norms(error)

@@ -1,5 +1,7 @@
 """Bounds by one tangent are below the optimum, and as near to it as they should be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -126,8 +128,10 @@ def test_nothing_is_proved_where_a_feature_is_not_held():
     w = np.zeros(4)
     assert abs(case.tangent(w).gradient[1]) > 0.1
     assert lower_bound(case.tangent(w), case.terms) == 0.0
-    case.terms.lower[1], case.terms.upper[1] = -1.0, 1.0  # but where bounds hold it
-    assert lower_bound(case.tangent(w), case.terms) > 0.0
+    lower, upper = case.terms.lower.copy(), case.terms.upper.copy()
+    lower[1], upper[1] = -1.0, 1.0
+    bounded = replace(case.terms, lower=lower, upper=upper)  # but where bounds hold it
+    assert lower_bound(case.tangent(w), bounded) > 0.0
 
 
 def test_groups():
