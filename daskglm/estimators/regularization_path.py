@@ -18,7 +18,7 @@ from daskglm.estimators.fit_path import MOST_VALUES, values_of
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.open_grid import warn_unsolved
-from daskglm.fitting.path_checkpoint import PathFits
+from daskglm.fitting.path_checkpoint import PathFits, strengths_asked
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.penalty_path import PathProblem, path_report
 from daskglm.fitting.report import Report
@@ -310,9 +310,8 @@ def _path(
         of_rows = PathProblem(on.engine, problem, sides, find(problem.loss.name), settings)
         facts = on.engine.facts
         share = eps_of(eps, facts.n_rows, facts.n_features or 0)
-        asked = [int(n_alphas), share] if alphas is None else alphas.tolist()
         of_all = of_rows.objective(1.0)
-        fits.begin(of_all, {"alphas": asked})
+        fits.begin(of_all, strengths_asked(int(n_alphas) if alphas is None else alphas, share))
         begin = None if fits.finished(ALONE) else of_rows.unpenalised()
         if fits.alphas is None:
             assert begin is not None

@@ -184,6 +184,15 @@ class PathFits:
             self.due = self._count() + fits, time.monotonic() + seconds
 
 
+def strengths_asked(alphas: np.ndarray | int, eps: float) -> dict[str, Any]:
+    """Return strengths, or their number and range, as `PathFits.begin` takes them.
+
+    A number and a range are named: as a list they would equal two strengths.
+    """
+    grid = {"n_alphas": alphas, "eps": eps}
+    return {"alphas": grid if isinstance(alphas, int) else alphas.tolist()}
+
+
 def _is_finite(fitted: Fitted) -> bool:
     return math.isfinite(fitted.objective) and bool(np.isfinite(fitted.w).all())
 

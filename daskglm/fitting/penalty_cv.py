@@ -18,7 +18,7 @@ import numpy as np
 from daskglm.core.batch_requests import EvaluateMany, WeighGroups
 from daskglm.fitting.grid_checkpoint import digest
 from daskglm.fitting.held_out import held_out, selected
-from daskglm.fitting.path_checkpoint import PathFits
+from daskglm.fitting.path_checkpoint import PathFits, strengths_asked
 from daskglm.fitting.penalty_path import IN_TURN, Fitted, PathProblem, path_report, relaxed
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
@@ -141,7 +141,7 @@ def _asked(
     """Return what tells these paths from others of the same problem, for checkpoints."""
     return {
         "l1_ratio": list(ratios),
-        "alphas": [alphas, eps] if isinstance(alphas, int) else alphas.tolist(),
+        **strengths_asked(alphas, eps),
         "folds": None if grid.folds is None else digest(grid.folds),
     }
 

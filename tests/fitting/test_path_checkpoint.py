@@ -160,8 +160,13 @@ def test_folds_of_a_ridge_are_kept_as_grids_are(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_alphas": 13}, r"fit with alphas=\[12, 0.001\], this one has alphas=\[13, 0.001\]"),
+        (
+            {"n_alphas": 13},
+            "fit with alphas={'n_alphas': 12, 'eps': 0.001}, this one has alphas={'n_",
+        ),
         ({"alphas": [1.0]}, r"this one has alphas=\[1.0\]"),
+        # two strengths, no number of them and their range
+        ({"alphas": [12, 1e-3]}, r"this one has alphas=\[12.0, 0.001\]"),
         ({"l1_ratio": 0.5}, "is of a fit with penalty="),
         ({"positive": True}, "is of a fit with penalty="),
         ({"family": "gamma", "y": COUNTS + 1.0}, "is of a fit with loss='poisson'"),
@@ -183,6 +188,9 @@ def test_other_folds_and_mixes_are_refused(tmp_path):
         cv_of("poisson").set_params(cv=4).fit(X, COUNTS, resume=tmp_path / "c")
     with pytest.raises(ValueError, match=r"is of a fit with l1_ratio=\[0.3, 1.0\]"):
         cv_of("poisson").set_params(l1_ratio=[0.2, 1.0]).fit(X, COUNTS, resume=tmp_path / "c")
+    # 8 strengths down to 1e-4 of the largest are not these two
+    with pytest.raises(ValueError, match=r"this one has alphas=\[8.0, 0.0001\]"):
+        cv_of("poisson").set_params(alphas=[8, 1e-4]).fit(X, COUNTS, resume=tmp_path / "c")
     with pytest.raises(ValueError, match="is of a fit with"):
         path(resume=tmp_path / "c")
 
