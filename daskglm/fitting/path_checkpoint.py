@@ -81,8 +81,14 @@ class PathFits:
         self.between = every(settings.checkpoint_every)
         self.identity: Identity | None = None
         self.alphas: np.ndarray | None = None if self.saved is None else self.saved.alphas
-        self.fits = {} if self.saved is None else self.saved.paths()
-        restored = [] if self.saved is None else self.saved.fits
+        self.fits: dict[Key, list[Fitted]] = {}
+        if self.saved is not None:
+            # from the first fit that ended above tol a path is solved again, with more iterations
+            self.fits = {
+                key: list(takewhile(lambda fitted: fitted.converged, path))
+                for key, path in self.saved.paths().items()
+            }
+        restored = [fitted for path in self.fits.values() for fitted in path]
         self.iterations_restored = sum(fitted.n_iter for fitted in restored)
         self.due = math.inf, math.inf  # fits, and the reading of the clock, at the next state
 

@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.data import npz
@@ -89,6 +90,14 @@ def test_a_path_that_is_finished_takes_one_pass_to_read_again(tmp_path):
     np.testing.assert_array_equal(again.coefs, whole.coefs)
     np.testing.assert_array_equal(again.gaps, whole.gaps)
     assert again.report_.passes == 1.0
+
+
+def test_fits_that_ended_above_tol_are_solved_again(tmp_path):
+    with pytest.warns(ConvergenceWarning, match="max_iter iterations were made"):
+        path(max_iter=1, checkpoint=tmp_path / "c")
+    again = path(resume=tmp_path / "c")
+    assert (again.gaps <= TOL).all()
+    np.testing.assert_allclose(again.coefs, path().coefs, atol=1e-5)
 
 
 def test_fits_and_seconds_between_states(tmp_path, killed):
