@@ -33,9 +33,11 @@ def prepare(path: Any) -> str:
     probe = posixpath.join(inside, f".probe-{uuid.uuid4().hex}")
     filesystem.pipe_file(probe, b"")
     filesystem.rm_file(probe)
-    for found in filesystem.ls(inside, detail=False):
-        if LEFT_OVER.fullmatch(posixpath.basename(found)):
-            filesystem.rm_file(found)
+    # only `write` to a disk leaves any, and object stores have no folder without a file to list
+    if isinstance(filesystem, LocalFileSystem):
+        for found in filesystem.ls(inside, detail=False):
+            if LEFT_OVER.fullmatch(posixpath.basename(found)):
+                filesystem.rm_file(found)
     return str(path)
 
 

@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fsspec.implementations.memory import MemoryFileSystem
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
@@ -231,6 +232,17 @@ def test_fits_that_overflow_are_no_place_to_go_on_from(tmp_path):
     again.write()
     assert saved_in(tmp_path / "d").counts == 1
     assert len(kept.alphas) == 3
+
+
+def test_stores_that_list_no_empty_folders(monkeypatch):
+    """As s3: a prefix without a file is not there, before the first state is written."""
+
+    def ls(self, path, **more):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", ls)
+    whole = path(checkpoint="memory://penalty-path")
+    np.testing.assert_array_equal(path(resume="memory://penalty-path").coefs, whole.coefs)
 
 
 # ---- damage
