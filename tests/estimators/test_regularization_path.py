@@ -270,3 +270,14 @@ def test_what_did_not_converge_is_told():
     with pytest.warns(ConvergenceWarning, match="tol=1e-10"):
         found = path(X, COUNTS, family="poisson", max_iter=1, tol=1e-10)
     assert not found.report_.converged
+
+
+def test_strengths_of_a_loose_path_are_exact():
+    """They depend on the model of what is not penalised, which is solved better than the path."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5))
+    y = rng.poisson(np.exp(X[:, 0] + 0.5 * X[:, 1])) * 1.0
+    how = {"family": "poisson", "penalty_factor": [0.0, 1, 1, 1, 1], "n_alphas": 3, "eps": 0.1}
+    loose, tight = (daskglm.regularization_path(X, y, **how, tol=tol) for tol in (0.1, 1e-12))
+    np.testing.assert_allclose(loose.alphas, tight.alphas, rtol=1e-6)
+    assert loose.df[0] == 1
