@@ -137,15 +137,18 @@ class Problem:
         return self.mu * (w @ w) / 2 + self.scale * (self.s @ values)
 
     def noise(self, w, b):
-        """How far off `value` may be: margins are rounded in long double, too."""
+        """How far off `value` less `least` may be: margins are rounded in long double, too.
+
+        Both are sums with such errors, of nearly the same terms.
+        """
         w, b = w.astype(LONG), LONG(b)
         _, slopes, curvatures = self.losses(self.dense @ w + b)
         sizes = np.abs(self.dense) @ np.abs(w) + abs(b) + np.abs(self.o)
         slopes = np.abs(slopes) + curvatures * 1e-19 * sizes
         margins = self.scale * (self.s * slopes) @ sizes
-        off = 8 * np.finfo(LONG).eps * (margins + self.value(w, b))
+        off = 2 * 8 * np.finfo(LONG).eps * (margins + self.value(w, b))
         if self.loss.name == "binomial_probit":
-            off += 8 * np.finfo(float).eps * (self.scale * self.s.sum() + self.value(w, b))
+            off += 2 * 8 * np.finfo(float).eps * (self.scale * self.s.sum() + self.value(w, b))
         return off
 
     def least(self):
