@@ -259,8 +259,7 @@ STATES: dict[str, Callable[[int], dict[str, Check]]] = {
     "gd": _gd,
     "sdca": _sdca,
     "owlqn": _limited_memory,
-    # OWL-QN may have taken over
-    "proximal_newton": _limited_memory,
+    "proximal_newton": lambda size: {},
 }
 """By solver and number of coefficients: what `Point.resume` gives, which is what the solver takes
 to go on.

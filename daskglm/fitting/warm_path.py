@@ -9,7 +9,8 @@ from daskglm.fitting.runner import WarmStart
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
-from daskglm.solvers.proximal_newton import SPEC, KeptSet
+from daskglm.solvers.proximal_newton import SPEC
+from daskglm.solvers.working_sets import KeptSet
 
 WHY = "a path, each fit from the point before it"
 

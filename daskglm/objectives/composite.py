@@ -216,6 +216,11 @@ class Composite(Objective):
             point = replace(point, near=0.0)
         return self.by_tangent(point, EXACT)
 
+    @property
+    def wants_hessian(self) -> bool:
+        """Whether there are coefficients that only a Hessian of all can bound."""
+        return False
+
     def unheld_features(self, point: Point) -> int:
         """Return the number of features that nothing holds at a point."""
         return 0 if self.is_held else len(unheld.features_of(self, point.w))

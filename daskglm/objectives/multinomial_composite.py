@@ -95,6 +95,11 @@ class MultinomialComposite(Composite, MultinomialObjective):
         return 0
 
     @property
+    def wants_hessian(self) -> bool:
+        """Whether there are coefficients that only a Hessian of all can bound: of features."""
+        return self._features_unheld > 0
+
+    @property
     def has_unheld(self) -> bool:
         """Whether there are coefficients that nothing holds."""
         return len(self.unheld) > 0

@@ -210,7 +210,7 @@ def minimise(
             break
         if not residual <= DIVERGED * first:
             return Minimum(w.copy(), gradient.copy(), first)
-        free = _free(terms, v)
+        free = terms.free(v)
         work += SWEEP_COST * SWEEPS * len(free) * len(v)
         if not len(free) or work < len(free) ** 3 / 3.0:
             continue
@@ -260,17 +260,6 @@ def _eigen(H: np.ndarray, terms: NonSmooth) -> tuple[np.ndarray, np.ndarray]:
     none = np.empty(0)
     bases = np.concatenate([none, *(np.ascontiguousarray(basis).ravel() for _, basis in found)])
     return bases, np.maximum(np.concatenate([none, *(values for values, _ in found)]), 0.0)
-
-
-def _free(terms: NonSmooth, v: np.ndarray) -> np.ndarray:
-    """Return the coefficients near which the penalty is smooth, and that no bound holds."""
-    free = (v != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped)
-    if terms.groups:
-        live = np.repeat(terms.group_norms(v) > 0.0, np.diff(terms.pointers))
-        free[terms.members] = live
-    if terms.is_bounded:
-        free &= (v > terms.lower) & (v < terms.upper)
-    return np.flatnonzero(free)
 
 
 def _newton_step(H: np.ndarray, slope: np.ndarray, ridge: float = 0.0) -> np.ndarray | None:

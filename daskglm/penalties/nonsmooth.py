@@ -133,6 +133,53 @@ class NonSmooth:
             found[m] = self._spread(kept) * gradient[m] + self._spread(pulled) * w[m]
         return found
 
+    def free(self, w: np.ndarray) -> np.ndarray:
+        """Return the coefficients near which this is smooth, and that no bound holds."""
+        found = (w != 0.0) | ((self.strengths == 0.0) & ~self.is_grouped)
+        if self.groups:
+            found[self.members] = self._spread(self.group_norms(w) > 0.0)
+        if self.is_bounded:
+            found &= (w > self.lower) & (w < self.upper)
+        return np.flatnonzero(found)
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Return the gradient by the coefficients that are free."""
+        found: np.ndarray = self.strengths * np.sign(w)
+        if self.groups:
+            found[self.members] += self._over_norms(w) * w[self.members]
+        return found
+
+    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Multiply v by the Hessian by the coefficients that are free."""
+        found = np.zeros_like(v)
+        if self.groups:
+            m, norms = self.members, self.group_norms(w)
+            inner = np.add.reduceat(w[m] * v[m], self.pointers[:-1])
+            inner /= np.where(norms > 0.0, norms * norms, 1.0)
+            found[m] = self._over_norms(w) * (v[m] - self._spread(inner) * w[m])
+        return found
+
+    def _over_norms(self, w: np.ndarray) -> np.ndarray:
+        """Return each group's strength over its norm, for all members; zero where that is zero."""
+        norms = self.group_norms(w)
+        found = np.zeros_like(norms)
+        np.divide(self.group_strengths, norms, out=found, where=norms > 0.0)
+        return self._spread(found)
+
+    def proximal(self, w: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """Return the v with the least 1/2 sum_j metric_j (v_j - w_j)^2 + this(v).
+
+        `metric` (size,) is above zero, and the same for all members of a group.
+        """
+        found = np.sign(w) * np.maximum(np.abs(w) - self.strengths / metric, 0.0)
+        if self.groups:
+            m, norms = self.members, self.group_norms(w)
+            shrunk = self.group_strengths / metric[m[self.pointers[:-1]]]
+            kept = np.zeros_like(norms)
+            np.divide(norms - shrunk, norms, out=kept, where=norms > shrunk)
+            found[m] = self._spread(kept) * w[m]
+        return self.clip(found)
+
     def conjugate(
         self, u: np.ndarray, curvature: np.ndarray, error: np.ndarray, c: float = 1.0
     ) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from daskglm.objectives.point import Point
 from daskglm.solvers.batched_start import SHORTEN, hessians_at_once
 from daskglm.solvers.line_search import ARMIJO, ROUNDING
 from daskglm.solvers.newton import is_inexact
-from daskglm.solvers.proximal_newton import change_of_model, model_minimum
+from daskglm.solvers.proximal_steps import change_of_model, model_minimum
 
 # How often a step is shortened: each time takes a pass, where a solve by itself searches along
 # margins that workers keep. Chosen.

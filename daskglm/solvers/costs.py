@@ -170,7 +170,3 @@ WORKING_SET_PASSES = 60.0
 # Vectors of coefficients that these points read or write: 4 to 6 points, about 80 vectors each,
 # counted in the code.
 WORKING_SET_VECTORS = 400.0
-# Curvature ratio up to which dual ascent, and not OWL-QN, goes on where working sets are too large:
-# on news20_text it took 63 epochs (45 s) at a ratio of 8 and 250 at 72, where OWL-QN ended at 4e-4
-# after 280 s (2026-11-25).
-LARGE_SET_RATIO = 100.0

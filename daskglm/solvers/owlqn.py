@@ -1,7 +1,6 @@
 """OWL-QN: limited-memory BFGS for penalties sum_j l_j |w_j| and bounds of coefficients.
 
-After Andrew & Gao 2007. It is the fallback where so many coefficients are not zero that proximal
-Newton's working sets, whose Hessians are dense, would be large.
+After Andrew & Gao 2007. It needs vectors of coefficients only, and no copies of columns.
 """
 
 from __future__ import annotations

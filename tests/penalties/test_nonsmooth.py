@@ -226,3 +226,42 @@ def test_restricted_to_whole_groups():
     assert len(part.restricted(np.arange(7), 7).strengths) == 7
     assert part.restricted(np.arange(7), 8) is part
     assert part.restricted(np.array([0, 3]), 2).groups == ()
+
+
+# ---- where it is smooth
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_gradient_and_hessian_are_differences_of_the_value(kind):
+    part, rng, h = terms(**kind), np.random.default_rng(0), 1e-6
+    for _ in range(10):
+        w = part.clip(rng.standard_normal(6))
+        w[rng.integers(0, 4)] = 0.0
+        free = part.free(w)
+        gradient = np.zeros(6)
+        v = np.zeros(6)
+        v[free] = rng.standard_normal(len(free))
+        for j in free:
+            e = h * np.eye(6)[j]
+            gradient[j] = (part.value(w + e) - part.value(w - e)) / (2 * h)
+        np.testing.assert_allclose(part.gradient(w)[free], gradient[free], atol=1e-8)
+        change = (part.gradient(w + h * v) - part.gradient(w - h * v)) / (2 * h)
+        np.testing.assert_allclose(part.hessian_vector(w, v), change, atol=1e-7)
+
+
+def test_free_coefficients_are_at_no_kink_and_no_bound():
+    part = terms(bounded=True, grouped=True)
+    assert part.free(np.array([0.0, 0.0, 1.0, -2.0, 0.0, 1e-9])).tolist() == [0, 2, 3, 4, 5]
+    assert part.free(np.array([0.4, 0.5, 0.25, 0.0, 0.0, 0.0])).tolist() == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_proximal_point_has_the_least_value(kind):
+    part, rng = terms(**kind), np.random.default_rng(1)
+    for _ in range(10):
+        w, metric = 2.0 * rng.standard_normal(6), rng.exponential(1.0, 6) + 0.1
+        metric[-1] = metric[-2]  # one for a group
+        v = part.proximal(w, metric)
+        # optimal: no subgradient of the sum is left
+        left = part.residual(v, metric * (v - w))
+        np.testing.assert_allclose(left, 0.0, atol=1e-12)
+        assert (v >= part.lower).all()
+        assert (v <= part.upper).all()

@@ -265,7 +265,7 @@ def test_the_curvature_ratio_is_over_what_an_elastic_net_leaves_of_the_ridge():
     assert ratios[1:] == pytest.approx([2.0 * ratios[0], 10.0 * ratios[0]])
 
 
-def test_auto_leaves_it_to_proximal_newton_to_hand_over():
+def test_auto_takes_proximal_newton_instead():
     rng = np.random.default_rng(0)
     chosen = {}
     for d in (50, 1500, 2500):
@@ -278,59 +278,3 @@ def test_auto_leaves_it_to_proximal_newton_to_hand_over():
         for objective in composite(X, y, l1_ratio=1.0):
             chosen[d] = choose(objective)[0]
     assert set(chosen.values()) == {"proximal_newton"}
-
-
-# ---- working sets hand over
-@pytest.fixture
-def small_sets(monkeypatch):
-    """Working sets begin with 4 features, and are large from 6 on."""
-    monkeypatch.setattr("daskglm.solvers.costs.LARGEST_HESSIAN", 5)
-    monkeypatch.setattr("daskglm.solvers.proximal_newton.FIRST_SET", 4)
-    monkeypatch.setattr("daskglm.solvers.proximal_newton.MOST_SET", 5)
-
-
-# without a ridge there is no dual ascent
-HOW = {"solver": "proximal_newton", "C": 0.3, "l1_ratio": 1.0, "tol": 1e-8}
-
-
-def test_working_sets_hand_over_when_they_grow_large(small_sets):
-    X, y = rows()
-    model = daskglm.fit(X, y, **HOW)
-    assert model.report_.solver == "proximal_newton+owlqn"
-    assert model.report_.converged
-    history = [record["solver"] for record in model.report_.history]
-    assert history.index("owlqn") > 0
-    assert set(history[history.index("owlqn") :]) == {"owlqn"}
-    wanted = daskglm.fit(X, y, **{**HOW, "solver": "owlqn"})
-    np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-4)
-
-
-def test_working_sets_hand_over_to_dual_ascent_where_the_ridge_is_large(small_sets, tmp_path):
-    how = {**HOW, "l1_ratio": 0.5}
-    X, y = rows()
-    model = daskglm.fit(X, y, **how)
-    assert model.report_.solver == "proximal_newton+sdca"
-    assert model.report_.relative_gap <= 1e-8
-    wanted = daskglm.fit(X, y, **{**how, "solver": "owlqn"})
-    np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-4)
-
-    path = tmp_path / "c"
-    with pytest.warns(ConvergenceWarning):
-        daskglm.fit(X, y, checkpoint=path, max_iter=6, **how)
-    rest = daskglm.fit(X, y, resume=path, **how)
-    assert rest.report_.converged
-    begun, resumed_at = (found.report_.history[0]["objective"] for found in (model, rest))
-    assert resumed_at < begun
-
-
-def test_a_solve_handed_over_resumes_there(small_sets, tmp_path):
-    whole, rest = resumed(tmp_path / "c", 6, **HOW)
-    np.testing.assert_allclose(rest[:3], whole[6:9], rtol=1e-12)
-
-
-def test_groups_go_on_with_working_sets(small_sets):
-    X, y = rows()
-    model = daskglm.fit(X, y, **HOW, groups=np.arange(D) // 2)
-    assert model.report_.solver == "proximal_newton"
-    assert model.report_.converged
-    assert np.count_nonzero(model.coef_) > 5

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
-from daskglm.solvers import costs
 from tests.conftest import make_problem
 from tests.fitting.test_checkpoint import killed
 from tests.objectives.with_l1 import coordinate_descent
@@ -118,50 +117,6 @@ def test_a_checkpoint_of_another_penalty_is_refused(tmp_path):
     killed(tmp_path / "c", X, y, at=1, l1_ratio=1.0, **options)
     with pytest.raises(ValueError, match="penalty"):
         daskglm.fit(X, y, resume=tmp_path / "c", l1_ratio=0.9, **options)
-
-
-# ---- working sets
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("penalty", ["lasso", "net", "factors", "bounds", "groups", "P2"])
-@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
-def test_working_sets_find_the_optimum_of_the_full_hessian(monkeypatch, loss, penalty, sparse):
-    from daskglm.solvers import proximal_newton
-
-    X, y = problem(loss, sparse=sparse)
-    options = {"solver": "proximal_newton", "tol": 1e-8, **PENALTIES[penalty]}
-    full = fit(X, y, loss, **options)
-    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 3)
-    monkeypatch.setattr(proximal_newton, "FIRST_SET", 2)
-    by_sets = fit(X, y, loss, **options)
-    check_same(by_sets, full, atol=1e-3)
-
-
-def test_working_sets_on_two_workers(client, monkeypatch):
-    from daskglm.solvers import proximal_newton
-
-    X, y = problem("logistic", d=30)
-    options = {"solver": "proximal_newton", "tol": 1e-8, "l1_ratio": 1.0}
-    full = fit(X, y, **options)
-    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 10)
-    monkeypatch.setattr(proximal_newton, "FIRST_SET", 4)
-    check_same(fit(*lazy(X, y), client=client, **options), full, atol=1e-3)
-
-
-def test_wide_sparse_rows():
-    """More features than a Hessian is formed for: by working sets, without being asked."""
-    rng = np.random.default_rng(0)
-    X = sp.random(400, 3000, 0.01, format="csr", random_state=0)
-    z = X[:, :5] @ np.array([8.0, -8.0, 6.0, 6.0, -5.0])
-    y = np.where(z + 0.3 * rng.standard_normal(400) > 0, 1.0, -1.0)
-    model = daskglm.fit(X, y, l1_ratio=1.0, C=2.0, tol=1e-7, solver="proximal_newton")
-    assert model.report_.converged
-    assert model.report_.relative_gap <= 1e-7
-    assert 0 < np.count_nonzero(model.coef_) < 400
-    slope = -y / (1.0 + np.exp(y * model.decision_function(X)))
-    pull = 2.0 * (X.T @ slope)
-    w = model.coef_[0]
-    assert np.abs(pull[w == 0.0]).max() <= 1.0 + 1e-3
-    np.testing.assert_allclose(pull[w != 0.0], -np.sign(w[w != 0.0]), atol=1e-2)
 
 
 # ---- passes

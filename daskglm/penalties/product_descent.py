@@ -1,0 +1,222 @@
+"""Minimise the same model as `descent`, by products with the Hessian, which is not formed.
+
+Proximal gradient steps find the coefficients that are at a kink or at a bound, conjugate gradients
+the values of all others (Moré & Toraldo 1991 for bounds, Chen, Curtis & Robinson 2017 for kinks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from daskglm.penalties.descent import GOOD_STEP, ROUNDING, UNIT, Minimum
+from daskglm.penalties.nonsmooth import NonSmooth
+
+# Proximal gradient steps before conjugate gradients take over. Chosen.
+GRADIENT_STEPS = 2
+# Factor by which the curvature along a step is overestimated for the next one, and by which the
+# estimate falls after each step. Chosen.
+SAFETY, RELAX = 1.2, 0.8
+# Trials of a proximal gradient step at most. Chosen.
+MOST_TRIALS = 20
+# Share of the residual of the free coefficients that conjugate gradients leave, and products that
+# they take at most. Chosen.
+CG_SHARE, MOST_PRODUCTS = 0.1, 200
+# Share of the free coefficients that may cross kinks: then the step is long enough. Chosen.
+MOST_CROSSED = 0.1
+# Curvature, as a share of that of the diagonal, below which a direction is flat.
+FLAT = 1e-14
+# Shares of such a step that are tried where it crosses kinks or bounds. Chosen.
+LENGTHS = (1.0, 0.3, 0.1)
+# Rounds of both kinds of steps at most, and rounds in turn that may not halve the residual once it
+# is small; ten times as many before. Chosen.
+MOST_ROUNDS, MOST_IDLE = 500, 10
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+def minimise_by_products(
+    product: Product,
+    diagonal: np.ndarray,
+    gradient: np.ndarray,
+    w: np.ndarray,
+    terms: NonSmooth,
+    share: float,
+) -> Minimum:
+    """Minimise g'(v - w) + 1/2 (v - w)' H (v - w) + terms(v) over v.
+
+    Parameters
+    ----------
+    product : callable
+        Multiplies a vector by H.
+    diagonal : (size,) array
+        That of H.
+    gradient, w, terms, share
+        As of `descent.minimise`.
+
+    Returns
+    -------
+    Minimum
+    """
+    return _Model(product, diagonal, gradient, w, terms).minimise(share)
+
+
+class _Model:
+    """The model, and where its minimisation has come to."""
+
+    def __init__(
+        self,
+        product: Product,
+        diagonal: np.ndarray,
+        gradient: np.ndarray,
+        w: np.ndarray,
+        terms: NonSmooth,
+    ) -> None:
+        self.product, self.terms = product, terms
+        self.scale = np.where(diagonal > 0.0, diagonal, 1.0)
+        # one number for a group, whose minimum in this metric is known
+        self.metric = self.scale.copy()
+        if terms.groups:
+            most = np.maximum.reduceat(self.scale[terms.members], terms.pointers[:-1])
+            self.metric[terms.members] = np.repeat(most, np.diff(terms.pointers))
+        self.begin, self.gradient = w, gradient
+        self.v, self.slope = w.copy(), gradient.copy()
+        self.curvature = 1.0  # of the model over that of the metric, along a step
+
+    def minimise(self, share: float) -> Minimum:
+        """Take steps until the residual is this share of the first one."""
+        first = residual = self._left()
+        wanted = max(share, ROUNDING) * first
+        best, idle = np.inf, 0
+        for _ in range(MOST_ROUNDS):
+            most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
+            if residual <= max(wanted, self._noise()) or idle > most:
+                break
+            for _ in range(GRADIENT_STEPS):
+                self._gradient_step()
+            residual = self._left()
+            if residual > wanted:
+                self._step_on_free(wanted)
+                residual = self._left()
+            idle = idle + 1 if residual >= 0.5 * best else 0
+            best = min(best, residual)
+        return Minimum(self.v, self.slope, residual)
+
+    def _left(self) -> float:
+        """Return the norm of the residual in the inverse of the diagonal."""
+        found = self.terms.residual(self.v, self.slope)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sqrt((found * found / self.scale).sum()))
+
+    def _noise(self) -> float:
+        """Bound what rounding may leave of the residual."""
+        root = np.sqrt(self.scale)
+        sizes = (np.abs(self.gradient) + self.terms.strengths) / root
+        sizes += root * np.abs(self.v - self.begin)
+        return 4.0 * UNIT * float(np.linalg.norm(sizes))
+
+    def _gradient_step(self) -> None:
+        """Take a proximal gradient step as long as the curvature along it allows."""
+        for _ in range(MOST_TRIALS):
+            metric = self.curvature * self.metric
+            to = self.terms.proximal(self.v - self.slope / metric, metric)
+            step = to - self.v
+            if not step.any():
+                return
+            change = self.product(step)
+            bent = float(step @ change) / float(step @ (self.metric * step))
+            if bent <= self.curvature:
+                self.v, self.slope = to, self.slope + change
+                self.curvature = max(RELAX * self.curvature, bent)
+                return
+            self.curvature = SAFETY * bent
+
+    def _step_on_free(self, wanted: float) -> None:
+        """Step towards the minimum of the coefficients that are free, those of others as they are.
+
+        A step that crosses kinks or bounds ends there; the first of a few lengths that lowers the
+        model enough is taken, or the longest step that crosses none.
+        """
+        free, here = self.terms.free(self.v), self.v
+        if not len(free):
+            return
+        step, change = self._conjugate_gradients(free, wanted)
+        length = self._first_kink(free, step)
+        if length >= 1.0 and not self.terms.groups:
+            self.v, self.slope = here + step, self.slope + change
+            return
+        pull = self.slope + self.terms.gradient(here)
+        slope = float(pull @ step)
+        for t in LENGTHS:
+            to = self._kept_on_side(free, here + t * step)
+            moved = self.product(to - here)
+            if self._rise(to, moved) <= GOOD_STEP * t * slope:
+                self.v, self.slope = to, self.slope + moved
+                return
+        to, moved = self._kept_on_side(free, here + length * step), length * change
+        if self._rise(to, moved) < 0.0:
+            self.v, self.slope = to, self.slope + moved
+
+    def _conjugate_gradients(
+        self, free: np.ndarray, wanted: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a step of the free coefficients, and its product with H.
+
+        Conjugate gradients are preconditioned by the diagonal.
+        """
+        scale = self.scale[free]
+        step, change = np.zeros_like(self.v), np.zeros_like(self.v)
+        residual = -(self.slope + self.terms.gradient(self.v))[free]
+        z = residual / scale
+        direction = np.zeros_like(self.v)
+        direction[free] = z
+        square = float(z @ residual)
+        goal = max(CG_SHARE * np.sqrt(square), 0.3 * wanted)
+        for _ in range(MOST_PRODUCTS):
+            if np.sqrt(square) <= goal or self._crossed(free, step) > MOST_CROSSED * len(free):
+                break
+            times = self.product(direction)
+            along = times + self.terms.hessian_vector(self.v, direction)
+            curvature = float(direction @ along)
+            if not curvature > FLAT * float(direction[free] @ (scale * direction[free])):
+                break
+            alpha = square / curvature
+            step += alpha * direction
+            change += alpha * times
+            residual -= alpha * along[free]
+            z = residual / scale
+            square, before = float(z @ residual), square
+            direction[free] = z + square / before * direction[free]
+        return step, change
+
+    def _first_kink(self, free: np.ndarray, step: np.ndarray) -> float:
+        """Return the share of a step, one at most, at which it first comes to a kink or a bound."""
+        terms, here, step = self.terms, self.v[free], step[free]
+        to, shares = here + step, [1.0]
+        kinked = (terms.strengths[free] > 0.0) & (here * to < 0.0)
+        if kinked.any():
+            shares.append(float((here[kinked] / -step[kinked]).min()))
+        lower, upper = terms.lower[free], terms.upper[free]
+        for bound, beyond in ((lower, to < lower), (upper, to > upper)):
+            if beyond.any():
+                shares.append(float(((bound - here)[beyond] / step[beyond]).min()))
+        return min(shares)
+
+    def _crossed(self, free: np.ndarray, step: np.ndarray) -> int:
+        """Return how many of the free coefficients a step takes across zero, if that is a kink."""
+        here = self.v[free]
+        crossed = (self.terms.strengths[free] > 0.0) & (here * (here + step[free]) < 0.0)
+        return int(np.count_nonzero(crossed))
+
+    def _kept_on_side(self, free: np.ndarray, to: np.ndarray) -> np.ndarray:
+        """Return the point with free coefficients zero that have crossed it, within the bounds."""
+        crossed = (self.terms.strengths[free] > 0.0) & (self.v[free] * to[free] <= 0.0)
+        to[free[crossed]] = 0.0
+        return self.terms.clip(to)
+
+    def _rise(self, to: np.ndarray, change: np.ndarray) -> float:
+        """Return by how much the model rises; `change` is the product of H and the step."""
+        step = to - self.v
+        kinks = self.terms.value(to) - self.terms.value(self.v)
+        return float(self.slope @ step) + 0.5 * float(step @ change) + kinks

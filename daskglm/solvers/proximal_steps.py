@@ -1,0 +1,146 @@
+"""Iterations of proximal Newton: the model's Hessian is formed, or multiplied by vectors only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from daskglm.core.outcome import Reason
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.point import Point
+from daskglm.objectives.quadratic_model import predicted, with_same_hessian
+from daskglm.penalties.descent import Minimum, minimise
+from daskglm.penalties.product_descent import minimise_by_products
+from daskglm.solvers.iterate import Iterate, Iterates
+from daskglm.solvers.line_search import ROUNDING, backtrack
+from daskglm.solvers.newton import is_inexact, keeps_margins
+
+# Coefficients up to which a model's minimum takes less time than a pass. Chosen.
+SMALL_MODEL = 500
+# Residual, as a share of the first one and of the root of `tol`, to which models are minimised at
+# most; and at least. Chosen.
+FINEST, COARSEST = 1e-3, 0.1
+# Steps whose fall rounding hides that are still taken. Chosen.
+HIDDEN_STEPS = 2
+
+
+def with_hessians(
+    objective: Composite, w: np.ndarray, tol: float, begin: Point | None = None
+) -> Iterates:
+    """Iterate with the Hessian of all features."""
+    keep = keeps_margins(objective)
+    known = begin is not None and begin.gram is not None
+    point = begin if known else objective.at(w, gram=True, keep=keep)
+    assert point is not None
+    exact, before, hessian = point.exact, None, point.gram
+    hidden = 0
+    while True:
+        yield Iterate(point)
+        hessian = hessian if point.gram is None else point.gram
+        found = model_minimum(objective, point, hessian, tol, before)
+        fall = change_of_model(objective, point, found)
+        if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
+            # from here on all Hessians are summed in float64
+            exact = True
+            point = objective.at(point.w, gram=True, keep=keep, exact=True)
+            continue
+        if not fall < 0.0:
+            # where rounding hides the fall gradients may still fall: this bounds it
+            fall = -float((found.w - point.w) @ (found.slope - point.gradient))
+            hidden += 1
+            if not fall < 0.0 or hidden > HIDDEN_STEPS:
+                return Reason.NO_PROGRESS
+        if point.gram is not None and objective.loss.is_quadratic:
+            yield Iterate(predicted(point, found.w))
+        # the Hessian of a point nearby may do once more
+        same = objective.loss.is_quadratic and point.gram is not None
+        gram, known = not (known or same), False
+        trial = objective.at(found.w, gram=gram, keep=keep, beside=point, exact=exact)
+        if same:
+            trial = with_same_hessian(trial, point)
+        accepted = backtrack(objective, point, trial, slope=fall, gram=gram, keep=keep, exact=exact)
+        if accepted is None and point.gram is None:
+            point = objective.at(point.w, gram=True, keep=keep, exact=exact)
+            continue
+        if accepted is None:
+            return Reason.NO_PROGRESS
+        before, point = point, accepted
+        if not _is_better(point, before):
+            yield Iterate(point)
+            return Reason.NO_PROGRESS
+
+
+def with_products(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
+    """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product."""
+    how = {"diagonal": True, "curved": True}
+    before, point = None, objective.at(w, **how)
+    while True:
+        yield Iterate(point)
+        assert point.diagonal is not None
+        found = minimise_by_products(
+            point.hessian_vector,
+            point.diagonal,
+            point.gradient,
+            point.w,
+            objective.terms,
+            _share_left(point, tol, before),
+        )
+        fall = change_of_model(objective, point, found)
+        if not fall < 0.0:
+            return Reason.NO_PROGRESS
+        trial = objective.at(found.w, **how, beside=point)
+        accepted = backtrack(objective, point, trial, slope=fall, **how)
+        if accepted is None:
+            return Reason.NO_PROGRESS
+        before, point = point, accepted
+        if not _is_better(point, before):
+            yield Iterate(point)
+            return Reason.NO_PROGRESS
+
+
+def _is_better(point: Point, before: Point) -> bool:
+    """Return whether a step was worth it.
+
+    Where values no longer fall, steps at least halve what is left until that is rounding.
+    """
+    return point.value < before.value or point.gradient_norm < 0.5 * before.gradient_norm
+
+
+def model_minimum(
+    objective: Composite, point: Point, hessian: Any, tol: float, before: Point | None = None
+) -> Minimum:
+    """Minimise the model around a point with a Hessian of it or of a point nearby.
+
+    Small models are minimised to what `tol` allows, whatever the residual was.
+    """
+    share = FINEST * math.sqrt(min(tol, 1.0))
+    if objective.size > SMALL_MODEL:
+        share = _share_left(point, tol, before)
+    return minimise(hessian, point.gradient, point.w, objective.terms, share)
+
+
+def _share_left(point: Point, tol: float, before: Point | None) -> float:
+    """Return the share of the residual that a model's minimum may leave.
+
+    A tenth at first, and then a share that falls as the square of the rate at which the residual
+    fell from `before` (Eisenstat & Walker 1996, choice 2).
+    """
+    rate = 1.0 if before is None else point.gradient_norm / max(before.gradient_norm, 1e-300)
+    return max(FINEST * math.sqrt(min(tol, 1.0)), min(COARSEST, 0.9 * rate * rate))
+
+
+def change_of_model(objective: Composite, point: Point, found: Minimum) -> float:
+    """Return the change of the smooth part's tangent and of the penalty from the point.
+
+    Armijo's rule for objectives with kinks compares with it (Tseng & Yun 2009, equation 9). Where
+    it is rounding it is bounded by the step's square in the norm of the Hessian (Lee, Sun &
+    Saunders 2014, proposition 2.4): gradients can still shrink there.
+    """
+    step = found.w - point.w
+    before = objective.terms.value(point.w)
+    fall = float(point.gradient @ step) + (objective.terms.value(found.w) - before)
+    if abs(fall) <= ROUNDING * (float(np.abs(point.gradient) @ np.abs(step)) + before):
+        return min(fall, -float(step @ (found.slope - point.gradient)))
+    return fall

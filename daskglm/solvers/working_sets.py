@@ -1,0 +1,140 @@
+"""Working sets of proximal Newton: features that are not zero, and those that violate most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from daskglm.core.outcome import Reason
+from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.point import Point
+from daskglm.objectives.primal import SAME_VALUE
+from daskglm.solvers import costs
+from daskglm.solvers.iterate import Iterate, Iterates
+from daskglm.solvers.proximal_steps import with_hessians, with_products
+
+# Features of the first working set, and by how many times its nonzero coefficients a later one may
+# be larger. Chosen.
+FIRST_SET, GROWTH = 500, 3
+# Share of all features from which a set is not worth a copy of its columns. Chosen.
+WHOLE = 0.5
+# Share of the bound at a point of all features to which the working set is solved. Chosen.
+SET_SHARE = 0.1
+# Features of a copy up to which it is not worth a smaller one, and the share of its features that
+# a set must have where there are more. Chosen.
+SMALL_COPY, LEAST_SHARE = 1000, 0.8
+# Coefficients of a set up to which its Hessian is formed where nothing else proves a point: 200 MB.
+# Chosen.
+MOST_FORMED = 5000
+# Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
+MOST_LEVEL = 2
+# Iterations on one working set at most. Chosen.
+SET_ITERATIONS = 50
+
+
+class KeptSet:
+    """The last working set, whose columns workers keep a copy of."""
+
+    def __init__(self) -> None:
+        self.columns = np.empty(0, np.int64)
+        self.key: int | None = None
+
+    def restriction(self, objective: Composite, columns: np.ndarray) -> Restriction:
+        """Return the objective on these features, or on those of the copy if it has them all."""
+        much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
+        if self.key is not None and much and np.isin(columns, self.columns).all():
+            return objective.restricted(self.columns, self.key)
+        found = objective.restricted(columns)
+        self.columns, self.key = columns, found.key
+        return found
+
+
+def with_working_sets(
+    objective: Composite, w: np.ndarray, tol: float, begin: Point | None, kept: KeptSet
+) -> Iterates:
+    """Iterate over working sets, each with the columns of the one before that are not zero.
+
+    The last one may be all features, where most of them are not zero.
+    """
+    point = objective.at(w) if begin is None else begin
+    room = _room(FIRST_SET, point)
+    level = 0
+    while level < MOST_LEVEL:
+        yield Iterate(point)
+        columns = working_set(objective, point, room)
+        if len(columns) > WHOLE * objective.n_features and not objective.wants_hessian:
+            return (yield from with_products(objective, point.w, tol))
+        part = kept.restriction(objective, columns)
+        bound = min(objective.nominal_bound(point), point.value)
+        wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
+        small = _solved(part, part.take(point.w), wanted, tol)
+        trial = part.at_whole(small, point)
+        # near the optimum values no longer tell, but gradients do
+        better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
+        level = 0 if better else level + 1
+        if trial.value <= point.value * (1.0 + SAME_VALUE):
+            point = trial
+        room = _room(room, point)
+    return Reason.NO_PROGRESS
+
+
+def _room(before: int, point: Point) -> int:
+    """Return how many features the next working set may have: no fewer than the one before."""
+    return max(before, GROWTH * int(np.count_nonzero(point.w)))
+
+
+def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:
+    """Solve for a working set until the bound on its own suboptimality is `wanted`.
+
+    Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
+    more.
+    """
+    most = MOST_FORMED if part.wants_hessian else costs.LARGEST_HESSIAN
+    solve = with_hessians if part.size <= most else with_products
+    points: Iterator[Iterate] = solve(part, w, tol)
+    values: list[float] = []
+    for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
+        point = iterate.point
+        values.append(point.value)
+        gained = values[0] - values[-1]
+        if len(values) > 1 and part.nominal_bound(point) <= wanted:
+            break
+        if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
+            break
+    return point
+
+
+def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
+    """Return the features that are not zero or not penalised, and those farthest from optimal.
+
+    Those that bounds fix at zero are left out.
+
+    Parameters
+    ----------
+    room : int
+        Features at most, unless more are not zero.
+
+    Returns
+    -------
+    (k,) int array, in increasing order, with whole groups.
+    """
+    terms, d = objective.feature_terms, objective.n_features
+    residual = np.abs(point.residual[:d])
+    if terms.groups:
+        norms = terms.group_norms(point.residual[:d]) / np.sqrt(np.diff(terms.pointers))
+        residual[terms.members] = np.repeat(norms, np.diff(terms.pointers))
+    fixed = terms.lower == terms.upper
+    chosen = (point.w[:d] != 0.0) | ((terms.strengths == 0.0) & ~terms.is_grouped & ~fixed)
+    chosen = objective.tied(chosen)
+    more = room - int(np.count_nonzero(chosen))
+    residual = objective.tied(residual)
+    residual[chosen] = 0.0
+    violating = int(np.count_nonzero(residual))
+    if more > 0 and violating:
+        most = min(more, violating)
+        chosen[np.argpartition(-residual, most - 1)[:most]] = True
+    for group in terms.groups:
+        if chosen[group].any():
+            chosen[group] = True
+    return np.flatnonzero(objective.tied(chosen))

@@ -1,0 +1,156 @@
+"""Working sets of proximal Newton: with Hessians, by products with them, and of most features."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import daskglm
+from daskglm.core.requests import HessianVector, Restricted
+from daskglm.engines.local import Local
+from daskglm.solvers import costs, working_sets
+from tests.conftest import make_problem
+from tests.fitting.test_checkpoint import killed
+from tests.solvers.test_proximal_newton import PENALTIES, check_same, fit, lazy, problem
+
+SETS = ["lasso", "net", "factors", "bounds", "groups", "P2"]
+
+
+WAYS = ["hessians", "products", "whole"]
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def take(way, monkeypatch):
+    """Solve for small sets with Hessians, by products, or by products of all features.
+
+    Rows of few features take working sets as if they were wide.
+    """
+    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 7 if way == "hessians" else 0)
+    monkeypatch.setattr(working_sets, "FIRST_SET", 2)
+    monkeypatch.setattr(working_sets, "WHOLE", 0.0 if way == "whole" else 1.0)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The kinds of the requests that are asked in this process, restricted ones as a pair."""
+    found, total = [], Local.total
+
+    def note(self, problem, request):
+        inner = (Restricted, type(request.request)) if isinstance(request, Restricted) else None
+        found.append(inner or type(request))
+        return total(self, problem, request)
+
+    monkeypatch.setattr(Local, "total", note)
+    return found
+
+
+@each_way
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("penalty", SETS)
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson", "squared_hinge"])
+def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty, sparse):
+    X, y = problem(loss, sparse=sparse)
+    options = {"solver": "proximal_newton", "tol": 1e-8, **PENALTIES[penalty]}
+    full = fit(X, y, loss, **options)
+    take(way, monkeypatch)
+    asked.clear()
+    check_same(fit(X, y, loss, **options), full, atol=1e-3)
+    # each way is the one that was meant
+    if way == "products":
+        assert (Restricted, HessianVector) in asked
+    # with the intercept alone no group may be worth a set
+    assert (HessianVector in asked) == (way == "whole") or penalty == "groups"
+
+
+@each_way
+@pytest.mark.parametrize("penalty", SETS)
+def test_on_two_workers(client, monkeypatch, way, penalty):
+    X, y = problem("logistic", d=8)
+    options = {"solver": "proximal_newton", "tol": 1e-8, **PENALTIES[penalty]}
+    full = fit(X, y, **options)
+    take(way, monkeypatch)
+    there = fit(*lazy(X, y), client=client, **options)
+    assert there.report_.workers == 2
+    check_same(there, full, atol=1e-3)
+
+
+@each_way
+@pytest.mark.parametrize("penalty", ["lasso", "bounds", "groups"])
+def test_out_of_core(monkeypatch, way, penalty):
+    X, y = problem("poisson", sparse=True)
+    options = {"solver": "proximal_newton", "tol": 1e-8, **PENALTIES[penalty]}
+    full = fit(X, y, "poisson", **options)
+    take(way, monkeypatch)
+    check_same(fit(*lazy(X, y), "poisson", out_of_core=True, **options), full, atol=1e-3)
+
+
+@each_way
+@pytest.mark.parametrize("penalty", ["lasso", "bounds", "groups"])
+def test_on_a_device(cupy, monkeypatch, way, penalty):
+    X, y = problem("poisson", sparse=True, dtype=np.float32)
+    options = {"solver": "proximal_newton", "tol": 1e-7, **PENALTIES[penalty]}
+    full = fit(X, y, "poisson", **options)
+    take(way, monkeypatch)
+    there = fit(X, y, "poisson", device="cuda", **options)
+    assert there.report_.device == "cuda"
+    check_same(there, full, atol=1e-2)
+
+
+@each_way
+@pytest.mark.parametrize("penalty", [{}, {"groups": True}, {"penalty_factor": [0.0] + [1.0] * 7}])
+def test_several_classes(monkeypatch, way, penalty):
+    X, y = make_problem(400, 8, loss="logistic", seed=1)
+    y = np.digitize(X[:, 0] + X[:, 1] * y, [-0.7, 0.7])
+    if "groups" in penalty:
+        penalty = {"groups": np.arange(8) // 2}
+    options = {"solver": "proximal_newton", "C": 0.05, "l1_ratio": 0.9, "tol": 1e-7, **penalty}
+    model = daskglm.LogisticRegression(**options).fit(X, y)
+    take(way, monkeypatch)
+    by_sets = daskglm.LogisticRegression(**options).fit(X, y)
+    assert by_sets.report_.converged
+    assert by_sets.report_.objective == pytest.approx(model.report_.objective, rel=1e-6)
+    np.testing.assert_allclose(by_sets.coef_, model.coef_, atol=2e-3)
+
+
+@each_way
+def test_a_killed_fit_is_resumed(monkeypatch, way, tmp_path):
+    take(way, monkeypatch)
+    X, y = problem("poisson")
+    options = {"solver": "proximal_newton", "l1_ratio": 1.0}
+    options |= {"tol": 1e-7}
+    whole = fit(X, y, "poisson", **options)
+    killed(tmp_path / "c", X, y, at=2, loss="poisson", C=0.05, **options)
+    rest = fit(X, y, "poisson", resume=tmp_path / "c", **options)
+    assert rest.report_.resumed == 2
+    check_same(rest, whole)
+
+
+def test_wide_sparse_rows():
+    """More features than a Hessian is formed for: by working sets, without being asked."""
+    rng = np.random.default_rng(0)
+    X = sp.random(400, 3000, 0.01, format="csr", random_state=0)
+    z = X[:, :5] @ np.array([8.0, -8.0, 6.0, 6.0, -5.0])
+    y = np.where(z + 0.3 * rng.standard_normal(400) > 0, 1.0, -1.0)
+    model = daskglm.fit(X, y, l1_ratio=1.0, C=2.0, tol=1e-7, solver="proximal_newton")
+    assert model.report_.converged
+    assert model.report_.relative_gap <= 1e-7
+    assert 0 < np.count_nonzero(model.coef_) < 400
+    slope = -y / (1.0 + np.exp(y * model.decision_function(X)))
+    pull = 2.0 * (X.T @ slope)
+    w = model.coef_[0]
+    assert np.abs(pull[w == 0.0]).max() <= 1.0 + 1e-3
+    np.testing.assert_allclose(pull[w != 0.0], -np.sign(w[w != 0.0]), atol=1e-2)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+def test_thousands_of_coefficients(l1_ratio, asked):
+    """Sets of more features than a Hessian is formed for; and of most features of all."""
+    rng = np.random.default_rng(1)
+    X = sp.random(3000, 6000, 0.01, format="csr", random_state=1)
+    z = X @ (rng.standard_normal(6000) * (rng.random(6000) < 0.5))
+    y = np.where(z + 0.1 * rng.standard_normal(3000) > 0, 1.0, -1.0)
+    how = {"l1_ratio": l1_ratio, "tol": 1e-6, "solver": "proximal_newton"}
+    model = daskglm.fit(X, y, C=30.0, **how)
+    assert model.report_.converged
+    assert model.report_.relative_gap <= 1e-6
+    assert np.count_nonzero(model.coef_) > 1000
+    assert HessianVector in asked or (Restricted, HessianVector) in asked
