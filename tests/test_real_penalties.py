@@ -1,7 +1,6 @@
 """Sparse models of real sets: the gap is proved, here again by NumPy, in process and on two workers."""
 
 import functools
-import os
 
 import dask.array as da
 import numpy as np
@@ -20,12 +19,6 @@ SELECTIONS = ("ALLAML", "BASEHOCK", "PCMAC", "RELATHE")
 INSURANCE = ("norauto", "swmotorcycle", "ausprivauto0405", "beMTPL97")
 SLOW = {*TEXTS, "beMTPL97", "norauto"}
 SHARES = (10, 100, 1000)
-# These take minutes: models of thousands of nearly dependent columns, and of 24,000 on two workers.
-LONG = {
-    ("news20_text", 1000, 1.0, "in process"),
-    ("news20_text", 1000, 1.0, "on two workers"),
-    ("news20_text", 1000, 0.5, "on two workers"),
-}
 RATIOS = (1.0, 0.5)
 GAP = 1e-6
 # Of a fit that rounding may end first.
@@ -139,8 +132,6 @@ def fitted(model, X, where, request, y, **vectors):
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", marked([*SELECTIONS, *TEXTS]))
 def test_sparse_classifiers(name, share, l1_ratio, where, real_set, request):
-    if (name, share, l1_ratio, where) in LONG and not os.environ.get("DASKGLM_LONG_TESTS"):
-        pytest.skip("takes minutes for 1,606,139 columns; DASKGLM_LONG_TESTS=1 runs it")
     X, y = classes(name, real_set)
     s = np.ones(len(y))
     C = share * l1_ratio / largest_alpha(X, y, "binomial", s, 0.0)
