@@ -387,8 +387,8 @@ class Restricted:
     Vectors of that request have k entries, or k + 1 with intercept, and its tokens are those of
     this set of columns. Each worker copies the columns once and keeps them, whatever is asked about
     all columns meanwhile, until another set is asked for. Out of core the copy is kept, too, and
-    the source is read no more. Reply: that of the request. The copy costs 1 pass, and a pass over
-    it the share of the stored values that these columns have.
+    the source is read no more. Reply: that of the request, and `stored`, the number of values that
+    these columns have. The copy costs 1 pass, and a pass over it their share of all stored values.
 
     Parameters
     ----------

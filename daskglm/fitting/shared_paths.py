@@ -20,6 +20,7 @@ from daskglm.fitting.driver import Record, Solution
 from daskglm.losses.base import Loss
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.batched_composite import BatchComposite, Place
+from daskglm.objectives.carried_point import carried
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -93,7 +94,7 @@ def shared_path(
         assert isinstance(objective, Composite)
         objective = shared.adapted(objective)
         inside = objective.terms.clip(w)
-        start = objective.adopt(known) if known is not None and (inside == w).all() else None
+        start = carried(known, objective) if known is not None and (inside == w).all() else None
         found = yield from shared_newton(
             objective, place, inside, tol=tol, max_iter=max_iter, begin=start
         )

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from daskglm.fitting.runner import WarmStart
+from daskglm.objectives.carried_point import carried
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -37,7 +38,7 @@ class WarmPath:
         w = objective.terms.clip(self.point.w)
         state: dict[str, Any] = {"kept": self.kept}
         if (w == self.point.w).all():
-            state["begin"] = objective.adopt(self.point)
+            state["begin"] = carried(self.point, objective)
         return WarmStart(w, state, solver=SPEC.name, why=WHY)
 
     def add(self, point: Point | None, solver: str = SPEC.name) -> None:

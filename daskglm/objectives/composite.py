@@ -62,6 +62,8 @@ class Composite(Objective):
 
     terms: NonSmooth
     is_composite = True
+    # whether there are coefficients that only a Hessian of all can bound
+    wants_hessian = False
 
     def __init__(self, *args: Any, terms: NonSmooth, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -150,27 +152,6 @@ class Composite(Objective):
         known = {each.name: getattr(point, each.name) for each in fields(point)}
         return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
 
-    def adopt(self, point: Point) -> Point:
-        """Return a point of an objective with the same rows and loss as one of this.
-
-        C and the penalty may differ. The margins that workers keep are known by the same token, and
-        what a survey of the columns found holds here, too. Cost: nothing.
-        """
-        other, w = point.objective, point.w
-        if self.squares is None and other.squares is not None:
-            self.rounding.take_survey(other.rounding)
-            self.squares = other.squares
-        share = self.scale / other.scale
-        value = share * (point.value - other.penalty_value(w)) + self.penalty_value(w)
-        gradient = share * (point.gradient - other.penalty.gradient(w)) + self.penalty.gradient(w)
-        hessian = None
-        if point.gram is not None:
-            hessian, known = np.zeros((2, self.size, self.size))
-            self.penalty.add_to(hessian)
-            other.penalty.add_to(known)
-            hessian += share * (point.gram - known)
-        return CompositePoint(self, w, value, gradient, point.token, hessian, None, point.exact)
-
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
         smooth = super().between(a, b, steps)
@@ -216,11 +197,6 @@ class Composite(Objective):
             point = replace(point, near=0.0)
         return self.by_tangent(point, EXACT)
 
-    @property
-    def wants_hessian(self) -> bool:
-        """Whether there are coefficients that only a Hessian of all can bound."""
-        return False
-
     def unheld_features(self, point: Point) -> int:
         """Return the number of features that nothing holds at a point."""
         return 0 if self.is_held else len(unheld.features_of(self, point.w))
@@ -236,10 +212,9 @@ class Composite(Objective):
         unknown = self.unheld_features(point) and unheld.block_of(point) is None
         if self.squares is not None or unknown:
             return False
-        known = point.gram is not None
-        by_hessian = (
-            self.rounding.by_hessian(point.factor, point.residual, EXACT) if known else math.inf
-        )
+        by_hessian = math.inf
+        if point.gram is not None:
+            by_hessian = self.rounding.by_hessian(point.factor, point.residual, EXACT)
         return min(self.nominal_bound(point), by_hessian) <= tol * point.value
 
     def by_tangent(self, point: Point, error: GradientError) -> float:
@@ -432,7 +407,14 @@ class Restriction(Composite):
         Features in increasing order; of a group all members or none.
     key : int, optional
         That of an earlier objective with the same columns and rows, whose copy is used again.
+
+    Attributes
+    ----------
+    stored : int or None
+        Values of these columns, once anything has been asked of them.
     """
+
+    stored: int | None = None
 
     def __init__(self, whole: Composite, columns: np.ndarray, key: int | None = None) -> None:
         vars(self).update(vars(whole))
@@ -473,4 +455,6 @@ class Restriction(Composite):
     def ask(self, request: Request) -> Totals:
         """Pass a request about these columns to the whole objective."""
         assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong, ColumnMoments, Sampled))
-        return self.whole.ask(Restricted(request, self.key, self.columns))
+        totals = self.whole.ask(Restricted(request, self.key, self.columns))
+        self.stored = int(totals["stored"])
+        return totals

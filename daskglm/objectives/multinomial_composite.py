@@ -95,7 +95,7 @@ class MultinomialComposite(Composite, MultinomialObjective):
         return 0
 
     @property
-    def wants_hessian(self) -> bool:
+    def wants_hessian(self) -> bool:  # type: ignore[override]
         """Whether there are coefficients that only a Hessian of all can bound: of features."""
         return self._features_unheld > 0
 
@@ -288,4 +288,6 @@ class OutputRestriction(Restriction, MultinomialComposite):
         """Pass a request about these features to the whole objective."""
         assert not isinstance(request, Restricted)
         inner: Any = request
-        return self.whole.ask(Restricted(inner, self.key, self.features))
+        totals = self.whole.ask(Restricted(inner, self.key, self.features))
+        self.stored = int(totals["stored"])
+        return totals

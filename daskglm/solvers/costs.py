@@ -167,6 +167,9 @@ CORNER_EPOCHS = 100.0
 # the time of 10 to 400 passes more for elastic nets with 600 to 7,000 coefficients that are not
 # zero (rcv1_binary, amazon_reviews, 2026-11-25).
 WORKING_SET_PASSES = 60.0
+# Products with a Hessian for the minimum of one model, where it is not formed: 5 to 20 for sets of
+# 500 to 11,000 features while their coefficients are few beside the rows (2026-11-25).
+MODEL_PRODUCTS = 12.0
 # Vectors of coefficients that these points read or write: 4 to 6 points, about 80 vectors each,
 # counted in the code.
 WORKING_SET_VECTORS = 400.0

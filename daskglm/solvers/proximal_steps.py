@@ -24,6 +24,8 @@ SMALL_MODEL = 500
 FINEST, COARSEST = 1e-3, 0.1
 # Steps whose fall rounding hides that are still taken. Chosen.
 HIDDEN_STEPS = 2
+# How points are evaluated of which products with the Hessian are wanted.
+FOR_PRODUCTS = {"diagonal": True, "curved": True}
 
 
 def with_hessians(
@@ -72,10 +74,12 @@ def with_hessians(
             return Reason.NO_PROGRESS
 
 
-def with_products(objective: Composite, w: np.ndarray, tol: float) -> Iterates:
-    """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product."""
-    how = {"diagonal": True, "curved": True}
-    before, point = None, objective.at(w, **how)
+def with_products(objective: Composite, point: Point, tol: float) -> Iterates:
+    """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product.
+
+    The first point is evaluated as `FOR_PRODUCTS` says.
+    """
+    before, how = None, FOR_PRODUCTS
     while True:
         yield Iterate(point)
         assert point.diagonal is not None

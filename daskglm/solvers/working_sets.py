@@ -12,7 +12,8 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.proximal_steps import with_hessians, with_products
+from daskglm.solvers.proximal_steps import FOR_PRODUCTS, with_hessians, with_products
+from daskglm.solvers.workload import Workload
 
 # Features of the first working set, and by how many times its nonzero coefficients a later one may
 # be larger. Chosen.
@@ -24,8 +25,7 @@ SET_SHARE = 0.1
 # Features of a copy up to which it is not worth a smaller one, and the share of its features that
 # a set must have where there are more. Chosen.
 SMALL_COPY, LEAST_SHARE = 1000, 0.8
-# Coefficients of a set up to which its Hessian is formed where nothing else proves a point: 200 MB.
-# Chosen.
+# Coefficients of a set whose Hessian may be formed: 200 MB. Chosen.
 MOST_FORMED = 5000
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
@@ -64,7 +64,8 @@ def with_working_sets(
         yield Iterate(point)
         columns = working_set(objective, point, room)
         if len(columns) > WHOLE * objective.n_features and not objective.wants_hessian:
-            return (yield from with_products(objective, point.w, tol))
+            point = objective.at(point.w, **FOR_PRODUCTS)
+            return (yield from with_products(objective, point, tol))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
@@ -90,9 +91,11 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
     Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
     more.
     """
-    most = MOST_FORMED if part.wants_hessian else costs.LARGEST_HESSIAN
-    solve = with_hessians if part.size <= most else with_products
-    points: Iterator[Iterate] = solve(part, w, tol)
+    point = part.at(w, **FOR_PRODUCTS)
+    if _forms_hessian(part):
+        points: Iterator[Iterate] = with_hessians(part, w, tol)
+    else:
+        points = with_products(part, point, tol)
     values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point
@@ -103,6 +106,18 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
         if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break
     return point
+
+
+def _forms_hessian(part: Restriction) -> bool:
+    """Return whether to form the Hessian of a set: if it costs less than products with it.
+
+    Or if nothing else proves a point.
+    """
+    if part.size > MOST_FORMED or part.wants_hessian:
+        return part.size <= MOST_FORMED
+    workload = Workload.of_columns(part)
+    products = costs.MODEL_PRODUCTS * workload.tron_product
+    return workload.gram + workload.factorisation <= products
 
 
 def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualShape, SDCAConfig
+from daskglm.objectives.composite import Restriction
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
@@ -95,6 +96,18 @@ class Workload:
             kinked=not objective.is_smooth,
             grouped=objective.is_grouped,
         )
+
+    @classmethod
+    def of_columns(cls, part: Restriction) -> Workload:
+        """Return that of some columns, of which something has been asked. Cost: nothing.
+
+        Its passes are those over the copy of the columns.
+        """
+        whole = cls.of(part)
+        assert part.stored is not None
+        width = len(part.columns) // max(whole.outputs - 1, 1)
+        summary = replace(whole.summary, n_features=width, nonzeros=part.stored)
+        return replace(whole, summary=summary)
 
     def with_threads(self, objective: Objective) -> Workload:
         """Return the same with the number of threads that workers have.

@@ -62,7 +62,8 @@ class RestrictedRows:
         Returns
         -------
         dict
-            `rows` counts n for a copy, and for each read of it the columns' share of n.
+            `rows` counts n for a copy, and for each read of it the columns' share of n; `stored`
+            are the values of the copy.
 
         Raises
         ------
@@ -79,8 +80,9 @@ class RestrictedRows:
             self.key = request.key, len(request.columns)
             copied = facts.n_rows
         totals: Totals = self.shard.answer(problem, request.request)
-        share = self.shard.facts.nonzeros / max(facts.nonzeros, 1)
-        return {**totals, "rows": copied + round(share * totals["rows"])}
+        stored = self.shard.facts.nonzeros
+        share = stored / max(facts.nonzeros, 1)
+        return {**totals, "rows": copied + round(share * totals["rows"]), "stored": stored}
 
     def close(self) -> None:
         """Release the rows that are kept."""

@@ -7,6 +7,7 @@ import pytest
 
 from daskglm.fitting.driver import StoppingRule, solve
 from daskglm.objectives.batched_composite import Place, Trial
+from daskglm.objectives.carried_point import carried
 from daskglm.solvers import batched_proximal_newton as together
 from daskglm.solvers.proximal_newton import proximal_newton
 from tests.objectives.test_batched_composite import Case, D
@@ -61,7 +62,7 @@ def test_a_point_that_is_known_takes_no_pass():
     (found,) = together.solve_together(case.shared, [work(case, 0, 1.0)])
     before = case.rows.passes
     objective = case.shared_objective(0, 1.0)
-    start = objective.adopt(found.point)
+    start = carried(found.point, objective)
     again = together.shared_newton(objective, Place(0), start.w, tol=TOL, max_iter=5, begin=start)
     (same,) = together.solve_together(case.shared, [again])
     assert case.rows.passes == before

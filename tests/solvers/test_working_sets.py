@@ -1,15 +1,21 @@
 """Working sets of proximal Newton: with Hessians, by products with them, and of most features."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import daskglm
+from daskglm.core.facts import DataSummary
 from daskglm.core.requests import HessianVector, Restricted
 from daskglm.engines.local import Local
 from daskglm.solvers import costs, working_sets
+from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
 from tests.fitting.test_checkpoint import killed
+from tests.solvers.test_owlqn import composite
 from tests.solvers.test_proximal_newton import PENALTIES, check_same, fit, lazy, problem
 
 SETS = ["lasso", "net", "factors", "bounds", "groups", "P2"]
@@ -24,7 +30,8 @@ def take(way, monkeypatch):
 
     Rows of few features take working sets as if they were wide.
     """
-    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 7 if way == "hessians" else 0)
+    monkeypatch.setattr(costs, "LARGEST_HESSIAN", 0)
+    monkeypatch.setattr(costs, "MODEL_PRODUCTS", 1e9 if way == "hessians" else 0.0)
     monkeypatch.setattr(working_sets, "FIRST_SET", 2)
     monkeypatch.setattr(working_sets, "WHOLE", 0.0 if way == "whole" else 1.0)
 
@@ -54,11 +61,10 @@ def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty,
     take(way, monkeypatch)
     asked.clear()
     check_same(fit(X, y, loss, **options), full, atol=1e-3)
-    # each way is the one that was meant
-    if way == "products":
-        assert (Restricted, HessianVector) in asked
-    # with the intercept alone no group may be worth a set
-    assert (HessianVector in asked) == (way == "whole") or penalty == "groups"
+    # each way is the one that was meant; of groups none may be worth a set beside the intercept
+    if penalty != "groups":
+        assert ((Restricted, HessianVector) in asked) == (way == "products")
+        assert (HessianVector in asked) == (way == "whole")
 
 
 @each_way
@@ -154,3 +160,39 @@ def test_thousands_of_coefficients(l1_ratio, asked):
     assert model.report_.relative_gap <= 1e-6
     assert np.count_nonzero(model.coef_) > 1000
     assert HessianVector in asked or (Restricted, HessianVector) in asked
+
+
+@pytest.mark.parametrize(
+    ("stored", "rows", "set_size", "formed"),
+    [
+        (15, 1_000_000, 700, True),  # few values a row beside many rows
+        (20, 200_000, 1000, False),
+        (38, 20_000, 1500, False),  # many a row: their pairs are more
+        (38, 20_000, 50, True),
+        (20, 10_000_000, 5500, False),  # larger than is ever formed
+    ],
+)
+def test_a_hessian_is_formed_where_it_costs_less_than_products(stored, rows, set_size, formed):
+    summary = DataSummary(
+        n_rows=rows, n_features=100_000, sparse=True, nonzeros=70 * rows, n_blocks=1
+    )
+    part = SimpleNamespace(
+        size=set_size, wants_hessian=False, stored=stored * rows, columns=np.arange(set_size)
+    )
+    workload = Workload(replace(summary, n_features=set_size, nonzeros=part.stored), set_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workload, "of_columns", lambda _: workload)
+        assert working_sets._forms_hessian(part) == formed
+
+
+def test_a_set_knows_how_many_values_its_columns_have():
+    X = sp.random(100, 40, 0.2, format="csr", random_state=0)
+    y = np.where(np.arange(100) % 3 == 0, 1.0, -1.0)
+    for objective in composite(X, y, l1_ratio=1.0):
+        columns = np.array([3, 7, 20])
+        part = objective.restricted(columns)
+        assert part.stored is None
+        part.at(np.zeros(4))
+        assert part.stored == X[:, columns].nnz
+        assert Workload.of_columns(part).summary.nonzeros == part.stored
+        assert Workload.of_columns(part).n_features == 3
