@@ -162,10 +162,9 @@ PROXIMAL_PASSES, PROXIMAL_HESSIANS = 10.0, 20.0
 CORNER_EPOCHS = 100.0
 
 # ---- penalties with kinks
-# What proximal Newton with working sets takes, in passes: points of all features and copies were 8
-# to 22 on ten drawn problems of 8,000 to 1,000,000 features; Hessians of sets and their minima took
-# the time of 10 to 400 passes more for elastic nets with 600 to 7,000 coefficients that are not
-# zero (rcv1_binary, amazon_reviews, 2026-11-25).
+# What proximal Newton with working sets takes, in passes, copies and Hessians or products included:
+# 6 to 18 at a tenth of the largest strength, 13 to 107 at a hundredth, 110 to 1,000 at a thousandth
+# (rcv1_binary, amazon_reviews, news20_text and rows drawn like theirs, 2026-11-25).
 WORKING_SET_PASSES = 60.0
 # Products with a Hessian for the minimum of one model, where it is not formed: 5 to 20 for sets of
 # 500 to 11,000 features while their coefficients are few beside the rows (2026-11-25).

@@ -32,11 +32,11 @@ def proximal_newton(
 ) -> Iterates:
     """Minimise models of the smooth part plus the penalty, damped by a line search.
 
-    Up to `costs.LARGEST_HESSIAN` features the Hessian of all is formed, and samples of growing size
-    come first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. With more
-    features a working set of them is solved for, whose columns workers copy; the Hessian of one
-    that is as large is not formed, but multiplied by vectors. Cost: 1 pass with all features for
-    each set, 1 to copy its columns, and passes over these.
+    Where the Hessian of all features costs little it is formed, and samples of growing size come
+    first, as in Newton's method. Cost: 1 pass and 1 round for an accepted unit step. Else a working
+    set of features is solved for, whose columns workers copy; its Hessian is formed, or multiplied
+    by vectors, whichever costs less. Cost: 1 pass with all features for each set, 1 to copy its
+    columns, and passes over these.
 
     Parameters
     ----------
@@ -47,11 +47,23 @@ def proximal_newton(
     kept : KeptSet, optional
         Working set of an earlier solve of the same rows.
     """
-    if objective.n_features > costs.LARGEST_HESSIAN:
+    if _takes_sets(objective):
         return (yield from with_working_sets(objective, w, tol, begin, kept or KeptSet()))
     if begin is None and objective.is_origin(w) and not objective.loss.is_quadratic:
         w = _from_samples(objective, w, tol)
     return (yield from with_hessians(objective, w, tol, begin))
+
+
+def _takes_sets(objective: Composite) -> bool:
+    """Return whether to solve for working sets.
+
+    Up to `costs.LARGEST_HESSIAN` features only if the Hessian of all costs more than products with
+    it, and is not needed for proofs.
+    """
+    if objective.n_features > costs.LARGEST_HESSIAN:
+        return True
+    needed = objective.loss.is_quadratic or objective.is_local or not objective.is_held
+    return not (needed or Workload.of(objective).forms_hessian)
 
 
 def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray:
@@ -89,7 +101,9 @@ def cost(workload: Workload) -> float:
     """Foresee the passes of proximal Newton; infinite for penalties that all solvers take."""
     if not workload.kinked:
         return math.inf
-    if workload.coefficients > costs.LARGEST_HESSIAN:
+    if workload.coefficients > costs.LARGEST_HESSIAN or not (
+        workload.quadratic or workload.forms_hessian
+    ):
         return costs.WORKING_SET_PASSES + workload.vectors(costs.WORKING_SET_VECTORS)
     return workload.newton_steps * (1.0 + workload.gram + workload.factorisation)
 

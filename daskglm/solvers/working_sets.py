@@ -10,7 +10,6 @@ from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
-from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.proximal_steps import FOR_PRODUCTS, with_hessians, with_products
 from daskglm.solvers.workload import Workload
@@ -64,8 +63,7 @@ def with_working_sets(
         yield Iterate(point)
         columns = working_set(objective, point, room)
         if len(columns) > WHOLE * objective.n_features and not objective.wants_hessian:
-            point = objective.at(point.w, **FOR_PRODUCTS)
-            return (yield from with_products(objective, point, tol))
+            return (yield from _with_all(objective, point, tol))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
@@ -80,6 +78,13 @@ def with_working_sets(
     return Reason.NO_PROGRESS
 
 
+def _with_all(objective: Composite, point: Point, tol: float) -> Iterates:
+    """Go on with all features."""
+    if objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian:
+        return (yield from with_hessians(objective, point.w, tol))
+    return (yield from with_products(objective, objective.at(point.w, **FOR_PRODUCTS), tol))
+
+
 def _room(before: int, point: Point) -> int:
     """Return how many features the next working set may have: no fewer than the one before."""
     return max(before, GROWTH * int(np.count_nonzero(point.w)))
@@ -92,7 +97,7 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
     more.
     """
     point = part.at(w, **FOR_PRODUCTS)
-    if _forms_hessian(part):
+    if part.size <= MOST_FORMED and (part.wants_hessian or Workload.of_columns(part).forms_hessian):
         points: Iterator[Iterate] = with_hessians(part, w, tol)
     else:
         points = with_products(part, point, tol)
@@ -106,18 +111,6 @@ def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Poin
         if len(values) > 2 and values[-2] - values[-1] <= SET_SHARE * gained:
             break
     return point
-
-
-def _forms_hessian(part: Restriction) -> bool:
-    """Return whether to form the Hessian of a set: if it costs less than products with it.
-
-    Or if nothing else proves a point.
-    """
-    if part.size > MOST_FORMED or part.wants_hessian:
-        return part.size <= MOST_FORMED
-    workload = Workload.of_columns(part)
-    products = costs.MODEL_PRODUCTS * workload.tron_product
-    return workload.gram + workload.factorisation <= products
 
 
 def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:

@@ -156,6 +156,12 @@ class Workload:
         return seconds / (max(self.summary.nonzeros, 1) * self.value_seconds)
 
     @property
+    def forms_hessian(self) -> bool:
+        """Whether to form the Hessian of a model with kinks: if that costs less than products."""
+        products = costs.MODEL_PRODUCTS * self.tron_product
+        return self.gram + self.factorisation <= products
+
+    @property
     def decades(self) -> float:
         """Decimal logarithm of 1 + the curvature ratio, at most `costs.MOST_DECADES`."""
         return min(math.log10(1.0 + self.curvature_ratio), costs.MOST_DECADES)

@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 
 import daskglm
-from daskglm.solvers import proximal_newton
+from daskglm.solvers import working_sets
 from tests.fitting.grids import lazy, three_classes
 
 CS = [0.1, 0.5, 2.0]
@@ -371,9 +371,9 @@ def test_relaxed_fits_of_wide_rows_read_the_selected_columns_alone(monkeypatch):
     X, y = problem(n=300, d=40)
     given = {"penalty": "l1", "Cs": [0.05], "cv": 3, "tol": 1e-9}
     sets = []
-    inner = proximal_newton.working_set
+    inner = working_sets.working_set
     monkeypatch.setattr(
-        proximal_newton, "working_set", lambda *how: sets.append(inner(*how)) or sets[-1]
+        working_sets, "working_set", lambda *how: sets.append(inner(*how)) or sets[-1]
     )
     chosen = ours(**given).fit(X, y)
     sets.clear()

@@ -14,7 +14,8 @@ from daskglm.fitting.outputs import multinomial_objective
 from daskglm.losses.table import find
 from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.config import PenaltyConfig
-from daskglm.solvers.proximal_newton import _with_all, proximal_newton
+from daskglm.solvers.proximal_newton import proximal_newton
+from daskglm.solvers.proximal_steps import with_hessians
 from tests import multinomial_reference as reference
 from tests.kernels.softmax_case import draw
 from tests.worker.softmax_shard import engine_of
@@ -160,7 +161,7 @@ def test_bounds_hold_at_all_points(kind, seed):
     given = penalties(X.shape[1])[kind]
     objective = composite(X, codes, weight, C=C, intercept=intercept, **given)
     certificate = objective.certificate(1e-9)
-    points = [certificate(each.point) for each in _with_all(objective, objective.origin, 1e-9)]
+    points = [certificate(each.point) for each in with_hessians(objective, objective.origin, 1e-9)]
     best, gap = min(points, key=lambda each: each[0].value)
     # rounding counts for more where the Hessian tells how near coefficients are
     assert min(each[1] for each in points) <= (1e-7 if kind == "factors" else 1e-9)
@@ -180,7 +181,7 @@ def test_bounds_hold_at_all_points(kind, seed):
 def test_without_l1_the_hessian_proves_the_last_digits():
     X, codes, weight = random_problem(3)
     objective = composite(X, codes, weight, l1_ratio=0.5)
-    last = [each.point for each in _with_all(objective, objective.origin, 1e-13)][-1]
+    last = [each.point for each in with_hessians(objective, objective.origin, 1e-13)][-1]
     assert last.factor.proves
     assert last.excess < 1e-6 * objective.nominal_bound(last) or last.excess < 1e-12 * last.value
 
@@ -194,7 +195,7 @@ def test_features_without_a_penalty_are_proved_by_their_hessian():
     held = np.setdiff1d(np.arange(objective.size), objective.unheld)
     assert len(objective.unheld) == 2 * K
     np.testing.assert_array_equal(held % d != 0, True)
-    last = [each.point for each in _with_all(objective, objective.origin, 1e-10)][-1]
+    last = [each.point for each in with_hessians(objective, objective.origin, 1e-10)][-1]
     assert last.relative_gap < 1e-6
     # at the origin they are far from their best values, and so without a Hessian
     assert not objective.at(objective.origin, gram=True).relative_gap < 1.0
@@ -210,7 +211,7 @@ def test_a_survey_proves_what_rounding_hides():
     X, codes, weight = random_problem(5)
     X = X * 10.0 ** np.linspace(-4, 4, X.shape[1])
     objective = composite(X, codes, weight, l1_ratio=1.0, standardize=True)
-    point = [each.point for each in _with_all(objective, objective.origin, 1e-9)][-1]
+    point = [each.point for each in with_hessians(objective, objective.origin, 1e-9)][-1]
     assert point.relative_gap > 1e-9
     found, gap = objective.certificate(1e-9)(point)
     assert gap <= 1e-9
@@ -243,7 +244,7 @@ def test_some_features_of_all_classes():
 @pytest.mark.parametrize("factor", [1.0, 0.0])
 def test_working_sets_find_the_same_optimum(factor, monkeypatch):
     from daskglm.solvers import costs
-    from daskglm.solvers import proximal_newton as module
+    from daskglm.solvers import working_sets as module
 
     X, codes, weight = random_problem(7)
     X = np.hstack([X, np.random.default_rng(0).standard_normal((len(X), 30))])

@@ -1,8 +1,5 @@
 """Working sets of proximal Newton: with Hessians, by products with them, and of most features."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -163,26 +160,40 @@ def test_thousands_of_coefficients(l1_ratio, asked):
 
 
 @pytest.mark.parametrize(
-    ("stored", "rows", "set_size", "formed"),
+    ("per_row", "rows", "features", "formed"),
     [
         (15, 1_000_000, 700, True),  # few values a row beside many rows
         (20, 200_000, 1000, False),
         (38, 20_000, 1500, False),  # many a row: their pairs are more
         (38, 20_000, 50, True),
-        (20, 10_000_000, 5500, False),  # larger than is ever formed
+        (300, 200_000, 300, True),  # dense
+        (600, 200_000, 600, False),
     ],
 )
-def test_a_hessian_is_formed_where_it_costs_less_than_products(stored, rows, set_size, formed):
+def test_a_hessian_is_formed_where_it_costs_less_than_products(per_row, rows, features, formed):
     summary = DataSummary(
-        n_rows=rows, n_features=100_000, sparse=True, nonzeros=70 * rows, n_blocks=1
+        n_rows=rows, n_features=features, sparse=per_row < features, nonzeros=per_row * rows
     )
-    part = SimpleNamespace(
-        size=set_size, wants_hessian=False, stored=stored * rows, columns=np.arange(set_size)
-    )
-    workload = Workload(replace(summary, n_features=set_size, nonzeros=part.stored), set_size)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workload, "of_columns", lambda _: workload)
-        assert working_sets._forms_hessian(part) == formed
+    assert Workload(summary, features).forms_hessian == formed
+
+
+@pytest.mark.parametrize(("loss", "sets"), [("logistic", True), ("squared", False)])
+def test_working_sets_are_taken_where_a_hessian_of_all_costs_more(loss, sets, asked):
+    """Not of least squares, of which one Hessian is all, nor where nothing else proves a point."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 600))
+    z = X[:, :10] @ rng.standard_normal(10)
+    y = np.where(z > 0, 1.0, -1.0) if loss == "logistic" else z
+    how = {"C": 0.02, "l1_ratio": 1.0, "solver": "proximal_newton"}
+    model = daskglm.fit(X, y, loss=loss, **how)
+    assert model.report_.relative_gap <= 1e-6
+    assert any(each[0] is Restricted for each in asked if isinstance(each, tuple)) == sets
+    asked.clear()
+    factors = np.ones(600)
+    factors[0] = 0.0
+    model = daskglm.fit(X, y, loss=loss, penalty_factor=factors, **how)
+    assert model.report_.relative_gap <= 1e-6
+    assert not any(isinstance(each, tuple) for each in asked)
 
 
 def test_a_set_knows_how_many_values_its_columns_have():
