@@ -27,6 +27,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 from daskglm.solvers.batched_proximal_newton import Found, Trials, shared_newton, solve_together
 from daskglm.solvers.proximal_newton import SPEC
+from daskglm.solvers.workload import Workload
 
 # Features of sparse rows up to which Hessians of several problems are formed at once:
 # `worker.batched` makes tiles of them dense.
@@ -39,14 +40,17 @@ def can_share(engine: Engine, loss: Loss) -> bool:
     """Return whether one pass can evaluate several problems with their Hessians, and prove gaps.
 
     A Hessian proves the gap at its own point where the curvature of the loss varies slowly. Other
-    losses need searches for the best intercept, which each problem makes by itself; so do more than
-    `costs.LARGEST_HESSIAN` features, whose working sets differ.
+    losses need searches for the best intercept, which each problem makes by itself. Nor with more
+    than `costs.LARGEST_HESSIAN` features, or where a Hessian costs more than products with it and
+    rows are not read from a source: working sets differ.
     """
     facts = engine.facts
     most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
+    kept = engine.capabilities.cheap_samples
     return (
         engine.capabilities.device == "cpu"
         and (facts.n_features or 0) <= most
+        and (not kept or Workload(facts, facts.n_features or 0).forms_hessian)
         and math.isfinite(loss.self_concordance)
         and not loss.is_quadratic
     )

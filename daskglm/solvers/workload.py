@@ -157,9 +157,12 @@ class Workload:
 
     @property
     def forms_hessian(self) -> bool:
-        """Whether to form the Hessian of a model with kinks: if that costs less than products."""
+        """Whether to form the Hessian of a model with kinks: if that costs less than products.
+
+        Where neither takes any time to speak of requests cost more, of which products take many.
+        """
         products = costs.MODEL_PRODUCTS * self.tron_product
-        return self.gram + self.factorisation <= products
+        return self.is_small or self.gram + self.factorisation <= products
 
     @property
     def decades(self) -> float:
