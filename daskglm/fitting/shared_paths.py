@@ -41,16 +41,15 @@ def can_share(engine: Engine, loss: Loss) -> bool:
 
     A Hessian proves the gap at its own point where the curvature of the loss varies slowly. Other
     losses need searches for the best intercept, which each problem makes by itself. Nor with more
-    than `costs.LARGEST_HESSIAN` features, or where a Hessian costs more than products with it and
-    rows are not read from a source: working sets differ.
+    than `costs.LARGEST_HESSIAN` features, or where a Hessian costs more than products with it:
+    working sets differ.
     """
-    facts = engine.facts
-    most = SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN
-    kept = engine.capabilities.cheap_samples
+    facts, can = engine.facts, engine.capabilities
+    d = facts.n_features or 0
     return (
-        engine.capabilities.device == "cpu"
-        and (facts.n_features or 0) <= most
-        and (not kept or Workload(facts, facts.n_features or 0).forms_hessian)
+        can.device == "cpu"
+        and d <= (SPARSE_FEATURES if facts.sparse else costs.LARGEST_HESSIAN)
+        and Workload(facts, d, samples=can.cheap_samples).forms_hessian
         and math.isfinite(loss.self_concordance)
         and not loss.is_quadratic
     )

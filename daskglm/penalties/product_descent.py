@@ -84,6 +84,7 @@ class _Model:
         self.v, self.slope = w.copy(), gradient.copy()
         self.curvature = 1.0  # of the model over that of the metric, along a step
 
+    @np.errstate(over="ignore", invalid="ignore")  # of huge columns
     def minimise(self, share: float) -> Minimum:
         """Take steps until the residual is this share of the first one."""
         first = residual = self._left()
@@ -106,8 +107,7 @@ class _Model:
     def _left(self) -> float:
         """Return the norm of the residual in the inverse of the diagonal."""
         found = self.terms.residual(self.v, self.slope)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.sqrt((found * found / self.scale).sum()))
+        return float(np.sqrt((found * found / self.scale).sum()))
 
     def _noise(self) -> float:
         """Bound what rounding may leave of the residual."""

@@ -10,6 +10,7 @@ from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite, Restriction
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
+from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.proximal_steps import FOR_PRODUCTS, with_hessians, with_products
 from daskglm.solvers.workload import Workload
@@ -75,14 +76,24 @@ def with_working_sets(
         if trial.value <= point.value * (1.0 + SAME_VALUE):
             point = trial
         room = _room(room, point)
-    return Reason.NO_PROGRESS
+    return (yield from _last_digits(objective, point, tol))
 
 
 def _with_all(objective: Composite, point: Point, tol: float) -> Iterates:
     """Go on with all features."""
-    if objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian:
-        return (yield from with_hessians(objective, point.w, tol))
-    return (yield from with_products(objective, objective.at(point.w, **FOR_PRODUCTS), tol))
+    if not (objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian):
+        point = objective.at(point.w, **FOR_PRODUCTS)
+        for iterate in with_products(objective, point, tol):
+            point = iterate.point
+            yield iterate
+    return (yield from _last_digits(objective, point, tol))
+
+
+def _last_digits(objective: Composite, point: Point, tol: float) -> Iterates:
+    """Go on with the Hessian of all, if features are few: it proves more than gradients do."""
+    if objective.n_features > costs.LARGEST_HESSIAN:
+        return Reason.NO_PROGRESS
+    return (yield from with_hessians(objective, point.w, tol))
 
 
 def _room(before: int, point: Point) -> int:

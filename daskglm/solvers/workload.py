@@ -159,8 +159,11 @@ class Workload:
     def forms_hessian(self) -> bool:
         """Whether to form the Hessian of a model with kinks: if that costs less than products.
 
-        Where neither takes any time to speak of requests cost more, of which products take many.
+        Where neither takes any time to speak of requests cost more, of which products take many;
+        so do rows that are read from a source. On a device a Hessian is cheap.
         """
+        if not self.samples:
+            return self.coefficients <= costs.LARGEST_HESSIAN
         products = costs.MODEL_PRODUCTS * self.tron_product
         return self.is_small or self.gram + self.factorisation <= products
 

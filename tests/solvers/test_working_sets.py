@@ -1,8 +1,11 @@
 """Working sets of proximal Newton: with Hessians, by products with them, and of most features."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.facts import DataSummary
@@ -16,8 +19,6 @@ from tests.solvers.test_owlqn import composite
 from tests.solvers.test_proximal_newton import PENALTIES, check_same, fit, lazy, problem
 
 SETS = ["lasso", "net", "factors", "bounds", "groups", "P2"]
-
-
 WAYS = ["hessians", "products", "whole"]
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -128,6 +129,27 @@ def test_a_killed_fit_is_resumed(monkeypatch, way, tmp_path):
     check_same(rest, whole)
 
 
+@each_way
+@pytest.mark.parametrize("size", [1e10, 1e100, 1e150])
+def test_huge_columns_are_not_silently_wrong(monkeypatch, way, size):
+    """The optimum, in which such a column has no penalty to speak of, or an error or a warning."""
+    X, y = problem("logistic")
+    free = fit(X, y, l1_ratio=1.0, penalty_factor=[0.0] + [1.0] * 7, tol=1e-9)
+    X = X.copy()
+    X[:, 0] *= size
+    take(way, monkeypatch)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = fit(X, y, l1_ratio=1.0, tol=1e-6, solver="proximal_newton")
+        except ValueError:
+            return
+    if not model.report_.converged:
+        assert [each for each in caught if issubclass(each.category, ConvergenceWarning)]
+        return
+    np.testing.assert_allclose(np.ravel(model.coef_)[1:], np.ravel(free.coef_)[1:], atol=0.02)
+
+
 def test_wide_sparse_rows():
     """More features than a Hessian is formed for: by working sets, without being asked."""
     rng = np.random.default_rng(0)
@@ -196,6 +218,32 @@ def test_working_sets_are_taken_where_a_hessian_of_all_costs_more(loss, sets, as
     model = daskglm.fit(X, y, loss=loss, penalty_factor=factors, **how)
     assert model.report_.relative_gap <= 1e-6
     assert not any(isinstance(each, tuple) for each in asked)
+
+
+def test_the_last_digits_are_proved_by_a_hessian():
+    """Bounds by the gradient are of first order, and end at rounding."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 500))
+    y = np.where(X[:, :10] @ rng.standard_normal(10) + rng.standard_normal(3000) > 0, 1.0, -1.0)
+    report = daskglm.fit(X, y, C=0.02, l1_ratio=1.0, tol=1e-13).report_
+    assert report.solver == "proximal_newton"
+    assert report.converged
+    assert report.relative_gap <= 1e-13
+
+
+def test_rows_that_are_read_from_a_source_are_read_for_hessians(asked):
+    """Their passes cost more than arithmetic; copies of columns would take memory."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 500))
+    y = np.where(X[:, :10] @ rng.standard_normal(10) > 0, 1.0, -1.0)
+    how = {"C": 0.02, "l1_ratio": 1.0, "solver": "proximal_newton"}
+    model = daskglm.fit(*lazy(X, y, 1000), out_of_core=True, **how)
+    assert model.report_.passes < 12
+    assert asked
+    assert not any(isinstance(each, tuple) for each in asked)
+    asked.clear()
+    assert daskglm.fit(X, y, **how).report_.converged
+    assert any(isinstance(each, tuple) for each in asked)
 
 
 def test_a_set_knows_how_many_values_its_columns_have():
