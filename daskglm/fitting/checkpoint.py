@@ -7,7 +7,6 @@ for "sdca", a folder of files with the dual variables. The dual variables are wr
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 import time
@@ -221,9 +220,12 @@ class CheckpointWriter:
             "sums": self.identity.sums,
             "state": {name: value for name, value in state.items() if name not in arrays},
         }
-        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         w = to_host(iterate.point.w)
-        arrays |= {"about": text, "w": w, "finished": np.reshape(self.finished, (-1, w.shape[-1]))}
+        arrays |= {
+            "about": states.as_text(about),
+            "w": w,
+            "finished": np.reshape(self.finished, (-1, w.shape[-1])),
+        }
         files.write(self.path, npz.write(arrays))
         self.rows = rows
         self._clear()

@@ -55,6 +55,11 @@ def read(
     return about, arrays
 
 
+def as_text(about: Mapping[str, Any]) -> np.ndarray:
+    """Return a description as `description` reads it."""
+    return np.frombuffer(json.dumps(about).encode(), np.uint8)
+
+
 def description(text: np.ndarray, format_: str, version: int) -> dict[str, Any]:
     """Return the description in a file, which must be of this format and version."""
     if text.dtype != np.uint8 or text.ndim != 1:

@@ -10,7 +10,9 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.requests import Problem
+from daskglm.fitting.grid_checkpoint import digest
 from daskglm.fitting.joint import JointFit, joint_fit
+from daskglm.fitting.joint_checkpoint import JointCheckpoints
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions, selected_alone
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one
@@ -50,18 +52,15 @@ class JointGrid(ProblemGrid):
         start : (P, size) array, optional
             Where to start; default: the solution for the next smaller C.
         resumable : bool
-            Whether checkpoints may be asked for.
+            Whether checkpoints are read and written as the settings ask for.
 
         Raises
         ------
         ValueError
-            For checkpoints, which there are none of.
+            For a checkpoint of other fits.
         """
-        if resumable and any(each is not None for each in self.checkpoints):
-            raise ValueError(
-                "checkpoint and resume are not implemented for several values of C and more than "
-                "two classes; give multi_class='ovr' to fit one class against the rest"
-            )
+        asked = self.checkpoints if resumable else (None, None)
+        checkpoints = JointCheckpoints(self.settings, asked)
         W = np.zeros((len(batch), self.objective.size))
         reports: dict[int, Report] = {}
         for fold in sorted(set(batch.fold.tolist())):
@@ -70,7 +69,7 @@ class JointGrid(ProblemGrid):
                 here = np.flatnonzero((batch.fold == fold) & (batch.C == C))
                 here = here[np.argsort(batch.of[here], kind="stable")]
                 begin = None if start is None else start[here]
-                W[here], w, report = self._solve_one(fold, C, begin, w)
+                W[here], w, report = self._solve_one(fold, C, begin, w, checkpoints)
                 reports |= dict.fromkeys(here.tolist(), report)
         nothing = np.zeros(len(batch)), np.zeros((len(batch), 4))
         return Solutions(batch, W, [reports[p] for p in range(len(batch))], *nothing)
@@ -78,7 +77,8 @@ class JointGrid(ProblemGrid):
     def relaxed(self, solutions: Solutions) -> Solutions:
         """Fit the features of each class again without the penalty; see `ProblemGrid.relaxed`."""
         C = np.full(len(solutions.W), math.inf)
-        W, _, report = self._solve_one(-1, math.inf, solutions.W, None, only_selected=True)
+        nowhere = JointCheckpoints(self.settings)
+        W, _, report = self._solve_one(-1, math.inf, solutions.W, None, nowhere, only_selected=True)
         batch, reports = replace(solutions.batch, C=C), [report] * len(C)
         return replace(solutions, batch=batch, W=W, reports=reports)
 
@@ -88,6 +88,7 @@ class JointGrid(ProblemGrid):
         C: float,
         start: np.ndarray | None,
         before: np.ndarray | None,
+        checkpoints: JointCheckpoints,
         *,
         only_selected: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, Report]:
@@ -117,7 +118,10 @@ class JointGrid(ProblemGrid):
             and objective.sets == objective.outputs
         ):
             objective, begin = selected_alone(objective, before)
-        solution, report = solve_one(objective, begin, settings, self.loading, 0, None)
+        folds = None if self.folds is None else digest(self.folds)
+        named = {"C": C, "fold": fold, "folds": folds}
+        begin, writer = checkpoints.next(objective, named, begin)
+        solution, report = solve_one(objective, begin, settings, self.loading, 0, writer)
         self.single_passes += report.passes
         w = to_host(solution.point.w)
         coef, intercept = self.joint.coefficients(objective, w, self.classes)

@@ -11,12 +11,14 @@ import numpy as np
 from daskglm.core.device import to_host
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.joint import joint_fit
+from daskglm.fitting.joint_checkpoint import JointCheckpoints
 from daskglm.fitting.open_grid import warn_unsolved
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,
     check_width,
+    checkpoints_of,
     objective_of,
     rows_of,
     solve_one,
@@ -50,14 +52,10 @@ def train_path(
     Raises
     ------
     ValueError
-        For checkpoints, which a multinomial path has not.
+        For `starts` beside a checkpoint to resume from, or one of other fits.
     """
     loss = settings.check()
-    if settings.checkpoint is not None or settings.resume is not None:
-        raise ValueError(
-            "checkpoint and resume are not implemented for loss='multinomial' with several values "
-            "of C: fit one at a time"
-        )
+    checkpoints = JointCheckpoints(settings, checkpoints_of(settings, starts))
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     for start in starts or ():
         check_width(start, data)
@@ -75,7 +73,8 @@ def train_path(
             if starts is not None or w is None:
                 start = None if starts is None else starts[c]
                 w = start_of(start, 0, 1, objective, on.classes)
-            solution, report = solve_one(objective, WarmStart(w), of_c, on.seconds, c, None)
+            begin, writer = checkpoints.next(objective, {"C": float(Cs[c])}, WarmStart(w))
+            solution, report = solve_one(objective, begin, of_c, on.seconds, 0, writer)
             w = to_host(solution.point.w)
             if joint is not None:
                 coef, intercept = joint.coefficients(objective, w, on.classes)

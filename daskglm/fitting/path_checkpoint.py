@@ -6,7 +6,6 @@ finish in the order of the strengths, so what a state has of a path is a first p
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from daskglm.data import npz
 from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting import schema
 from daskglm.fitting.checkpoint import Identity, every, identity
-from daskglm.fitting.checkpoint_schema import check_identity, description
+from daskglm.fitting.checkpoint_schema import as_text, check_identity, description
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.penalty_path import Fitted, PathProblem
 from daskglm.objectives.point import Point
@@ -172,7 +171,7 @@ class PathFits:
             "reasons": [each.reason.name for each in fits],
         }
         arrays = {
-            "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+            "about": as_text(about),
             "alphas": self.alphas,
             "finished": counts,
             "w": np.array([each.w for each in fits]),

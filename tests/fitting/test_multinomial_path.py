@@ -1,7 +1,6 @@
 """Paths of multinomial fits: one load, each from the fit with the next smaller C."""
 
 import numpy as np
-import pytest
 
 import daskglm
 from daskglm.fitting.config import FitConfig
@@ -25,9 +24,3 @@ def test_models_come_in_the_order_given():
     starts = [(each.coef, each.intercept) for each in path]
     again = train_path(X, y, settings, Cs, starts=starts)
     assert max(each.report.n_iter for each in again) <= 1
-
-
-def test_checkpoints_of_paths_are_refused(tmp_path):
-    X, y = rows()
-    with pytest.raises(ValueError, match="several values of C"):
-        daskglm.fit(X, y, loss="multinomial", C=[0.1, 1.0], checkpoint=tmp_path)

@@ -149,6 +149,23 @@ def test_folds_go_on_with_what_is_finished(kind, number, tmp_path, killed):
         assert rest.report_.passes < 0.5 * whole.report_.passes
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "poisson"])
+def test_folds_killed_here_go_on_on_a_cluster(kind, tmp_path, killed, request):
+    """Rows are put into folds by the seed and the partitions, which are the same there."""
+    data = da.from_array(X, chunks=(100, 6)), da.from_array(COUNTS, chunks=100)
+
+    def fit(**more):
+        return cv_of(kind, random_state=0).fit(*data, **more)
+
+    whole = fit()
+    killed(20, lambda: fit(checkpoint=tmp_path / "c", checkpoint_every=1))
+    request.getfixturevalue("client")
+    rest = fit(resume=tmp_path / "c")
+    assert rest.report_.workers == 2
+    assert rest.alpha_ == pytest.approx(whole.alpha_)
+    np.testing.assert_allclose(rest.coef_, whole.coef_, atol=1e-5)
+
+
 def test_folds_that_share_no_passes(tmp_path, killed, monkeypatch):
     """As those of many features; one fold is finished, one is begun, one is not."""
     monkeypatch.setattr("daskglm.fitting.penalty_cv.can_share", lambda *_: False)
