@@ -63,7 +63,8 @@ def with_working_sets(
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
-        if len(columns) > WHOLE * objective.n_features and not objective.wants_hessian:
+        # features that nothing holds are proved at points of sets
+        if len(columns) > WHOLE * objective.n_features and objective.is_held:
             return (yield from _with_all(objective, point, tol))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
@@ -81,11 +82,12 @@ def with_working_sets(
 
 def _with_all(objective: Composite, point: Point, tol: float) -> Iterates:
     """Go on with all features."""
-    if not (objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian):
-        point = objective.at(point.w, **FOR_PRODUCTS)
-        for iterate in with_products(objective, point, tol):
-            point = iterate.point
-            yield iterate
+    if objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian:
+        return (yield from with_hessians(objective, point.w, tol))
+    point = objective.at(point.w, **FOR_PRODUCTS)
+    for iterate in with_products(objective, point, tol):
+        point = iterate.point
+        yield iterate
     return (yield from _last_digits(objective, point, tol))
 
 

@@ -19,20 +19,20 @@ from tests.solvers.test_owlqn import composite
 from tests.solvers.test_proximal_newton import PENALTIES, check_same, fit, lazy, problem
 
 SETS = ["lasso", "net", "factors", "bounds", "groups", "P2"]
-WAYS = ["hessians", "products", "whole"]
+WAYS = ["hessians", "products", "whole", "whole with hessians"]
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def take(way, monkeypatch):
-    """Solve for small sets with Hessians, by products, or by products of all features.
+    """Solve for small sets, or for all features, with Hessians or by products.
 
     Rows of few features take working sets as if they were wide.
     """
     monkeypatch.setattr(costs, "LARGEST_HESSIAN", 0)
-    monkeypatch.setattr(costs, "MODEL_PRODUCTS", 1e9 if way == "hessians" else 0.0)
+    monkeypatch.setattr(costs, "MODEL_PRODUCTS", 1e9 if "hessians" in way else 0.0)
     monkeypatch.setattr(costs, "SMALL_SECONDS", 0.0)  # of so few rows any Hessian is cheap
     monkeypatch.setattr(working_sets, "FIRST_SET", 2)
-    monkeypatch.setattr(working_sets, "WHOLE", 0.0 if way == "whole" else 1.0)
+    monkeypatch.setattr(working_sets, "WHOLE", 0.0 if "whole" in way else 1.0)
 
 
 @pytest.fixture
@@ -60,8 +60,9 @@ def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty,
     take(way, monkeypatch)
     asked.clear()
     check_same(fit(X, y, loss, **options), full, atol=1e-3)
-    # each way is the one that was meant; of groups none may be worth a set beside the intercept
-    if penalty != "groups":
+    # each way is the one that was meant: of groups none may be worth a set beside the intercept,
+    # and features without a penalty are always solved for in sets
+    if penalty not in ("groups", "factors"):
         assert ((Restricted, HessianVector) in asked) == (way == "products")
         assert (HessianVector in asked) == (way == "whole")
 
