@@ -29,6 +29,8 @@ MOST_CROSSED = 0.1
 FLAT = 1e-14
 # Shares of such a step that are tried where it crosses kinks or bounds. Chosen.
 LENGTHS = (1.0, 0.3, 0.1)
+# Products for one model, after which its minimum need not be nearer. Chosen.
+MOST_OF_MODEL = 500
 # Rounds of both kinds of steps at most, and rounds in turn that may not halve the residual once it
 # is small; ten times as many before. Chosen.
 MOST_ROUNDS, MOST_IDLE = 500, 10
@@ -73,7 +75,7 @@ class _Model:
         w: np.ndarray,
         terms: NonSmooth,
     ) -> None:
-        self.product, self.terms = product, terms
+        self.multiply, self.terms, self.products = product, terms, 0
         self.scale = np.where(diagonal > 0.0, diagonal, 1.0)
         # one number for a group, whose minimum in this metric is known
         self.metric = self.scale.copy()
@@ -94,6 +96,8 @@ class _Model:
             most = MOST_IDLE if residual <= 1e-6 * first else 10 * MOST_IDLE
             if residual <= max(wanted, self._noise()) or idle > most:
                 break
+            if self.products >= MOST_OF_MODEL:
+                break
             for _ in range(GRADIENT_STEPS):
                 self._gradient_step()
             residual = self._left()
@@ -103,6 +107,11 @@ class _Model:
             idle = idle + 1 if residual >= 0.5 * best else 0
             best = min(best, residual)
         return Minimum(self.v, self.slope, residual)
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """Multiply a vector by H, and count it."""
+        self.products += 1
+        return self.multiply(v)
 
     def _left(self) -> float:
         """Return the norm of the residual in the inverse of the diagonal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from daskglm.penalties.product_descent import minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.newton import is_inexact, keeps_margins
+from daskglm.solvers.workload import Workload
 
 # Coefficients up to which a model's minimum takes less time than a pass. Chosen.
 SMALL_MODEL = 500
@@ -24,6 +26,11 @@ SMALL_MODEL = 500
 FINEST, COARSEST = 1e-3, 0.1
 # Steps whose fall rounding hides that are still taken. Chosen.
 HIDDEN_STEPS = 2
+# Coefficients whose Hessian may be formed at most: 200 MB. Chosen.
+MOST_FORMED = 5000
+# By how many times products may cost more than the Hessians instead, of so many models at most:
+# dependent columns take thousands of products, and models that are not solved many steps. Chosen.
+DEAR, MODELS = 2.0, 8
 # How points are evaluated of which products with the Hessian are wanted.
 FOR_PRODUCTS = {"diagonal": True, "curved": True}
 
@@ -74,17 +81,54 @@ def with_hessians(
             return Reason.NO_PROGRESS
 
 
-def with_products(objective: Composite, point: Point, tol: float) -> Iterates:
+class Products:
+    """Counts products with Hessians, and says when Hessians would have cost less."""
+
+    def __init__(self) -> None:
+        self.count = self.models = 0
+
+    def of(self, point: Point) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what multiplies by the Hessian at a point, for one model."""
+        self.models += 1
+
+        def product(v: np.ndarray) -> np.ndarray:
+            self.count += 1
+            return point.hessian_vector(v)
+
+        return product
+
+    def are_dear(self, workload: Workload) -> bool:
+        """Return whether to form the Hessian, which may be formed, from now on."""
+        if workload.size > MOST_FORMED:
+            return False
+        hessians = min(self.models, MODELS) * (workload.gram + workload.factorisation)
+        return self.count * workload.tron_product > DEAR * hessians
+
+
+def with_products(
+    objective: Composite, point: Point, tol: float, workload: Workload, products: Products
+) -> Iterates:
     """Iterate with products of Hessians, which are not formed. Cost: 1 pass per product.
 
-    The first point is evaluated as `FOR_PRODUCTS` says.
+    Once they have cost more than Hessians would have, these are formed.
+
+    Parameters
+    ----------
+    point : Point
+        Where to start, evaluated as `FOR_PRODUCTS` says.
+    workload : Workload
+        Of the objective.
+    products : Products
+        Of this solve.
     """
     before, how = None, FOR_PRODUCTS
     while True:
         yield Iterate(point)
+        if products.are_dear(workload):
+            return (yield from with_hessians(objective, point.w, tol))
         assert point.diagonal is not None
         found = minimise_by_products(
-            point.hessian_vector,
+            products.of(point),
             point.diagonal,
             point.gradient,
             point.w,

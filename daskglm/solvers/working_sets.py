@@ -12,7 +12,13 @@ from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.proximal_steps import FOR_PRODUCTS, with_hessians, with_products
+from daskglm.solvers.proximal_steps import (
+    FOR_PRODUCTS,
+    MOST_FORMED,
+    Products,
+    with_hessians,
+    with_products,
+)
 from daskglm.solvers.workload import Workload
 
 # Features of the first working set, and by how many times its nonzero coefficients a later one may
@@ -25,8 +31,6 @@ SET_SHARE = 0.1
 # Features of a copy up to which it is not worth a smaller one, and the share of its features that
 # a set must have where there are more. Chosen.
 SMALL_COPY, LEAST_SHARE = 1000, 0.8
-# Coefficients of a set whose Hessian may be formed: 200 MB. Chosen.
-MOST_FORMED = 5000
 # Sets in a row that do not lower the objective, after which rounding is reached. Chosen.
 MOST_LEVEL = 2
 # Iterations on one working set at most. Chosen.
@@ -58,18 +62,18 @@ def with_working_sets(
     The last one may be all features, where most of them are not zero.
     """
     point = objective.at(w) if begin is None else begin
-    room = _room(FIRST_SET, point)
+    room, products = _room(FIRST_SET, point), Products()
     level = 0
     while level < MOST_LEVEL:
         yield Iterate(point)
         columns = working_set(objective, point, room)
         # features that nothing holds are proved at points of sets
         if len(columns) > WHOLE * objective.n_features and objective.is_held:
-            return (yield from _with_all(objective, point, tol))
+            return (yield from _with_all(objective, point, tol, products))
         part = kept.restriction(objective, columns)
         bound = min(objective.nominal_bound(point), point.value)
         wanted = max(SET_SHARE * bound, 0.3 * tol * point.value)
-        small = _solved(part, part.take(point.w), wanted, tol)
+        small = _solved(part, part.take(point.w), wanted, tol, products)
         trial = part.at_whole(small, point)
         # near the optimum values no longer tell, but gradients do
         better = trial.value < point.value or trial.gradient_norm < 0.5 * point.gradient_norm
@@ -80,12 +84,13 @@ def with_working_sets(
     return (yield from _last_digits(objective, point, tol))
 
 
-def _with_all(objective: Composite, point: Point, tol: float) -> Iterates:
+def _with_all(objective: Composite, point: Point, tol: float, products: Products) -> Iterates:
     """Go on with all features."""
-    if objective.size <= MOST_FORMED and Workload.of(objective).forms_hessian:
+    workload = Workload.of(objective)
+    if _by_hessians(workload, products):
         return (yield from with_hessians(objective, point.w, tol))
     point = objective.at(point.w, **FOR_PRODUCTS)
-    for iterate in with_products(objective, point, tol):
+    for iterate in with_products(objective, point, tol, workload, products):
         point = iterate.point
         yield iterate
     return (yield from _last_digits(objective, point, tol))
@@ -103,17 +108,27 @@ def _room(before: int, point: Point) -> int:
     return max(before, GROWTH * int(np.count_nonzero(point.w)))
 
 
-def _solved(part: Restriction, w: np.ndarray, wanted: float, tol: float) -> Point:
+def _by_hessians(workload: Workload, products: Products) -> bool:
+    """Return whether to form Hessians: where they cost less than products, or would have."""
+    formed = workload.size <= MOST_FORMED and workload.forms_hessian
+    return formed or products.are_dear(workload)
+
+
+def _solved(
+    part: Restriction, w: np.ndarray, wanted: float, tol: float, products: Products
+) -> Point:
     """Solve for a working set until the bound on its own suboptimality is `wanted`.
 
     Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth
     more.
     """
     point = part.at(w, **FOR_PRODUCTS)
-    if part.size <= MOST_FORMED and (part.wants_hessian or Workload.of_columns(part).forms_hessian):
+    workload = Workload.of_columns(part)
+    needed = part.wants_hessian and part.size <= MOST_FORMED
+    if needed or _by_hessians(workload, products):
         points: Iterator[Iterate] = with_hessians(part, w, tol)
     else:
-        points = with_products(part, point, tol)
+        points = with_products(part, point, tol, workload, products)
     values: list[float] = []
     for _, iterate in zip(range(SET_ITERATIONS), points, strict=False):
         point = iterate.point
