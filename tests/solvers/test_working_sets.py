@@ -12,6 +12,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.core.requests import HessianVector, Restricted
 from daskglm.engines.local import Local
 from daskglm.solvers import costs, working_sets
+from daskglm.solvers.proximal_steps import Products
 from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
 from tests.fitting.test_checkpoint import killed
@@ -245,6 +246,24 @@ def test_rows_that_are_read_from_a_source_are_read_for_hessians(asked):
     asked.clear()
     assert daskglm.fit(X, y, **how).report_.converged
     assert any(isinstance(each, tuple) for each in asked)
+
+
+def test_products_give_way_to_hessians_once_they_have_cost_more(asked):
+    """Of a squared hinge few rows have curvature, and columns depend on each other."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 600)) + 3.0 * rng.standard_normal((400, 1))
+    y = np.where(X[:, :5] @ rng.standard_normal(5) > 0, 1.0, -1.0)
+    report = fit(
+        X, y, "squared_hinge", C=0.2, l1_ratio=1.0, tol=1e-5, solver="proximal_newton"
+    ).report_
+    assert report.converged
+    assert report.passes < 5000
+    products = Products()
+    assert not products.are_dear(Workload(DataSummary(n_rows=9, n_features=9, nonzeros=81), 9))
+    products.models, products.count = 1, 10**6
+    assert products.are_dear(Workload(DataSummary(n_rows=9, n_features=9, nonzeros=81), 9))
+    large = DataSummary(n_rows=9, n_features=9000, nonzeros=81)
+    assert not products.are_dear(Workload(large, 9000)), "no such Hessian is formed"
 
 
 def test_a_set_knows_how_many_values_its_columns_have():
