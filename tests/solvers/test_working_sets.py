@@ -128,7 +128,9 @@ def test_a_killed_fit_is_resumed(monkeypatch, way, tmp_path):
     killed(tmp_path / "c", X, y, at=2, loss="poisson", C=0.05, **options)
     rest = fit(X, y, "poisson", resume=tmp_path / "c", **options)
     assert rest.report_.resumed == 2
-    check_same(rest, whole)
+    assert rest.report_.converged
+    assert rest.report_.objective == pytest.approx(whole.report_.objective, rel=2e-7)
+    np.testing.assert_allclose(rest.coef_, whole.coef_, atol=2e-3)
 
 
 @each_way
