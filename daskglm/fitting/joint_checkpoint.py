@@ -14,8 +14,7 @@ from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting.checkpoint import CheckpointWriter, Saved, identity, writer_to
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.joint import joint_fit
-from daskglm.fitting.runner import WarmStart, checkpoints_of
+from daskglm.fitting.runner import WarmStart, checkpoints_of, named_settings
 from daskglm.objectives.primal import Objective
 
 
@@ -58,18 +57,7 @@ class JointCheckpoints:
         saved, folder = self.first if number == 0 else self._of(number)
         if saved is None and folder is None:
             return begin, None
-        settings = self.settings
-        told: dict[str, Any] = {
-            "loss": objective.loss.name,
-            "fit_intercept": bool(settings.fit_intercept),
-            **named,
-        }
-        if not settings.penalty.is_plain:
-            told["penalty"] = settings.penalty.digest
-        # of two classes there is one set of coefficients
-        if (joint := joint_fit(objective.loss)) is not None:
-            told |= joint.saved(objective)
-        found = identity(objective, told)
+        found = identity(objective, named_settings(objective, self.settings, **named))
         if saved is not None:
             found.check(saved.identity, saved.path)
             if saved.problem or saved.solver == BATCH:
@@ -78,7 +66,7 @@ class JointCheckpoints:
                     "of a fit that has one"
                 )
             begin = WarmStart(saved.w, saved.state, saved.solver, saved.iteration)
-        return begin, writer_to(folder, settings.checkpoint_every, found, saved)
+        return begin, writer_to(folder, self.settings.checkpoint_every, found, saved)
 
     def _of(self, number: int) -> tuple[Saved | None, str | None]:
         """Read and prepare the folder of a fit, if there are folders at all."""

@@ -242,17 +242,7 @@ def _writer(
     count: int,
 ) -> CheckpointWriter | None:
     """Check that a checkpoint is of these data, and prepare to write others."""
-    loss = find(settings.loss)
-    named: dict[str, Any] = {
-        "loss": objective.problem.loss.name if loss.two_classes else settings.loss,
-        "C": float(settings.C),
-        "fit_intercept": bool(settings.fit_intercept),
-    }
-    if not settings.penalty.is_plain:
-        named["penalty"] = settings.penalty.digest
-    if (joint := joint_fit(objective.loss)) is not None:
-        named |= joint.saved(objective)
-    found = identity(objective, named)
+    found = identity(objective, named_settings(objective, settings, C=float(settings.C)))
     if saved is not None:
         found.check(saved.identity, saved.path)
         if saved.problem >= count or saved.solver == BATCH:
@@ -261,6 +251,25 @@ def _writer(
                 "is damaged"
             )
     return writer_to(folder, settings.checkpoint_every, found, saved)
+
+
+def named_settings(objective: Objective, settings: FitConfig, **more: Any) -> dict[str, Any]:
+    """Return the settings by which a checkpoint of one fit is told from those of others.
+
+    `more` are values of JSON that do so, too.
+    """
+    loss = find(settings.loss)
+    named: dict[str, Any] = {
+        "loss": objective.problem.loss.name if loss.two_classes else settings.loss,
+        **more,
+        "fit_intercept": bool(settings.fit_intercept),
+    }
+    if not settings.penalty.is_plain:
+        named["penalty"] = settings.penalty.digest
+    # of two classes there is one set of coefficients
+    if (joint := joint_fit(objective.loss)) is not None:
+        named |= joint.saved(objective)
+    return named
 
 
 def _resumed(saved: Saved, k: int, fresh: WarmStart) -> WarmStart:

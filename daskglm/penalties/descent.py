@@ -287,10 +287,10 @@ def _step_on_free(
     The lowest of a few points along the step is taken. Where the model hardly falls by that, the
     step is damped by more on the diagonal (Levenberg and Marquardt): columns may be dependent.
     """
-    pull = (slope + terms.strengths * np.sign(v))[free]
+    pull = (slope + terms.gradient(v))[free]
     K = H[np.ix_(free, free)]
     if terms.groups:
-        pull, K = _with_groups(pull, K, v, terms, free)
+        _add_groups(K, v, terms, free)
     here, kinked = v[free], terms.strengths[free] > 0.0
     best = (0.0, here, level)
     for k in range(max(level - 1, 0), len(RIDGES)):
@@ -321,10 +321,8 @@ def _trials(here: np.ndarray, step: np.ndarray, kinked: np.ndarray) -> Iterator[
         yield np.where(kinked & (here * to <= 0.0), 0.0, to)
 
 
-def _with_groups(
-    pull: np.ndarray, K: np.ndarray, v: np.ndarray, terms: NonSmooth, free: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Add gradient and Hessian of the norms of groups that are not zero."""
+def _add_groups(K: np.ndarray, v: np.ndarray, terms: NonSmooth, free: np.ndarray) -> None:
+    """Add the Hessian of the norms of groups that are not zero, in place."""
     place = np.full(len(v), -1)
     place[free] = np.arange(len(free))
     for group, strength in zip(terms.groups, terms.group_strengths, strict=True):
@@ -333,9 +331,7 @@ def _with_groups(
             continue
         norm = float(np.linalg.norm(v[group]))
         unit = v[group] / norm
-        pull[at] += strength * unit
         K[np.ix_(at, at)] += strength / norm * (np.eye(len(group)) - np.outer(unit, unit))
-    return pull, K
 
 
 def _rise(
