@@ -142,7 +142,8 @@ def _gram(curvature, columns, d, start, stop, roots, scaled, gram):  # type: ign
         x, out = columns[j, start:stop], scaled[j, start:stop]
         for t in range(len(factor)):
             out[t] = factor[t] * roots.dtype.type(x[t])
-    add_triangle(scaled, d, start, (stop - start) // numbers(scaled, VECTOR_BYTES), gram)
+    vectors = (stop - start) // numbers(scaled, VECTOR_BYTES)
+    add_triangle(scaled, d, start, vectors, gram, scaled[0, :0])
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)

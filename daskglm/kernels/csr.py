@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from daskglm.kernels.margins import is_zero
 from daskglm.losses.dispatch import tile_at
 from daskglm.system.compiled import compiled
 
@@ -136,12 +137,16 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     here = np.empty(0 if kept else many)
     there = np.empty(0 if curved else many)
     total = 0.0
+    at_zero = is_zero(w)  # where most fits begin
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
-        _forward(X, w, b, lo, hi, m)
+        if at_zero:
+            m[:] = b
+        else:
+            _forward(X, w, b, lo, hi, m)
         total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], slope[:n], c)
         _backward(X, slope, lo, n, sums)
         sums[d] += slope[:n].sum()

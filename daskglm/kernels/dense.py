@@ -14,6 +14,7 @@ import numpy as np
 
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
+from daskglm.kernels.margins import is_zero
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES, add_rows, dots, fetch, numbers, whole
 from daskglm.losses.dispatch import tile_at
@@ -142,6 +143,8 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
     d = X.shape[1]
     wanted = gram.shape[0] > 0
     many = gram_rows(X) if wanted else _tile_rows(X)
+    # most fits begin at zero, where rows have no product
+    at_zero = is_zero(w)
     kept, curved = len(z) > 0, len(curvature) > 0
     slope = np.empty(many)
     here = np.empty(many)
@@ -162,7 +165,10 @@ def evaluate(law, rows, w, b, start, stop, out):  # type: ignore[no-untyped-def]
         s = slope[:n]
         m = z[lo:hi] if kept else here[:n]
         c = curvature[lo:hi] if curved else there[:n]
-        _forward(X, wide, b, lo, hi, m, hi)
+        if at_zero:
+            m[:] = b
+        else:
+            _forward(X, wide, b, lo, hi, m, hi)
         total += tile_at(law, y[lo:hi], m, weight[lo:hi], offset[lo:hi], s, c)
         _backward(X, s, lo, n, gradient, hi)
         slopes += s.sum()

@@ -33,8 +33,9 @@ from daskglm.system.compiled import compiled
 
 # Bytes of a row up to which rows are transposed into columns.
 SHORT_BYTES = 256
-# Bytes and rows of a tile of them, which stays in the first-level cache.
-SHORT_TILE, MOST_ROWS = 32 * 1024, 512
+# Bytes of a tile of them, which stays in the first-level cache with its columns; its rows at most,
+# and its vectors of rows at least, over which the cost of adding up lanes is spread.
+SHORT_TILE, MOST_ROWS, LEAST_VECTORS = 16 * 1024, 512, 8
 # Rows of a tile of longer ones: float32 products are summed over a tile, then in float64.
 ROWS = 128
 # Rows of a block of `products`: 16 or 8 sums stay in registers.
@@ -46,7 +47,7 @@ BLOCK_ROWS = 8 if WIDE_REGISTERS else 4
 def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignore[no-untyped-def]
     """Add the products of every two columns of one tile to `gram`, for short rows.
 
-    The columns are [X 1] times the roots of the curvatures.
+    The columns are [X 1] times the roots of the curvatures. The next tile is prefetched meanwhile.
     """
     d, gap = X.shape[1], columns.shape[1]
     flat = X.reshape(X.size)
@@ -68,7 +69,8 @@ def _add_short(X, curvature, start, count, columns, roots, gram):  # type: ignor
         columns[j, count : vectors * lanes] = 0
     for t in range(vectors * lanes):
         columns[d, t] = roots[t]
-    add_triangle(columns, d, 0, vectors, gram)
+    coming = flat[(start + count) * d : (start + 2 * count) * d]
+    add_triangle(columns, d, 0, vectors, gram, coming)
 
 
 # ---- long rows
@@ -226,7 +228,8 @@ def gram_rows(X):  # type: ignore[no-untyped-def]
     if not _is_short(X):
         return ROWS
     lanes = numbers(X, VECTOR_BYTES)
-    return min(SHORT_TILE // max(X.shape[1] * X.itemsize, 1), MOST_ROWS) // lanes * lanes
+    rows = max(SHORT_TILE // max(X.shape[1] * X.itemsize, 1), LEAST_VECTORS * lanes)
+    return min(rows, MOST_ROWS) // lanes * lanes
 
 
 @compiled(nogil=True)

@@ -12,6 +12,15 @@ from daskglm.system.compiled import compiled
 TILE_ROWS = 512
 
 
+@compiled(nogil=True)
+def is_zero(w):  # type: ignore[no-untyped-def]
+    """Return whether all coefficients are zero, so that margins are the intercept."""
+    found = True
+    for j in range(len(w)):
+        found &= w[j] == 0.0
+    return found
+
+
 @compiled(nogil=True, error_model="numpy")
 def curvatures(law, y, weight, offset, z, start, stop, out):  # type: ignore[no-untyped-def]
     """Weighted curvatures of the rows [start, stop) at the margins z."""

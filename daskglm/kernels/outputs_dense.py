@@ -81,7 +81,7 @@ def _gram(columns, d, c, n, roots, scaled, gram):  # type: ignore[no-untyped-def
         x, out = columns[j], scaled[j]
         for t in range(n):
             out[t] = roots[t] * roots.dtype.type(x[t])
-    add_triangle(scaled, d, 0, n // numbers(scaled, VECTOR_BYTES), gram)
+    add_triangle(scaled, d, 0, n // numbers(scaled, VECTOR_BYTES), gram, scaled[0, :0])
 
 
 @compiled(nogil=True)

@@ -22,6 +22,7 @@ from daskglm.kernels.simd import (
     WIDE_REGISTERS,
     address,
     everywhere,
+    fetch,
     itemsize_of,
     load,
     loop,
@@ -283,17 +284,26 @@ def room_for(count, rows, like):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def add_triangle(columns, d, first, vectors, gram):  # type: ignore[no-untyped-def]
+def add_triangle(columns, d, first, vectors, gram, coming):  # type: ignore[no-untyped-def]
     """Add columns columns' of d + 1 columns to the upper triangle of `gram`.
 
     The sum is over so many vectors of rows, from `first` on. `gram` is square; its side, and the
-    number of columns, is d + 1 rounded up to whole blocks of RIGHT.
+    number of columns, is d + 1 rounded up to whole blocks of RIGHT. Meanwhile the numbers `coming`,
+    which may be none, are prefetched, some with each block: all at once they would have to wait.
     """
     gap, side = columns.shape[1], gram.shape[0]
     of = columns.reshape(columns.size)
     to = gram.reshape(gram.size)
+    line = numbers(coming, LINE_BYTES)
+    wide = d // RIGHT + 1
+    blocks = wide * (wide + 1) // 2 * (RIGHT // LEFT)
+    share = (len(coming) // blocks // line + 1) * line
+    fetched = 0
     for k in range(0, d + 1, RIGHT):
         for j in range(0, min(k + RIGHT, d + 1), LEFT):
+            for p in range(fetched, min(fetched + share, len(coming)), line):
+                fetch(coming, p)
+            fetched += share
             if k == d:
                 products_by_one(
                     of, j * gap + first, k * gap + first, vectors, gap, to, j * side + k, side

@@ -32,6 +32,7 @@ problems = st.fixed_dictionaries(
         "weighted": st.booleans(),
         "intercept": st.booleans(),
         "offset": st.booleans(),
+        "at_zero": st.booleans(),
         "n": st.integers(1, 400),
         "d": st.integers(1, 40),
         "seed": st.integers(0, 2**31),
@@ -56,6 +57,8 @@ def build(case, threads=2):
     dense = (X.toarray() if case["sparse"] else X).astype(np.float64)
     dense = np.c_[dense, np.ones(case["n"])] if case["intercept"] else dense
     w = rng.standard_normal(dense.shape[1])
+    if case["at_zero"]:
+        w[: case["d"]] = 0.0
     s = np.ones(case["n"]) if weight is None else weight
     o = np.zeros(case["n"]) if offset is None else offset
     return (

@@ -18,6 +18,7 @@ def test_gram_for_widths_around_its_register_blocks(n_features, dtype):
         weighted=True,
         intercept=True,
         offset=True,
+        at_zero=False,
         n=1301,
         d=n_features,
         seed=3,
