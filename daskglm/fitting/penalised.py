@@ -108,7 +108,7 @@ def with_strength(
 def scale_of(engine: Engine, problem: Problem, asked: ResolvedPenalty) -> tuple[np.ndarray, float]:
     """Return what a penalty multiplies coefficients by, (d,), and the passes that took."""
     if not asked.standardize:
-        return np.ones(engine.facts.n_features or 0), 0.0
+        return np.broadcast_to(np.ones(1), engine.facts.n_features or 0), 0.0
     return deviations(engine, problem), 1.0
 
 

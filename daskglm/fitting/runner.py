@@ -295,9 +295,9 @@ def start_of(
     if (joint := joint_fit(objective.loss)) is not None:
         assert labels is not None
         return joint.start(start, objective, labels)
-    w: np.ndarray = np.array(to_host(objective.origin))  # a copy
+    at: np.ndarray = to_host(objective.origin)
     if start is None:
-        return w
+        return at
     coef = np.atleast_2d(start[0])
     intercept = np.atleast_1d(start[1])
     if len(coef) != problems or len(intercept) not in (1, problems):
@@ -308,6 +308,7 @@ def start_of(
             "features: it wants "
             f"({problems}, {objective.n_features}) and ({problems},)"
         )
+    w = at.copy()
     w[: objective.n_features] = coef[k]
     if objective.fit_intercept:
         w[-1] = np.broadcast_to(intercept, problems)[k]

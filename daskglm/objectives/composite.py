@@ -41,7 +41,6 @@ CACHED = (
     "feature_terms",
     "is_held",
     "may_be_unheld",
-    "origin",
     "threshold",
     "unheld",
     "_counted_curvature",
@@ -127,15 +126,12 @@ class Composite(Objective):
     @cached_property
     def feature_terms(self) -> NonSmooth:
         """The terms of vectors without an intercept."""
-        return self.terms.restricted(np.arange(self.n_features), self.n_features)
+        return self.terms.of_features(self.n_features)
 
-    @cached_property
+    @property
     def origin(self) -> np.ndarray:
         """Where solves start: zero, or the nearest coefficients within the bounds."""
-        w = np.zeros(self.size)
-        if self.fit_intercept:
-            w[-1] = self.start
-        return self.terms.clip(w)
+        return self.terms.clip(super().origin)
 
     def is_origin(self, w: np.ndarray) -> bool:
         """Return whether these are the coefficients of the `origin`."""
@@ -324,12 +320,14 @@ class Composite(Objective):
 
         Zero where the penalty is counted with the losses instead.
         """
-        d = self.n_features
-        if self.penalty.is_diagonal:
-            diagonal = self.penalty.diagonal(self.size)[:d]
+        d, penalty = self.n_features, self.penalty
+        if penalty.is_diagonal and not penalty.is_uniform:
+            diagonal = penalty.diagonal(self.size)[:d]
         else:
-            diagonal = np.full(d, self.penalty.strong_convexity)  # what is left is counted there
-        return np.where(self.feature_terms.is_grouped, 0.0, diagonal)
+            # of a matrix what is left is counted there
+            diagonal = np.broadcast_to(penalty.strong_convexity, d)
+        grouped = self.feature_terms.is_grouped
+        return np.where(grouped, 0.0, diagonal) if grouped.any() else diagonal
 
     @cached_property
     def _has_counted_curvature(self) -> bool:

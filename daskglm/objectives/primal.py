@@ -242,7 +242,8 @@ class Objective:
         if self.xp is not np:
             return self._point_there(w, token, totals, hessian, beside, exact=exact)
 
-        penalty, pull = self.penalty.value_and_gradient(w)
+        penalty, gradient = self.penalty.value_and_gradient(w)
+        gradient += self.scale * totals["gradient"]
         curvatures = None
         if diagonal:
             curvatures = self.scale * totals["diagonal"] + self.penalty.diagonal(self.size)
@@ -250,7 +251,7 @@ class Objective:
             self,
             w,
             self.scale * float(totals["value"]) + penalty,
-            self.scale * totals["gradient"] + pull,
+            gradient,
             token,
             hessian,
             curvatures,

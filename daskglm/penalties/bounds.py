@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from daskglm.penalties.nonsmooth import NonSmooth
@@ -10,9 +12,12 @@ from daskglm.penalties.resolved import ResolvedPenalty
 
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
     """Return the bounds of the features, for coefficients of the columns as they are."""
-    found = NonSmooth.nothing(size)
+    nothing = NonSmooth.nothing(size)
+    if given.lower is None and given.upper is None:
+        return nothing
+    lower, upper = nothing.lower.copy(), nothing.upper.copy()
     if given.lower is not None:
-        found.lower[: len(scale)] = given.lower
+        lower[: len(scale)] = given.lower
     if given.upper is not None:
-        found.upper[: len(scale)] = given.upper
-    return found
+        upper[: len(scale)] = given.upper
+    return replace(nothing, lower=lower, upper=upper)

@@ -199,7 +199,12 @@ def minimise(
 
     single = np.flatnonzero(~terms.is_grouped)
     bases, tops = _eigen(H, terms)
-    where = (single, terms.strengths, terms.lower, terms.upper)
+    # kernels take arrays that store each entry
+    strengths, lower, upper = (
+        np.require(values, requirements=("C", "W"))
+        for values in (terms.strengths, terms.lower, terms.upper)
+    )
+    where = (single, strengths, lower, upper)
     grouped = (terms.pointers, terms.members, terms.group_strengths, bases, tops)
     work, residual, best, level, idle = 0.0, first, np.inf, 0, 0
     roots = np.sqrt(diagonal)

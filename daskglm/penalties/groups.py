@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,16 +17,21 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) 
     The size is the number of features; a multinomial fit has a coefficient of each class for it.
     Groups of one coefficient are plain L1. Larger ones take no scale: `config` refuses it.
     """
-    found = NonSmooth.nothing(size)
-    members, strengths = [], []
-    for group in given.groups or ():
+    nothing = NonSmooth.nothing(size)
+    if given.groups is None:
+        return nothing
+    single, members, strengths = np.zeros(size), [], []
+    for group in given.groups:
         factor = 1.0 if given.factors is None else float(given.factors[group[0]])
         of_group = strength * given.l1_ratio * factor
         if len(group) == 1:
-            found.strengths[group] = of_group * scale[group]
+            single[group] = of_group * scale[group]
         else:
             members.append(group.astype(np.int64))
             strengths.append(of_group * math.sqrt(len(group) // given.outputs))
-    return NonSmooth(
-        found.strengths, found.lower, found.upper, tuple(members), np.array(strengths, np.float64)
+    return replace(
+        nothing,
+        strengths=single,
+        groups=tuple(members),
+        group_strengths=np.array(strengths, np.float64),
     )

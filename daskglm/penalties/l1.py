@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from daskglm.penalties.nonsmooth import NonSmooth
@@ -10,8 +12,10 @@ from daskglm.penalties.resolved import ResolvedPenalty
 
 def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) -> NonSmooth:
     """Return strength rho v_j scale_j |w_j| of the features; nothing for groups."""
-    found = NonSmooth.nothing(size)
-    if given.groups is None:
-        factors = 1.0 if given.factors is None else given.factors
-        found.strengths[: len(scale)] = strength * given.l1_ratio * factors * scale
-    return found
+    nothing = NonSmooth.nothing(size)
+    if given.groups is not None:
+        return nothing
+    factors = 1.0 if given.factors is None else given.factors
+    strengths = np.zeros(size)
+    strengths[: len(scale)] = strength * given.l1_ratio * factors * scale
+    return replace(nothing, strengths=strengths)

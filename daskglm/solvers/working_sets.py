@@ -166,10 +166,11 @@ def working_set(objective: Composite, point: Point, room: int) -> np.ndarray:
     more = room - int(np.count_nonzero(chosen))
     residual = objective.tied(residual)
     residual[chosen] = 0.0
-    violating = int(np.count_nonzero(residual))
-    if more > 0 and violating:
-        most = min(more, violating)
-        chosen[np.argpartition(-residual, most - 1)[:most]] = True
+    violating = np.flatnonzero(residual)
+    if 0 < more < len(violating):
+        violating = violating[np.argpartition(-residual[violating], more - 1)[:more]]
+    if more > 0:
+        chosen[violating] = True
     for group in terms.groups:
         if chosen[group].any():
             chosen[group] = True

@@ -62,12 +62,36 @@ def test_bounds_and_groups_alone_are_not_empty(kind):
 
 
 def test_sums_take_the_narrower_bounds():
-    a, b = NonSmooth.nothing(2), NonSmooth.nothing(2)
-    a.lower[:], b.lower[:] = [-1.0, 0.0], [-2.0, 0.5]
-    a.upper[:], b.upper[:] = [3.0, np.inf], [2.0, 1.0]
+    zero = np.zeros(2)
+    a = NonSmooth(zero, np.array([-1.0, 0.0]), np.array([3.0, np.inf]))
+    b = NonSmooth(zero, np.array([-2.0, 0.5]), np.array([2.0, 1.0]))
     found = a.plus(b)
     assert found.lower.tolist() == [-1.0, 0.5]
     assert found.upper.tolist() == [2.0, 1.0]
+
+
+def test_sums_store_equal_entries_once():
+    part = NonSmooth(np.full(4, 0.5), np.full(4, -np.inf), np.full(4, np.inf))
+    found = NonSmooth.nothing(4).plus(part)
+    for values in (found.strengths, found.lower, found.upper):
+        assert values.strides == (0,)
+    assert found.strengths.tolist() == [0.5] * 4
+    uneven = found.plus(terms(size=4))
+    assert uneven.strengths.tolist() == [0.5, 1.0, 2.5, 1.0]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_features_alone_are_a_view(kind):
+    part = terms(**kind)
+    padded = NonSmooth(
+        *(np.append(values, 0.0) for values in (part.strengths, part.lower, part.upper)),
+        part.groups,
+        part.group_strengths,
+    )
+    found = padded.of_features(6)
+    assert np.shares_memory(found.lower, padded.lower)
+    for name in ("strengths", "lower", "upper", "members", "is_grouped"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(part, name))
 
 
 # ---- the shortest subgradient
