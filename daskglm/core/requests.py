@@ -392,8 +392,8 @@ class Restricted:
 
     Parameters
     ----------
-    request : Evaluate, HessianVector, EvaluateAlong, ColumnMoments or OutputRequest, or Sampled of
-        one of them
+    request : Evaluate, HessianVector, EvaluateAlong, ColumnMoments, OutputRequest or
+        OrdinalRequest, or Sampled of one of them
     key : int
         Names the set: equal keys, equal columns.
     columns : (k,) int64 array
@@ -405,7 +405,15 @@ class Restricted:
         If the columns are not ascending integers from 0 on.
     """
 
-    request: Evaluate | HessianVector | EvaluateAlong | ColumnMoments | OutputRequest | Sampled
+    request: (
+        Evaluate
+        | HessianVector
+        | EvaluateAlong
+        | ColumnMoments
+        | OutputRequest
+        | OrdinalRequest
+        | Sampled
+    )
     key: int
     columns: np.ndarray = field(compare=False)
 

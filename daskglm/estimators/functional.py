@@ -10,12 +10,10 @@ from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.fit_path import fit_path
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
-from daskglm.estimators.penalty_parameters import NAMES, penalty_of
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback
 from daskglm.losses.table import find
-from daskglm.penalties.config import PLAIN
 
 ESTIMATORS = {
     "logistic": LogisticRegression,
@@ -159,7 +157,7 @@ def fit(
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host
         memory at every pass. Default: nine tenths of what is free.
     l1_ratio : float, default 0.0
-        Share of the L1 penalty, from 0 to 1. This and bounds want a smooth loss, not "ordinal".
+        Share of the L1 penalty, from 0 to 1. A share of 1 and bounds want a smooth loss.
     penalty_factor : (d,) array, or dict of feature name to number, optional
         Factors of both parts of the penalty, not below 0; 0: the feature is not penalised. Features
         that a dict lacks have 1.
@@ -319,9 +317,4 @@ def _ordinal(params: dict[str, Any]) -> dict[str, Any]:
             "fit_intercept=False has no meaning for loss='ordinal', whose thresholds are always "
             "fitted"
         )
-    if penalty_of(params) is not PLAIN:
-        raise ValueError(
-            "loss='ordinal' has the penalty 1/2 |w|^2 only: "
-            f"{', '.join(NAMES)} are not implemented for it; leave them out"
-        )
-    return {name: value for name, value in params.items() if name not in ("fit_intercept", *NAMES)}
+    return {name: value for name, value in params.items() if name != "fit_intercept"}

@@ -30,8 +30,9 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
 
     Parameters
     ----------
-    penalty : {"l2", None}, default "l2"
-        Penalty on the coefficients: 1/2 |w|^2 or, as with C = inf, none.
+    penalty : {"l2", "l1", "elasticnet", None}, default "l2"
+        As of `LogisticRegression`, and so are `l1_ratio` and the parameters after it. Thresholds
+        have no penalty and no bounds.
     C : float, default 1.0
         Weight of the losses against the penalty; infinity: no penalty.
     tol : float, default 1e-6
@@ -39,7 +40,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         (`report_` says so), ratio of gradient norms.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label.
-    solver : {"auto", "newton", "tron", "lbfgs", "gd"}, default "auto"
+    solver : {"auto", "newton", "tron", "lbfgs", "gd", "proximal_newton", "owlqn"}, default "auto"
         Or names of scikit-learn's solvers, for which the nearest of these are taken.
     max_iter : int, optional
         Iterations at most; default: the solver's own.
@@ -94,6 +95,14 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -110,6 +119,14 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to labels of two or more ordered classes.

@@ -1,4 +1,4 @@
-"""`QuantileRegressor`: scikit-learn's parameters and attributes, with the L2 penalty."""
+"""`QuantileRegressor`: scikit-learn's parameters and attributes, with another penalty."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class QuantileRegressor(Regressor):
     """Linear regression of a quantile, or of several.
 
     It minimises the mean of the quantile loss, q (y - z) for y above the prediction z and
-    (1 - q) (z - y) below, plus alpha / 2 |w|^2. The penalty is L2; scikit-learn's class of this
-    name has an L1 penalty, alpha |w|_1, which is implemented here for smooth losses only. With
-    alpha = 0 both are the same problem.
+    (1 - q) (z - y) below, plus alpha / 2 |w|^2, or an elastic net. scikit-learn's class of this
+    name has an L1 penalty, alpha |w|_1, which by itself is implemented here for smooth losses only.
+    With alpha = 0 both are the same problem.
 
     Other parameters are those of `Ridge`.
 
@@ -36,6 +36,8 @@ class QuantileRegressor(Regressor):
         predictions are not kept from crossing.
     alpha : float, default 1.0
         Strength of the penalty; 0: none, and the problem is a linear program.
+    l1_ratio : float, default 0.0
+        Share of the L1 penalty, below 1: alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
     tol : float, default 1e-7
         Less than elsewhere, since the last steps, which make coefficients exact, cost little.
     solver : {"auto", "proximal", "sdca"}, default "auto"
@@ -75,6 +77,7 @@ class QuantileRegressor(Regressor):
         stop: str = "gap",
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
     ) -> None:
         self.quantile = quantile
         self.alpha = alpha
@@ -91,6 +94,7 @@ class QuantileRegressor(Regressor):
         self.stop = stop
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

@@ -26,6 +26,9 @@ class LinearSVR(Regressor):
     dual : bool or "auto", default "auto"
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`; the
         first loss refuses False, as scikit-learn does.
+    l1_ratio, penalty_factor, P2, lower_bounds, upper_bounds, positive, groups, standardize
+        As of `LogisticRegression`. The first loss takes an `l1_ratio` below 1 and none of the
+        others.
 
     Attributes
     ----------
@@ -64,6 +67,14 @@ class LinearSVR(Regressor):
         solver_options: Any = None,
         device: str | None = None,
         device_memory_limit: int | str | None = None,
+        l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -83,6 +94,14 @@ class LinearSVR(Regressor):
         self.solver_options = solver_options
         self.device = device
         self.device_memory_limit = device_memory_limit
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

@@ -160,11 +160,11 @@ class FitConfig:
         what = given[0] if given else "bounds of coefficients"
         alike = 0.0 < penalty.l1_ratio < 1.0 and not (penalty.of_features or penalty.has_bounds)
         by_dual = (loss.has_dual or bool(loss.two_classes)) and alike
-        if loss.name == "ordinal" or not (loss.differentiable or by_dual):
+        if not (loss.differentiable or by_dual):
             raise ValueError(
                 f"{what} with loss={self.loss!r} is not implemented: losses with corners take an "
-                "elastic net alike for all features, 0 < l1_ratio < 1, and 'ordinal' none; give "
-                "another loss, or leave it out"
+                "elastic net alike for all features, 0 < l1_ratio < 1; give another loss, or leave "
+                "it out"
             )
         if named is not None and (named.rounds_corners or (named.solves_dual and not by_dual)):
             raise ValueError(

@@ -13,6 +13,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
+from daskglm.fitting.penalised import ordinal_composite, wants_composite
 from daskglm.fitting.unpenalised import warn_if_dependent
 from daskglm.losses.base import Loss
 from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint
@@ -37,14 +38,14 @@ def ordinal_objective(
         raise ValueError(
             f"only the class {_plain(held[0][0])!r} has weight: thresholds between classes want two"
         )
-    return OrdinalObjective(
-        engine,
-        problem,
-        loss,
-        classes=tuple(label for label, _ in held),
-        weights=[weight for _, weight in held],
-        C=settings.weight_of_losses(sum(weights)),
-    )
+    given: dict[str, Any] = {
+        "classes": tuple(label for label, _ in held),
+        "weights": [weight for _, weight in held],
+        "C": settings.weight_of_losses(sum(weights)),
+    }
+    if wants_composite(settings):
+        return ordinal_composite(engine, problem, loss, settings, **given)
+    return OrdinalObjective(engine, problem, loss, **given)
 
 
 def start_of_ordinal(start: Any, objective: OrdinalObjective, labels: np.ndarray) -> np.ndarray:
@@ -125,6 +126,8 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     """
     if objective.is_penalised or not math.isfinite(solution.point.value):
         return solution
+    if not objective.is_smooth:
+        return solution  # only some coefficients can be without a penalty
     assert isinstance(solution.point, OrdinalPoint)
     if is_separated(objective, solution.point):
         return replace(solution, reason=Reason.SEPARABLE)
@@ -146,7 +149,8 @@ def ordinal_statistics(objective: OrdinalObjective, point: OrdinalPoint) -> dict
     if not math.isfinite(point.value):
         return {}
     facts = objective.engine.facts
-    deviance = 2.0 * (point.value - objective.penalty.value(point.w)) / objective.scale
+    penalty = objective.penalty.value(point.w) + objective.kinks(point.w)
+    deviance = 2.0 * (point.value - penalty) / objective.scale
     shares = objective.shares
     if facts.largest_offset:
         start = objective.origin[objective.n_features :]
@@ -159,7 +163,7 @@ def ordinal_statistics(objective: OrdinalObjective, point: OrdinalPoint) -> dict
         "dispersion": 1.0,
         "log_likelihood": -0.5 * deviance,
     }
-    if not objective.penalty.largest:
+    if objective.is_smooth and not objective.penalty.largest:
         found["aic"] = 2.0 * objective.size + deviance
         found["bic"] = math.log(facts.n_rows) * objective.size + deviance
     return found

@@ -16,6 +16,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.multinomial_composite import MultinomialComposite
+from daskglm.objectives.ordinal_composite import OrdinalComposite
 from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.resolved import ResolvedPenalty
@@ -83,6 +84,28 @@ def multinomial_composite(
     objective = MultinomialComposite(
         engine, problem, loss, basis=basis, penalty=penalty, terms=terms, **given
     )
+    objective.passes = objective.prepared = passes
+    return objective
+
+
+def ordinal_composite(
+    engine: Engine, problem: Problem, loss: Loss, settings: FitConfig, **given: Any
+) -> OrdinalComposite:
+    """Make the objective of ordered classes with the penalty of the settings.
+
+    `given` are further arguments of `OrdinalObjective`. Raises ValueError where the penalty does
+    not fit the features. Cost: nothing; 1 pass to standardise.
+    """
+    d = engine.facts.n_features or 0
+    asked = settings.penalty.for_features(d, None)
+    scale, passes = scale_of(engine, problem, asked)
+    penalty, terms = penalty_of(
+        asked,
+        scale,
+        d + len(given["classes"]) - 1,
+        strength=0.0 if math.isinf(given["C"]) else 1.0,
+    )
+    objective = OrdinalComposite(engine, problem, loss, penalty=penalty, terms=terms, **given)
     objective.passes = objective.prepared = passes
     return objective
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class Composite(Objective):
 
     terms: NonSmooth
     is_composite = True
+    # of the points
+    point_kind: ClassVar[type[CompositePoint]] = CompositePoint
     # whether there are coefficients that only a Hessian of all can bound
     wants_hessian = False
 
@@ -146,7 +148,7 @@ class Composite(Objective):
         w = self.terms.clip(np.asarray(w, np.float64))
         point = super().at(w, **how)
         known = {each.name: getattr(point, each.name) for each in fields(point)}
-        return CompositePoint(**(known | {"value": point.value + self.terms.value(w)}))
+        return self.point_kind(**(known | {"value": point.value + self.terms.value(w)}))
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""

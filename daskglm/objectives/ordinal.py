@@ -25,6 +25,7 @@ from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, barrier_hessian
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
+from daskglm.penalties.ridge import Ridge
 
 # Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
 THRESHOLD_STEPS = 60
@@ -61,7 +62,7 @@ class OrdinalPoint(Point):
         if self.gram is None or not math.isfinite(self.value):
             return math.inf
         rounding = self.objective.rounding
-        return rounding.by_thresholds_too(self.factor, self.w, self.gradient, self.error)
+        return rounding.by_thresholds_too(self.factor, self.w, self.residual, self.error)
 
 
 class OrdinalObjective(SeveralIntercepts):
@@ -80,6 +81,8 @@ class OrdinalObjective(SeveralIntercepts):
         Total weights of these classes, all above zero.
     C : float
         Weight of the losses; infinity means no penalty.
+    penalty : Ridge, optional
+        As of `Objective`.
     """
 
     def __init__(
@@ -91,8 +94,9 @@ class OrdinalObjective(SeveralIntercepts):
         classes: tuple[Any, ...],
         weights: Sequence[float],
         C: float,
+        penalty: Ridge | None = None,
     ) -> None:
-        super().__init__(engine, problem, loss, C=C, fit_intercept=True)
+        super().__init__(engine, problem, loss, C=C, fit_intercept=True, penalty=penalty)
         self.classes = classes
         self.shares = np.asarray(weights, float)
         self.size = self.n_features + len(classes) - 1
@@ -209,7 +213,7 @@ class OrdinalObjective(SeveralIntercepts):
         hessian[:d, d:] = self.scale * totals["cross"]
         hessian[d:, d:] = by_thresholds
         mirror_upper(hessian)
-        hessian.flat[:: self.size + 1] += self.penalty.diagonal(self.size)
+        self.penalty.add_to(hessian)
         return hessian
 
     def with_near(self, point: OrdinalPoint) -> OrdinalPoint:

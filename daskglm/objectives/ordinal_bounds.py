@@ -98,6 +98,13 @@ class OrdinalRounding(Rounding):
         return features
 
     # ---- errors
+    def margin_errors(self, w: np.ndarray, squares: np.ndarray, weight: float) -> float:
+        """Bound the root of the weighted sum of the squared errors of all distances of margins from
+        thresholds; see `Rounding.margin_errors`.
+        """
+        largest = float(np.abs(self.thresholds(w)).max(initial=0.0))
+        return super().margin_errors(np.append(w[: self.n_features], largest), squares, weight)
+
     def gradient(self, w: Vector, value: float, *, scale: float, weight: float) -> GradientError:
         """Bound the error of the gradient at w; see `Rounding.gradient`.
 

@@ -197,14 +197,13 @@ def minimise(
         if (residual := left()) <= wanted:
             return Minimum(v, slope, residual)
 
-    single = np.flatnonzero(~terms.is_grouped)
     bases, tops = _eigen(H, terms)
     # kernels take arrays that store each entry
-    strengths, lower, upper = (
-        np.require(values, requirements=("C", "W"))
-        for values in (terms.strengths, terms.lower, terms.upper)
+    kinks = terms.strengths, terms.lower, terms.upper
+    where = (
+        np.flatnonzero(~terms.is_grouped),
+        *(np.require(values, requirements=("C", "W")) for values in kinks),
     )
-    where = (single, strengths, lower, upper)
     grouped = (terms.pointers, terms.members, terms.group_strengths, bases, tops)
     work, residual, best, level, idle = 0.0, first, np.inf, 0, 0
     roots = np.sqrt(diagonal)

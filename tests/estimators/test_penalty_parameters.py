@@ -62,7 +62,8 @@ def test_the_default_is_the_plain_penalty(estimator):
 
 
 def test_every_estimator_takes_them_or_says_why_not():
-    without = {"QuantileRegressor", "LinearSVR", "OrdinalRegression"}
+    # which has corners
+    share_alone = {"QuantileRegressor"}
     # their share of the L1 penalty is 1, or one of several
     no_share = {"Lasso", "LassoCV", "LogisticRegressionCV"}
     for name in daskglm.__all__:
@@ -70,7 +71,7 @@ def test_every_estimator_takes_them_or_says_why_not():
         if not (isinstance(each, type) and hasattr(each, "get_params")):
             continue
         found = set(NAMES) & set(each().get_params())
-        wanted = set() if name in without else set(NAMES)
+        wanted = {"l1_ratio"} if name in share_alone else set(NAMES)
         assert found == (wanted - {"l1_ratio"} if name in no_share else wanted), name
 
 
@@ -138,7 +139,7 @@ def test_no_penalty_by_name_warns_of_what_has_no_effect():
         (daskglm.LogisticRegression("elasticnet", l1_ratio=None), "give an l1_ratio, from 0"),
         (daskglm.LogisticRegression("L1"), "penalty='L1' must be one of 'l2', .*'elasticnet'"),
         (daskglm.LogisticRegressionCV(penalty="elasticnet"), "give l1_ratios, such as"),
-        (daskglm.OrdinalRegression("elasticnet"), "penalty='elasticnet' is not implemented here"),
+        (daskglm.OrdinalRegression("elasticnet", l1_ratio=None), "give an l1_ratio, from 0"),
         (daskglm.LogisticRegression(l1_ratio="a"), "l1_ratio='a' must be a number from 0"),
         (daskglm.PoissonRegressor(l1_ratio=1.5), "l1_ratio=1.5 must be a number from 0"),
         (daskglm.Ridge(positive="yes"), "positive='yes' must be True or False"),
@@ -231,15 +232,6 @@ def test_fit_has_all_of_them_with_the_defaults_of_the_estimators():
     }
 
 
-def test_ordinal_regression_has_no_other_penalty():
-    X, y = make_problem(n=30, d=2)
-    for given in ({"l1_ratio": 0.5}, {"positive": True}, {"penalty_factor": [1.0, 2.0]}):
-        with pytest.raises(ValueError, match=r"loss='ordinal' has the penalty 1/2 \|w\|\^2 only"):
-            daskglm.fit(X, y, loss="ordinal", **given)
-    with pytest.raises(ValueError, match="penalty='l1' is not implemented here"):
-        daskglm.OrdinalRegression("l1").fit(X, y)
-
-
 def test_paths_take_no_value_without_a_penalty_beside_them():
     X, y = make_problem(n=30, d=2, loss="squared")
     for path in (
@@ -291,3 +283,20 @@ def test_bounds_are_not_tested_against():
     small = daskglm.LogisticRegression(C=math.inf).fit(X[:, :1], y).set_params(positive=True)
     with pytest.raises(ValueError, match="m0 is penalised"):
         daskglm.likelihood_ratio_test(small, large)
+
+
+def test_corners_take_an_elastic_net():
+    X, y = make_problem(n=200, d=4, loss="squared")
+    for model in (
+        daskglm.QuantileRegressor(alpha=0.1, l1_ratio=0.8, quantile=[0.3, 0.7]),
+        daskglm.LinearSVR(C=0.05, l1_ratio=0.8),
+    ):
+        model.fit(X, y)
+        assert model.report_.converged
+        assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
+    with pytest.raises(ValueError, match=r"l1_ratio=1.0 with loss='quantile\(0.5\)' is not"):
+        daskglm.QuantileRegressor(l1_ratio=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="lower_bounds=0.0|bounds of coefficients with loss"):
+        daskglm.LinearSVR(positive=True).fit(X, y)
+    smooth = daskglm.LinearSVR(loss="squared_epsilon_insensitive", positive=True, l1_ratio=1.0)
+    assert (smooth.fit(X, y).coef_ >= 0.0).all()

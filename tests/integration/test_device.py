@@ -445,6 +445,21 @@ def test_losses_of_all_classes_together(cupy, model, solver, sparse):
         np.testing.assert_allclose(there.coef_, device.coef_, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("given", [{}, {"penalty_factor": np.arange(9.0)}, {"positive": True}])
+@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+def test_kinks_and_bounds_of_all_classes_together(cupy, model, given):
+    X, _ = make_problem(500, 9, dtype=np.float32)
+    rng = np.random.default_rng(1)
+    y = np.digitize(X @ rng.standard_normal(9) + rng.logistic(size=500), [-1.0, 0.5, 1.0])
+    how = {"l1_ratio": 1.0, "C": 0.1, "tol": 1e-8, **given}
+    host, device = (
+        getattr(daskglm, model)(**how, device=where).fit(X, y) for where in ("cpu", "cuda")
+    )
+    assert device.report_.device == "cuda"
+    assert device.report_.relative_gap <= 1e-8
+    np.testing.assert_allclose(device.coef_, host.coef_, atol=1e-3)
+
+
 @pytest.mark.parametrize("features", [3, 300])
 def test_several_classes_without_a_penalty_on_a_device(cupy, features):
     rng = np.random.default_rng(0)

@@ -32,9 +32,19 @@ def rows(seed, n=200, d=4, K=4, *, hard="", dtype=np.float64, sparse=False, rare
     return X.astype(dtype), y
 
 
+def engine_of(X, y, weight=None, offset=None, threads=1):
+    """Rows in memory."""
+    return Local([to_block(X, y, weight, offset, place=Place(), classify=True)], threads)
+
+
+def noise_of(made, point):
+    """What rounding in long double does to the reference: to margins, and to sums."""
+    return 2.0**-64 * (32.0 + made.rounding.size(point.w)) * point.value
+
+
 def objective(X, y, C=1.0, weight=None, offset=None, threads=1):
     """The objective of rows in memory, and the same in long double."""
-    engine = Local([to_block(X, y, weight, offset, place=Place(), classify=True)], threads)
+    engine = engine_of(X, y, weight, offset, threads)
     labels = np.unique(y)
     shares = [float((np.ones(len(y)) if weight is None else weight)[y == k].sum()) for k in labels]
     made = OrdinalObjective(

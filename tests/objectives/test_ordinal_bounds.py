@@ -7,7 +7,7 @@ import pytest
 
 from daskglm.objectives.ordinal_bounds import barrier_hessian, constants_of
 from daskglm.solvers import get_solver
-from tests.objectives.ordinal_objectives import objective, rows
+from tests.objectives.ordinal_objectives import noise_of, objective, rows
 
 
 def test_constants_are_logits_of_cumulative_shares():
@@ -21,11 +21,6 @@ def test_the_hessian_of_barriers():
     H = barrier_hessian(np.array([1.0, 2.0]), np.array([3.0, 5.0]))
     a, b = 3 / (4 * np.sinh(0.5) ** 2), 5 / (4 * np.sinh(1.0) ** 2)
     np.testing.assert_allclose(H, [[a, -a, 0], [-a, a + b, -b], [0, -b, b]])
-
-
-def noise_of(made, point):
-    """What rounding in long double does to the reference: to margins, and to sums."""
-    return 2.0**-64 * (32.0 + made.rounding.size(point.w)) * point.value
 
 
 def check_points(made, reference, solver, most=12, **options):

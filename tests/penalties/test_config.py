@@ -228,7 +228,6 @@ BOUNDS = PenaltyConfig(lower_bounds=0.0)
             {},
             "is not implemented",
         ),
-        ("ordinal", L1, {}, "l1_ratio=0.5 with loss='ordinal' is not implemented"),
         ("logistic", L1, {"solver": "tron"}, "'tron' takes no L1 penalty and no bounds.*'auto'"),
         ("logistic", BOUNDS, {"solver": "lbfgs"}, r"\(bounds of coefficients\); use 'auto'"),
         ("squared", L1, {"C": math.inf}, "C=inf leaves no penalty, for which l1_ratio=0.5 can"),

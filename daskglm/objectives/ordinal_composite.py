@@ -1,0 +1,130 @@
+"""The ordinal objective with a penalty that may have kinks, bounds, or a strength for each feature.
+
+The thresholds have no penalty. Bounds are on F(w) = min over t of f(w, t), which is convex: at
+thresholds t that cost f(w, t) - F(w) <= e, entry j of its gradient is within sqrt(2 L_j e) of that
+of f by w, L_j the largest curvature by w_j. For f less its tangent by w_j at the best thresholds is
+least there, and a step along w_j lowers it from t by the square of that difference over 2 L_j.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from daskglm.core.requests import Request, Restricted, Totals
+from daskglm.objectives.bounds import EXACT
+from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint, OrdinalSample
+from daskglm.objectives.point import CompositePoint, Point
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalCompositePoint(CompositePoint, OrdinalPoint):
+    """The objective with kinks at coefficients and thresholds."""
+
+
+class OrdinalComposite(Composite, OrdinalObjective):
+    """Ordinal losses, a quadratic penalty, and kinks and bounds.
+
+    Parameters are those of `OrdinalObjective`, and
+
+    Parameters
+    ----------
+    terms : NonSmooth
+        For vectors of `size` entries.
+    """
+
+    point_kind: ClassVar[type[CompositePoint]] = OrdinalCompositePoint
+
+    @property
+    def wants_hessian(self) -> bool:  # type: ignore[override]
+        """Whether there are features that only a Hessian of all can bound."""
+        return not self.is_held
+
+    @property
+    def has_unheld(self) -> bool:
+        """Whether points may say how near coefficients are that nothing holds.
+
+        They do not: each knows a bound by its thresholds already.
+        """
+        return False
+
+    def unheld_features(self, point: Point) -> int:
+        """Return the number of features that only `Composite.can_settle` would bound: none."""
+        return 0
+
+    def with_near_intercept(self, point: Point) -> Point:
+        """Return the point, which knows how near its thresholds are. Cost: nothing."""
+        return point
+
+    def with_best_intercept(self, point: Point) -> Point:
+        """Evaluate the same coefficients with the thresholds that fit them best.
+
+        Cost: 1 pass, some rounds.
+        """
+        return self.with_best_thresholds(point)
+
+    # ---- how good a point is
+    def bound(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum; see `Composite.bound`."""
+        if not math.isfinite(point.value):
+            return math.inf
+        assert isinstance(point, OrdinalCompositePoint)
+        found = min(point.free_bound, point.excess)
+        # features that nothing holds are bounded by the Hessian alone
+        if not (self.is_held or found < point.value):
+            return math.nan
+        return min(found, point.value)
+
+    def is_hidden(self, point: Point, tol: float) -> bool:
+        """Return whether rounding hides a proof of `tol`, and a survey may lower its bounds."""
+        if self.squares is not None:
+            return False
+        by_hessian = math.inf
+        if point.gram is not None:
+            by_hessian = self.rounding.by_thresholds_too(
+                point.factor, point.w, point.residual, EXACT
+            )
+        # what thresholds add is by curvatures, which a survey lowers, too
+        nominal = self.nominal_bound(replace(point, near=0.0))
+        return min(nominal, by_hessian) <= tol * point.value
+
+    def _settled(
+        self, point: Point, gradient: np.ndarray, off: np.ndarray, constant: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Bound what the thresholds add to the tangent, as if they were the best ones."""
+        if not math.isfinite(point.near):
+            return gradient, off, math.inf
+        squares = self.squares
+        if squares is None:
+            squares = self.total_weight * (self.rounding.columns * np.ones(len(off))) ** 2
+        curvatures = self.scale * self.loss.smoothness * squares
+        return gradient, off + np.sqrt(2.0 * point.near * curvatures), point.near
+
+    # ---- parts of the rows and of the columns
+    def sample(self, fraction: float, seed: int) -> CompositeOrdinalSample:
+        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
+        return CompositeOrdinalSample(self, fraction, seed)
+
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> OrdinalRestriction:
+        """Return the objective on some features; see `Restriction`."""
+        return OrdinalRestriction(self, columns, key)
+
+
+class CompositeOrdinalSample(OrdinalSample, OrdinalComposite):
+    """The objective on a random part of the rows."""
+
+
+class OrdinalRestriction(Restriction, OrdinalComposite):
+    """The objective on some features, where the coefficients of all others are zero."""
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request about these columns to the whole objective."""
+        assert not isinstance(request, Restricted)
+        inner: Any = request
+        totals = self.whole.ask(Restricted(inner, self.key, self.columns))
+        self.stored = int(totals["stored"])
+        return totals
