@@ -157,7 +157,7 @@ def fit(
         Bytes, such as "8GB", that a fit may take on a GPU; rows beyond it are streamed from host
         memory at every pass. Default: nine tenths of what is free.
     l1_ratio : float, default 0.0
-        Share of the L1 penalty, from 0 to 1. A share of 1 and bounds want a smooth loss.
+        Share of the L1 penalty, from 0 to 1. Bounds want a smooth loss.
     penalty_factor : (d,) array, or dict of feature name to number, optional
         Factors of both parts of the penalty, not below 0; 0: the feature is not penalised. Features
         that a dict lacks have 1.

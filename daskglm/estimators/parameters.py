@@ -159,7 +159,7 @@ def solver_of(
     if not isinstance(asked, str) or asked not in SOLVER_NAMES:
         return asked, "asked for"
     whose, solver = SOLVER_NAMES[asked]
-    if kinks:
+    if kinks and solver != "proximal":  # which takes them
         if asked not in TAKING_KINKS:
             raise ValueError(
                 f"solver={asked!r} of {whose} takes no L1 penalty and no bounds; use 'auto'"

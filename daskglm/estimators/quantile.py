@@ -1,4 +1,4 @@
-"""`QuantileRegressor`: scikit-learn's parameters and attributes, with another penalty."""
+"""`QuantileRegressor`: scikit-learn's parameters and attributes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class QuantileRegressor(Regressor):
     """Linear regression of a quantile, or of several.
 
     It minimises the mean of the quantile loss, q (y - z) for y above the prediction z and
-    (1 - q) (z - y) below, plus alpha / 2 |w|^2, or an elastic net. scikit-learn's class of this
-    name has an L1 penalty, alpha |w|_1, which by itself is implemented here for smooth losses only.
-    With alpha = 0 both are the same problem.
+    (1 - q) (z - y) below, plus alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2). By default that is
+    the problem of scikit-learn's class of this name.
 
     Other parameters are those of `Ridge`.
 
@@ -36,8 +35,8 @@ class QuantileRegressor(Regressor):
         predictions are not kept from crossing.
     alpha : float, default 1.0
         Strength of the penalty; 0: none, and the problem is a linear program.
-    l1_ratio : float, default 0.0
-        Share of the L1 penalty, below 1: alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) is added.
+    l1_ratio : float, default 1.0
+        Share of the L1 penalty. With 1 there may be 2,000 features at most, if alpha is above 0.
     tol : float, default 1e-7
         Less than elsewhere, since the last steps, which make coefficients exact, cost little.
     solver : {"auto", "proximal", "sdca"}, default "auto"
@@ -77,7 +76,7 @@ class QuantileRegressor(Regressor):
         stop: str = "gap",
         device: str | None = None,
         device_memory_limit: int | str | None = None,
-        l1_ratio: float = 0.0,
+        l1_ratio: float = 1.0,
     ) -> None:
         self.quantile = quantile
         self.alpha = alpha

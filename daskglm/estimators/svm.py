@@ -21,7 +21,7 @@ class LinearSVC(Classifier):
     ----------
     penalty : {"l2", "l1", "elasticnet", None}, default "l2"
         As of `LogisticRegression`, and so are `l1_ratio` and the parameters after it. The
-        hinge takes an `l1_ratio` below 1 and none of the others.
+        hinge takes `l1_ratio` and none of the others.
     loss : {"squared_hinge", "hinge", "smoothed_hinge"}, default "squared_hinge"
         The first two are LIBLINEAR's L2-loss and L1-loss SVM. The third is the hinge with its
         corner replaced by the parabola 1/2 (1 - y z)^2.

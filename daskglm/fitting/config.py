@@ -158,15 +158,14 @@ class FitConfig:
             return
         given = [*of_strength, *penalty.of_features]
         what = given[0] if given else "bounds of coefficients"
-        alike = 0.0 < penalty.l1_ratio < 1.0 and not (penalty.of_features or penalty.has_bounds)
-        by_dual = (loss.has_dual or bool(loss.two_classes)) and alike
-        if not (loss.differentiable or by_dual):
+        alike = penalty.l1_ratio > 0.0 and not (penalty.of_features or penalty.has_bounds)
+        by_dual = (loss.has_dual or bool(loss.two_classes)) and alike and penalty.l1_ratio < 1.0
+        if not (loss.differentiable or alike):
             raise ValueError(
                 f"{what} with loss={self.loss!r} is not implemented: losses with corners take an "
-                "elastic net alike for all features, 0 < l1_ratio < 1; give another loss, or leave "
-                "it out"
+                "l1_ratio alike for all features; give another loss, or leave it out"
             )
-        if named is not None and (named.rounds_corners or (named.solves_dual and not by_dual)):
+        if named is not None and named.solves_dual and not by_dual:
             raise ValueError(
                 f"solver={self.solver!r} takes penalties with the same L2 strength above zero and "
                 f"the same L1 strength for all features, without bounds, not {what}; use 'auto'"

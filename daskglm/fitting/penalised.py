@@ -35,7 +35,9 @@ def wants_composite(settings: FitConfig) -> bool:
     if not settings.penalty.is_plain:
         return True
     spec = None if settings.solver == "auto" else get_solver(settings.solver)
-    return spec is not None and spec.takes_kinks and not spec.solves_dual
+    if spec is None or spec.solves_dual or spec.rounds_corners:
+        return False
+    return spec.takes_kinks
 
 
 def composite_objective(

@@ -353,6 +353,7 @@ def solve_one(
     if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
         zero = objective.at(objective.origin)
     _check_size(spec, objective.n_features)
+    _check_corners(objective)
     if spec.solves_dual and not objective.has_dual:
         raise ValueError(
             f"solver={name!r} takes no offset of margins, and of penalties only those with the "
@@ -517,6 +518,17 @@ def _check_size(spec: SolverSpec, d: int) -> None:
             f"solver={spec.name!r} would form a Hessian of {d:,} x {d:,} numbers, "
             f"{8 * d * d / 2**30:.1f} GiB for every "
             "thread; use solver='tron', or 'auto'"
+        )
+
+
+def _check_corners(objective: Objective) -> None:
+    """Raise ValueError for a linear program whose Hessians would be too large."""
+    d, loss = objective.n_features, objective.loss
+    of_corners = objective.is_composite and not loss.differentiable
+    if of_corners and not objective.is_penalised and d > costs.LARGEST_HESSIAN:
+        raise ValueError(
+            f"loss={loss.name!r} with l1_ratio=1 is implemented up to {costs.LARGEST_HESSIAN:,} "
+            f"features, and X has {d:,}; give an l1_ratio below 1, such as 0.99"
         )
 
 

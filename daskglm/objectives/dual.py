@@ -387,7 +387,7 @@ class Dual:
 
         Cost: nothing.
         """
-        slope = inner.gradient[: self.objective.n_features]
+        slope = inner.residual[: self.objective.n_features]
         return not 0.5 * float(slope @ slope) <= gap * self.penalty.strength
 
     def adopt(self, primal: Objective, w: np.ndarray) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from daskglm.core.requests import Problem
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
 
@@ -22,16 +24,17 @@ def smoothed(dual: Dual, width: float) -> Objective:
     assert loss.smoothed is not None
     rounded = loss.smoothed(loss, width)
     around = (dual.number, width)
-    return Objective(
-        objective.engine,
-        Problem(rounded.ref, problem.positive, problem.class_weight, around),
-        rounded,
-        C=objective.scale if objective.is_penalised else math.inf,
-        fit_intercept=objective.fit_intercept,
-        span=2.0 if loss.classifies else objective.span + width,
-        sides=objective.sides,
-        penalty=objective.penalty,
-    )
+    rows = objective.engine, Problem(rounded.ref, problem.positive, problem.class_weight, around)
+    given: dict[str, Any] = {
+        "C": objective.scale if objective.is_penalised or objective.is_composite else math.inf,
+        "fit_intercept": objective.fit_intercept,
+        "span": 2.0 if loss.classifies else objective.span + width,
+        "sides": objective.sides,
+        "penalty": objective.penalty,
+    }
+    if isinstance(objective, Composite):
+        return Composite(*rows, rounded, terms=objective.terms, **given)
+    return Objective(*rows, rounded, **given)
 
 
 def residual_unit(objective: Objective, value: float) -> float:

@@ -31,8 +31,8 @@ class Workload:
     has_dual : bool
         Whether the loss has a dual whose coordinate ascent has a rate.
     has_corners : bool
-        Whether the loss is one of numbers with corners that can be rounded. Of hinges it was not
-        measured whether that is a good start.
+        Whether the loss has corners that can be rounded. Of hinges it was not measured whether that
+        is a good start: where there is dual ascent they count as none.
     curvature_ratio : float
         Curvature that a mean row's loss has along the row, over that of the penalty, times the
         workers: the condition number by which dual coordinate ascent is measured.
@@ -86,7 +86,7 @@ class Workload:
             # dual ascent has a rate only where curvatures are bounded, or nothing else is at hand
             has_dual=objective.has_dual
             and (math.isfinite(loss.smoothness) or not loss.differentiable),
-            has_corners=loss.smoothed is not None and not loss.classifies,
+            has_corners=loss.smoothed is not None and not (loss.classifies and objective.has_dual),
             curvature_ratio=curvature_ratio(objective),
             samples=can.cheap_samples,
             remote=not can.shares_memory and can.cheap_samples,

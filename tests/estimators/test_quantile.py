@@ -65,7 +65,7 @@ def test_without_a_penalty_it_is_scikit_learns(q, intercept):
 def test_alpha_is_that_of_the_mean_loss():
     """Rows given twice, and weights of two, change nothing."""
     X, y, weight = heavy()
-    params = {"quantile": 0.3, "alpha": 0.05, "tol": 1e-10}
+    params = {"quantile": 0.3, "alpha": 0.05, "l1_ratio": 0.0, "tol": 1e-10}
     model = daskglm.QuantileRegressor(**params).fit(X, y, weight)
     twice = daskglm.QuantileRegressor(**params).fit(
         np.vstack([X, X]), np.tile(y, 2), np.tile(weight, 2)

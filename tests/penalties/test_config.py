@@ -217,9 +217,9 @@ BOUNDS = PenaltyConfig(lower_bounds=0.0)
         ("logistic", PenaltyConfig(l1_ratio=2.0), {}, "l1_ratio=2.0 must be"),
         (
             "hinge",
-            PenaltyConfig(l1_ratio=1.0),
+            PenaltyConfig(l1_ratio=1.0, penalty_factor=[2.0]),
             {},
-            "l1_ratio=1.0 with loss='hinge' is not implemented.*elastic net alike",
+            "l1_ratio=1.0 with loss='hinge' is not implemented.*l1_ratio alike",
         ),
         ("quantile(0.5)", BOUNDS, {}, "bounds of coefficients with loss='quantile"),
         (
