@@ -442,11 +442,6 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         if name in given:
             how = "has no meaning with" if options["family"] else "needs"
             raise click.UsageError(f"--{name.replace('_', '-')} {how} --family.")
-    shaping = [name for name in PENALTY_OPTIONS if options[name]]
-    if shaping and loss == "ordinal":
-        raise click.UsageError(
-            f"--{shaping[0].replace('_', '-')} is not implemented for --loss ordinal."
-        )
     if class_weight and not find(loss).classifies:
         raise click.UsageError(f"--class-weight has no meaning for --loss {loss}.")
     for name, good in (("C", options["C"] > 0), ("tol", options["tol"] >= 0)):

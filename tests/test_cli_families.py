@@ -137,7 +137,6 @@ def test_penalties_are_parameters_of_the_model(tmp_path):
         (("--lower-bounds", "a=low"), "'a=low' is not NAME=VALUE"),
         (("--upper-bounds", "a=1", "--upper-bounds", "a=2"), "'a' is given twice"),
         (("--l1-ratio", "1.5"), "1.5 is not in the range"),
-        (("--loss", "ordinal", "--positive"), "--positive is not implemented for --loss ordinal"),
         (("--penalty-factor", "a=1", "--format", "svmlight"), "--penalty-factor names a column"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -33,7 +34,8 @@ def main(data: Path | None, out: Path) -> None:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
-        click.echo(f"a cluster of two workers; its dashboard: {client.dashboard_link}")
+        board = f"; its dashboard: {client.dashboard_link}" if find_spec("bokeh") else ""
+        click.echo(f"a cluster of two workers{board}")
         # as here, libraries are imported before the clock starts
         client.run(importlib.import_module, "sklearn.preprocessing")
         ours = sides.by_daskglm(client, asked)

@@ -108,8 +108,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     check_is_fitted(model)
     if not hasattr(model, "classes_") and np.ndim(model.intercept_):
         raise ValueError(
-            f"cannot save a {name} of {len(model.intercept_)} targets: a file holds one model of "
-            "one target"
+            f"cannot save a {name} of {len(model.intercept_)} targets or quantiles: a file holds a "
+            "model of one; save a model for each, or pickle it"
         )
     path = writable(path)
     given = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_

@@ -160,20 +160,29 @@ class FitConfig:
         what = given[0] if given else "bounds of coefficients"
         alike = penalty.l1_ratio > 0.0 and not (penalty.of_features or penalty.has_bounds)
         by_dual = (loss.has_dual or bool(loss.two_classes)) and alike and penalty.l1_ratio < 1.0
+        beside = [*penalty.of_features, *["bounds of coefficients"] * penalty.has_bounds]
         if not (loss.differentiable or alike):
             raise ValueError(
-                f"{what} with loss={self.loss!r} is not implemented: losses with corners take an "
-                "l1_ratio alike for all features; give another loss, or leave it out"
+                f"{beside[0]} with loss={self.loss!r} is not implemented: losses with corners take "
+                f"an l1_ratio alike for all features; give another loss, or leave {beside[0]} out"
             )
         if named is not None and named.solves_dual and not by_dual:
             raise ValueError(
                 f"solver={self.solver!r} takes penalties with the same L2 strength above zero and "
-                f"the same L1 strength for all features, without bounds, not {what}; use 'auto'"
+                "the same L1 strength for all features, without bounds, not "
+                f"{(beside or [what])[0]}; use 'auto'"
             )
         if penalty.is_smooth:
             return
         if named is not None and not named.takes_kinks:
-            taking = [name for name in solver_names() if get_solver(name).takes_kinks]
+            known = [get_solver(name) for name in solver_names()]
+            taking = [
+                each.name
+                for each in known
+                if each.takes_kinks
+                and each.rounds_corners == (not loss.differentiable)
+                and (by_dual or not each.solves_dual)
+            ]
             raise ValueError(
                 f"solver={self.solver!r} takes no L1 penalty and no bounds ({what}); use "
                 f"{', '.join(map(repr, ['auto', *taking]))}"

@@ -17,6 +17,7 @@ from daskglm.fitting.penalised import ordinal_composite, wants_composite
 from daskglm.fitting.unpenalised import warn_if_dependent
 from daskglm.losses.base import Loss
 from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint
+from daskglm.objectives.ordinal_composite import OrdinalComposite
 
 # Margins are scaled up to this size: the loss of rows on their own side of all thresholds is less
 # than the least normal number then, and 0.7 for rows on a threshold.
@@ -126,12 +127,13 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     """
     if objective.is_penalised or not math.isfinite(solution.point.value):
         return solution
-    if not objective.is_smooth:
-        return solution  # only some coefficients can be without a penalty
+    if isinstance(objective, OrdinalComposite) and objective.is_held:
+        return solution
     assert isinstance(solution.point, OrdinalPoint)
     if is_separated(objective, solution.point):
         return replace(solution, reason=Reason.SEPARABLE)
-    warn_if_dependent(objective, solution)
+    if not objective.is_composite:
+        warn_if_dependent(objective, solution)
     return solution
 
 

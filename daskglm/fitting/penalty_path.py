@@ -284,7 +284,19 @@ class PathProblem:
             most = np.sqrt(base.gram.diagonal() * 2.0 * point.value)
             if (np.abs(point.gradient) <= limit * most).all():
                 return point, NO_EFFECT
+        if base is None and self._is_rounding(point):
+            return point, NO_EFFECT
         return point, ""
+
+    def _is_rounding(self, point: Point) -> bool:
+        """Return whether the gradient by features is rounding, or what the intercept has left."""
+        objective = point.objective
+        d = objective.n_features
+        off = objective.errors(point, point.error, point.value)[0]
+        if objective.fit_intercept and point.gradient.size == d + 1:
+            off = off + abs(float(point.gradient[-1])) * objective.rounding.columns
+        known = bool(np.isfinite(off).all())
+        return known and bool((np.abs(point.gradient[:d]) <= off).all())
 
     # ---- the path
     def solve(self, alphas: Sequence[float], begin: Point | np.ndarray) -> Iterator[Fitted]:

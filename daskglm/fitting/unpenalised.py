@@ -22,6 +22,7 @@ from daskglm.core.outcome import Reason
 from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
@@ -85,14 +86,15 @@ def settled(
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
-    if objective.is_composite:
-        return solution  # only some coefficients can be without a penalty
     loss = objective.loss
-    apart = not objective.is_penalised and loss.classifies and _separates(objective, solution.point)
+    may_grow = loss.classifies and _costs_nothing(objective, solution.point)
+    apart = may_grow and _separates(objective, solution.point)
+    if objective.is_composite and not apart:
+        return solution  # only some coefficients can be without a penalty
     if apart and loss.attains_infimum:
         _warn_of_many("the classes are linearly separable")
         return solution
-    found = _runaways(objective, solution)
+    found = [] if objective.is_composite else _runaways(objective, solution)
     if apart or found:
         reason = Reason.SEPARABLE if apart else Reason.NO_OPTIMUM
         found = found or _largest(objective, solution.point)
@@ -252,6 +254,15 @@ def _newton_step(objective: Objective, point: Point) -> np.ndarray:
     curved = point if point.diagonal is not None else objective.at(point.w, diagonal=True)
     curvature = to_host(curved.diagonal)
     return -np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
+
+
+def _costs_nothing(objective: Objective, point: Point) -> bool:
+    """Return whether multiples of a point's coefficients have no penalty. Cost: nothing."""
+    if not isinstance(objective, Composite):
+        return not objective.is_penalised
+    penalty = objective.penalty.value(point.w) + objective.kinks(point.w)
+    inside = bool((objective.terms.clip(2.0 * point.w) == 2.0 * point.w).all())
+    return not objective.is_held and penalty == 0.0 and inside
 
 
 def _separates(objective: Objective, point: Point) -> bool:

@@ -112,6 +112,7 @@ class BatchPoint:
     given_up: np.ndarray
     gradient_norm: float
     certify: ClassVar[None] = None
+    prediction: ClassVar[None] = None
     replaces_earlier: ClassVar[bool] = True
 
     @property

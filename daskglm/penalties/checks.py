@@ -141,6 +141,8 @@ def check_groups(groups: Any) -> None:
                 f"groups={shown(groups)} has labels beside lists of features; give labels for all "
                 "features, or lists only"
             )
+        if any(each != each for each in groups):
+            raise ValueError(f"groups={shown(groups)} has NaN among the labels; give one for each")
         return
     seen = set()
     for group in groups:

@@ -118,6 +118,11 @@ class PenaltyConfig:
                 f"groups={shown(self.groups)} has no effect with l1_ratio=0; give a larger "
                 "l1_ratio (1: the group lasso)"
             )
+        if self.P2 is not None and self.l1_ratio == 1:
+            raise ValueError(
+                f"P2={shown(self.P2)} has no effect with l1_ratio=1, which has no L2 part; give a "
+                "smaller l1_ratio"
+            )
         check_factors(self.penalty_factor)
         self._matrix  # noqa: B018  # raises ValueError for a matrix that is no penalty
         check_bounds(self.lower_bounds, "lower_bounds")

@@ -111,7 +111,9 @@ def _least(workload: Workload, expected: dict[str, float]) -> tuple[str, str]:
             return name, f"{_shape(workload)}: fewest passes over rows read anew, or on a device"
         return name, f"{_shape(workload)}: about {least:.0f} passes' work with the Hessian formed"
     known = ", ".join(f"{each} {cost:.0f}" for each, cost in ordered if math.isfinite(cost))
-    shape = f"{_shape(workload)}, curvature of {workload.curvature_ratio:.2g} penalties a row"
+    shape = _shape(workload)
+    if math.isfinite(workload.curvature_ratio):
+        shape += f", curvature of {workload.curvature_ratio:.2g} penalties a row"
     if workload.remote:
         shape += f", a round trip of {workload.rounds():.2g} passes"
     return name, f"{shape}; expected passes: {known}"

@@ -361,7 +361,7 @@ def test_without_an_l1_part_that_is_best_all_features_are_fitted_again():
 def test_separable_classes_have_no_relaxed_fit_and_it_is_told(several):
     X = np.random.default_rng(0).standard_normal((100, 4))
     y = np.digitize(X[:, 0], [-0.5, 0.5] if several else [0.1])
-    with pytest.warns(ConvergenceWarning, match="separable" if several else "max_iter"):
+    with pytest.warns(ConvergenceWarning, match="separable"):
         model = ours(penalty="l1", Cs=[1.0], cv=2, tol=1e-8, relax=True).fit(X, y)
     assert not model.report_.converged
 

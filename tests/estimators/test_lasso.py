@@ -108,3 +108,12 @@ def test_saved_and_loaded(cls, tmp_path):
     np.testing.assert_array_equal(again.coef_, model.coef_)
     assert again.dual_gap_ == model.dual_gap_
     assert again.report_.relative_gap == model.report_.relative_gap
+
+
+@pytest.mark.parametrize("value", [1.0, 3.3, 0.0])
+def test_equal_targets_are_fitted_exactly_and_proved(value):
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    model = daskglm.Lasso(alpha=0.1).fit(X, np.full(200, value))
+    assert model.report_.relative_gap == 0.0
+    assert not model.coef_.any()
+    assert model.intercept_ == pytest.approx(value, rel=1e-14)

@@ -281,3 +281,11 @@ def test_strengths_of_a_loose_path_are_exact():
     loose, tight = (daskglm.regularization_path(X, y, **how, tol=tol) for tol in (0.1, 1e-12))
     np.testing.assert_allclose(loose.alphas, tight.alphas, rtol=1e-6)
     assert loose.df[0] == 1
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_columns_that_do_not_vary_have_no_path(family):
+    y = np.random.default_rng(0).poisson(1.0, 200)
+    y = (y > 0).astype(int) if family == "binomial" else y
+    with pytest.raises(ValueError, match="no feature changes the loss"):
+        daskglm.regularization_path(np.full((200, 2), 3.0), y, family=family)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 
@@ -159,3 +160,20 @@ def test_solvers_that_take_no_kinks_are_refused(solver):
     X, y, _ = rows()
     with pytest.raises(ValueError, match=f"solver='{solver}'"):
         daskglm.fit(X, y, loss="ordinal", l1_ratio=0.5, solver=solver)
+
+
+@pytest.mark.parametrize(
+    "given", [{"C": math.inf, "positive": True}, {"l1_ratio": 1.0, "penalty_factor": [0.0, 1.0]}]
+)
+@pytest.mark.parametrize("model", ["OrdinalRegression", "LogisticRegression"])
+def test_separable_classes_are_told_where_nothing_holds_a_coefficient(model, given):
+    columns = 1 if given.get("positive") else 2
+    X = np.c_[np.arange(200.0) / 100.0 - 1.0, np.random.default_rng(0).normal(size=200)]
+    y = np.arange(200) // (70 if model == "OrdinalRegression" else 100)
+    with pytest.warns(ConvergenceWarning, match="linearly separable"):
+        fitted = getattr(daskglm, model)(**given).fit(X[:, :columns], y)
+    assert not fitted.report_.converged
+    # bounds hold coefficients
+    held = getattr(daskglm, model)(C=math.inf, upper_bounds=5.0).fit(X[:, :1], y)
+    assert held.report_.converged
+    assert np.ravel(held.coef_) == pytest.approx(5.0)

@@ -183,3 +183,11 @@ def test_what_it_is_not_for_is_refused():
         daskglm.QuantileRegressor().fit(wide, y[:50])
     with pytest.raises(ValueError, match="an L1 penalty of all features, and no other"):
         dual_of(X, y, 1.0, l1_ratio=0.5)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_dual_ascent_of_an_elastic_net_is_finished_by_proximal_points(C):
+    X, y, _ = rows(10, n=400)
+    X[:, 0] = 2000.0 + 5.0 * X[:, 0]
+    model = daskglm.LinearSVC(loss="hinge", l1_ratio=0.5, C=C).fit(X, y > np.median(y))
+    assert model.report_.relative_gap <= 1e-6
