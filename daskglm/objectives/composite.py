@@ -69,7 +69,9 @@ class Composite(Objective):
     def __init__(self, *args: Any, terms: NonSmooth, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.terms = terms
-        self.squares: np.ndarray | None = None  # weighted sums of those of each column
+        # weighted sums of squares of each column, and weighted means
+        self.squares: np.ndarray | None = None
+        self.means: np.ndarray | None = None
         self.rows_xp = self.xp
         self.xp = np
 
@@ -315,6 +317,7 @@ class Composite(Objective):
             super().survey()
         totals = self.ask(ColumnMoments())
         self.squares = np.asarray(totals["squares"]) * (1.0 + 1e-9)
+        self.means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
 
     @cached_property
     def _counted_curvature(self) -> np.ndarray:
@@ -433,6 +436,7 @@ class Restriction(Composite):
         """Take what is known of the columns from the whole objective."""
         self.rounding = self.whole.rounding.restricted(self.columns)
         self.squares = None if self.whole.squares is None else self.whole.squares[self.columns]
+        self.means = None if self.whole.means is None else self.whole.means[self.columns]
 
     def take(self, w: np.ndarray) -> np.ndarray:
         """Return these features' entries of a vector, and that of the intercept."""

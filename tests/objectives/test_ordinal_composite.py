@@ -140,15 +140,19 @@ def test_bounds_of_other_rows(rows_are, kind):
 def test_gradients_at_other_thresholds_are_within_what_their_cost_allows():
     """The inequality in the module's docstring, on which bounds rest."""
     X, y = rows(1, n=150, K=5)
-    made, reference = composite(X, y, 3.0, l1_ratio=1.0)
     rng, d = np.random.default_rng(0), X.shape[1]
-    curvature = 3.0 * LOSS.smoothness * (X**2).sum(axis=0)
+    m = np.array([0.0, 3.0, 100.0, -1e3])
+    X = X + m
+    _, reference = composite(X, y, 3.0, l1_ratio=1.0)
+    curvature = 3.0 * LOSS.smoothness * ((X - m) ** 2).sum(axis=0)
     for _ in range(20):
-        v = np.append(rng.standard_normal(d), np.sort(3 * rng.standard_normal(4)))
+        w = rng.standard_normal(d)
+        v = np.append(w, w @ m + np.sort(3 * rng.standard_normal(4)))
         best, value = reference.least(v, slice(d, None))
         cost = reference.value(v.astype(LONG)) - value
-        moved = reference.derivatives(v.astype(LONG))[0] - reference.derivatives(best)[0]
-        assert (np.abs(moved[:d]) <= np.sqrt(2.0 * cost * curvature) * (1 + 1e-12)).all()
+        here, there = reference.derivatives(v.astype(LONG))[0], reference.derivatives(best)[0]
+        moved = here[:d] + m * here[d:].sum() - there[:d]
+        assert (np.abs(moved) <= np.sqrt(2.0 * cost * curvature) * (1 + 1e-9)).all()
 
 
 def test_value_gradient_and_kinks():
@@ -199,3 +203,11 @@ def test_a_sample_of_the_rows_has_the_same_penalty():
     point = part.at(np.append(np.full(4, 0.1), [-0.5, 0.7]), gram=True)
     assert math.isfinite(point.value)
     assert part.terms.value(point.w) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("mean", [1e2, 1e4])
+def test_a_column_of_a_large_mean_is_proved(mean):
+    X, y = rows(6, n=500, K=4)
+    X[:, 0] += mean
+    made, reference = composite(X, y, 1.0, l1_ratio=1.0)
+    assert check_points(made, reference, proximal_newton) < 1e-7
