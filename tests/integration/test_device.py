@@ -445,6 +445,18 @@ def test_losses_of_all_classes_together(cupy, model, solver, sparse):
         np.testing.assert_allclose(there.coef_, device.coef_, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_losses_with_corners_and_an_l1_part(cupy, l1_ratio):
+    X, y = make_problem(400, 6, loss="squared", dtype=np.float32)
+    how = {"alpha": 0.1, "l1_ratio": l1_ratio, "tol": 1e-5}
+    host, device = (
+        daskglm.QuantileRegressor(**how, device=where).fit(X, y) for where in ("cpu", "cuda")
+    )
+    assert device.report_.device == "cuda"
+    assert device.report_.relative_gap <= 1e-5
+    np.testing.assert_allclose(device.coef_, host.coef_, atol=1e-2)
+
+
 @pytest.mark.parametrize("given", [{}, {"penalty_factor": np.arange(9.0)}, {"positive": True}])
 @pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
 def test_kinks_and_bounds_of_all_classes_together(cupy, model, given):
