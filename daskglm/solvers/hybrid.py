@@ -60,8 +60,9 @@ def sdca_then_newton(
     # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
     narrow = not smooth and objective.engine.capabilities.device != "cpu"
     # of an L1 part the second stage forms Hessians, and takes losses with corners alone
-    small = not smooth and objective.n_features <= costs.LARGEST_HESSIAN
-    allowed = bool(allowed) and not narrow and (objective.threshold == 0.0 or small)
+    small = objective.is_composite and objective.n_features <= costs.LARGEST_HESSIAN
+    with_kinks = small and not smooth
+    allowed = bool(allowed) and not narrow and (objective.threshold == 0.0 or with_kinks)
     patience = costs.LOOSE_TOL_FACTOR
     if tol < costs.TIGHT_TOL or not smooth or polish:
         patience = 1.0

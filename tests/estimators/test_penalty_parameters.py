@@ -157,7 +157,7 @@ def test_no_penalty_by_name_warns_of_what_has_no_effect():
         (daskglm.Lasso(precompute="yes"), "precompute='yes' must be True, False, 'auto' or a Gram"),
         (
             daskglm.LinearSVC("l1", "hinge", positive=True),
-            "l1_ratio=1.0 with loss='hinge' is not implemented",
+            "bounds of coefficients with loss='hinge' is not implemented",
         ),
         (
             daskglm.LinearRegressor("quantile(0.5)", lower_bounds=0.0),
