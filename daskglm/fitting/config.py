@@ -116,7 +116,7 @@ class FitConfig:
         if not (loss.differentiable or named is None or named.solves_dual or corners):
             raise ValueError(
                 f"solver={self.solver!r} needs a smooth loss, which {self.loss!r} is not; use "
-                "'sdca'"
+                "'auto', 'proximal' or 'sdca'"
             )
         # that of two classes may have a dual, and `joint.JointFit.settings` refuses others
         has_dual = loss.has_dual or bool(loss.two_classes)
