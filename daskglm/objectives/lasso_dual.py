@@ -26,6 +26,7 @@ from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.proximal_step import box_of
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,4 @@ class LassoDual(Dual):
     def _ends(self) -> list[float]:
         """Sizes of the ends of the dual variables' box, but for zero, as is one end of hinges."""
         loss = self.objective.loss
-        if loss.classifies:
-            return [1.0]
-        assert loss.dual is not None
-        ends = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
-        return [abs(end) for end in ends]
+        return [1.0] if loss.classifies else [abs(end) for end in box_of(loss)]

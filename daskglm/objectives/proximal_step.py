@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from daskglm.core.requests import Problem
+from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.dual import Dual
 from daskglm.objectives.primal import Objective
@@ -47,9 +48,15 @@ def residual_unit(objective: Objective, value: float) -> float:
     loss = objective.loss
     if loss.classifies:
         return 1.0
-    assert loss.dual is not None
     largest = objective.engine.facts.largest_target
     mean = value / (objective.scale * objective.total_weight)
-    low, high = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
+    low, high = box_of(loss)
     size = mean * (high - low) ** 2 / (-4.0 * low * high)
     return min(max(size, SMALLEST * largest), largest) or 1.0
+
+
+def box_of(loss: Loss) -> tuple[float, float]:
+    """Return the ends of the dual variables' domain, of a loss of numbers."""
+    assert loss.dual is not None
+    low, high = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
+    return low, high

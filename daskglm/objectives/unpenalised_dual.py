@@ -26,6 +26,7 @@ from daskglm.objectives.dual_penalty import DualPenalty
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.objectives.point import NO_GRADIENT, Point
 from daskglm.objectives.primal import Objective
+from daskglm.objectives.proximal_step import box_of
 
 # Changes of dual variables, as shares of the box, from which columns are measured. Chosen.
 TELLING = 1e-9
@@ -122,7 +123,8 @@ class UnpenalisedDual(Dual):
 
     def _size(self) -> float:
         """Bound the weighted sum of the dual variables' sizes."""
-        most = self.objective.total_weight * max(self._box()[1], -self._box()[0])
+        low, high = box_of(self.objective.loss)
+        most = self.objective.total_weight * max(high, -low)
         if self.adopted is None or not self.objective.fit_intercept:
             return most
         # twice those above zero less all; a share covers the rounding of these sums
@@ -145,7 +147,7 @@ class UnpenalisedDual(Dual):
         # the computed step is off by a share `doubt` of its size
         off = error + 2.0 * factor.doubt * size
         by_column = float(largest @ (np.abs(factor.step(left)[0]) + factor.roots * off))
-        low, high = self._box()
+        low, high = box_of(self.objective.loss)
         return min(by_column, rounding.reach(factor) * (size + error)) / min(-low, high)
 
     def _lost(self, change: float, value: float) -> float:
@@ -153,17 +155,10 @@ class UnpenalisedDual(Dual):
 
         Those are at most the losses over the least slope, and the reach of a kink at zero.
         """
-        low, high = self._box()
+        low, high = box_of(self.objective.loss)
         least = min(-low, high)
         kink = 2.0 * self._kink() * self.objective.total_weight
         return change * least * (value / least + kink)
-
-    def _box(self) -> tuple[float, float]:
-        """Return the ends of the dual variables' domain."""
-        loss = self.objective.loss
-        assert loss.dual is not None
-        low, high = (loss.dual.into_domain(0.0, end, loss.p1, loss.p2) for end in (-2.0, 2.0))
-        return low, high
 
     def _kink(self) -> float:
         """Return half the jump at zero of the conjugate's slope: residuals up to it are free."""

@@ -46,10 +46,10 @@ def sdca_then_newton(
     polish : bool, optional
         Whether a second stage is allowed: Newton's method (TRON for many features) on the primal,
         for the hinge on proximal points of its dual, which alone takes an L1 part, of few features.
-        Default: if the stop rule is the gap. It begins when the epochs left, by the rate
-        of the last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten
-        times as much), or when the ascent fails: its points are above w = 0, or it lowers the gap
-        no further.
+        Default: if the stop rule is the gap. It begins when the epochs left, by the rate of the
+        last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten times as
+        much), or when the ascent fails: its points are above w = 0, or it lowers the gap no
+        further.
     state, folder
         State of a solve to resume, and the folder with its dual variables.
     **options
