@@ -234,7 +234,8 @@ class MultinomialComposite(Composite, MultinomialObjective):
     def survey(self) -> None:
         """Measure the columns, for better bounds on rounding errors. Cost: 2 or 3 passes."""
         super().survey()
-        assert self.squares is not None and self.means is not None
+        assert self.squares is not None
+        assert self.means is not None
         self.squares = np.tile(self.squares, self.sets)
         self.means = np.tile(self.means, self.sets)
 
