@@ -36,7 +36,7 @@ class QuantileRegressor(Regressor):
     alpha : float, default 1.0
         Strength of the penalty; 0: none, and the problem is a linear program.
     l1_ratio : float, default 1.0
-        Share of the L1 penalty. With 1 there may be 2,000 features at most, if alpha is above 0.
+        Share of the L1 penalty.
     tol : float, default 1e-7
         Less than elsewhere, since the last steps, which make coefficients exact, cost little.
     solver : {"auto", "proximal", "sdca"}, default "auto"
@@ -77,6 +77,13 @@ class QuantileRegressor(Regressor):
         device: str | None = None,
         device_memory_limit: int | str | None = None,
         l1_ratio: float = 1.0,
+        penalty_factor: Any = None,
+        P2: Any = None,
+        lower_bounds: Any = None,
+        upper_bounds: Any = None,
+        positive: bool = False,
+        groups: Any = None,
+        standardize: bool = False,
     ) -> None:
         self.quantile = quantile
         self.alpha = alpha
@@ -94,6 +101,13 @@ class QuantileRegressor(Regressor):
         self.device = device
         self.device_memory_limit = device_memory_limit
         self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.P2 = P2
+        self.lower_bounds = lower_bounds
+        self.upper_bounds = upper_bounds
+        self.positive = positive
+        self.groups = groups
+        self.standardize = standardize
 
     @property
     def _loss(self) -> str:  # type: ignore[override]

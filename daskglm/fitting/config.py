@@ -161,11 +161,6 @@ class FitConfig:
         alike = penalty.l1_ratio > 0.0 and not (penalty.of_features or penalty.has_bounds)
         by_dual = (loss.has_dual or bool(loss.two_classes)) and alike and penalty.l1_ratio < 1.0
         beside = [*penalty.of_features, *["bounds of coefficients"] * penalty.has_bounds]
-        if not (loss.differentiable or alike):
-            raise ValueError(
-                f"{beside[0]} with loss={self.loss!r} is not implemented: losses with corners take "
-                f"an l1_ratio alike for all features; give another loss, or leave {beside[0]} out"
-            )
         if named is not None and named.solves_dual and not by_dual:
             raise ValueError(
                 f"solver={self.solver!r} takes penalties with the same L2 strength above zero and "

@@ -43,6 +43,7 @@ from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.batched import BatchObjective
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
 from daskglm.solvers.constant import constant
@@ -352,7 +353,8 @@ def solve_one(
     # where points are proved, nobody asks how large the gradient is at zero
     if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
         zero = objective.at(objective.origin)
-    _check_size(spec, objective.n_features)
+    if not (spec.rounds_corners and objective.is_composite):  # it forms those of working sets
+        _check_size(spec, objective.n_features)
     _check_corners(objective)
     if spec.solves_dual and not objective.has_dual:
         raise ValueError(
@@ -522,13 +524,21 @@ def _check_size(spec: SolverSpec, d: int) -> None:
 
 
 def _check_corners(objective: Objective) -> None:
-    """Raise ValueError for a linear program whose Hessians would be too large."""
+    """Raise ValueError for features without a penalty that no dual variables can be found for."""
     d, loss = objective.n_features, objective.loss
-    of_corners = objective.is_composite and not loss.differentiable
-    if of_corners and not objective.is_penalised and d > costs.LARGEST_HESSIAN:
+    if loss.differentiable or not isinstance(objective, Composite) or objective.is_held:
+        return
+    free = np.flatnonzero(objective.may_be_unheld)
+    what = f"feature {free[0]}" + (f" and {len(free) - 1:,} more" if len(free) > 1 else "")
+    if loss.classifies:
         raise ValueError(
-            f"loss={loss.name!r} with l1_ratio=1 is implemented up to {costs.LARGEST_HESSIAN:,} "
-            f"features, and X has {d:,}; give an l1_ratio below 1, such as 0.99"
+            f"loss={loss.name!r} wants a penalty of each feature, or bounds on both sides: {what} "
+            "of X has neither"
+        )
+    if d > costs.LARGEST_HESSIAN:
+        raise ValueError(
+            f"loss={loss.name!r} takes up to {costs.LARGEST_HESSIAN:,} features if some have "
+            f"neither a penalty nor bounds on both sides, as {what}; X has {d:,}"
         )
 
 

@@ -43,7 +43,7 @@ CACHED = (
     "may_be_unheld",
     "threshold",
     "unheld",
-    "_counted_curvature",
+    "counted_curvature",
     "_has_counted_curvature",
 )
 
@@ -122,7 +122,7 @@ class Composite(Objective):
         """The features that neither the penalty nor bounds on both sides hold, (d,) of bool."""
         terms = self.feature_terms
         boxed = np.isfinite(terms.lower) & np.isfinite(terms.upper)
-        held = boxed | (terms.strengths > 0.0) | (self._counted_curvature > 0.0)
+        held = boxed | (terms.strengths > 0.0) | (self.counted_curvature > 0.0)
         for group, strength in zip(terms.groups, terms.group_strengths, strict=True):
             held[group] = strength > 0.0
         return ~held
@@ -221,7 +221,7 @@ class Composite(Objective):
         """Bound the distance of a point's value from the optimum by its tangent."""
         d = self.n_features
         features, gradient = point.w[:d], point.gradient[:d]
-        curvature = self._counted_curvature
+        curvature = self.counted_curvature
         with np.errstate(over="ignore", invalid="ignore"):
             value = point.value - self.terms.value(point.w)
             if self._has_counted_curvature:
@@ -320,7 +320,7 @@ class Composite(Objective):
         self.means = np.asarray(totals["sums"]) / max(float(totals["weight"]), 1e-300)
 
     @cached_property
-    def _counted_curvature(self) -> np.ndarray:
+    def counted_curvature(self) -> np.ndarray:
         """Curvature of the quadratic penalty that conjugates of single features take, (d,).
 
         Zero where the penalty is counted with the losses instead.
@@ -336,11 +336,11 @@ class Composite(Objective):
 
     @cached_property
     def _has_counted_curvature(self) -> bool:
-        return bool(self._counted_curvature.any())
+        return bool(self.counted_curvature.any())
 
     def _largest_norm(self, value: float) -> float:
         """Bound the norm of the features' coefficients of the optimum, whose value is no larger."""
-        return largest_norm(self.feature_terms, self._counted_curvature, value)
+        return largest_norm(self.feature_terms, self.counted_curvature, value)
 
     @property
     def has_unheld(self) -> bool:

@@ -459,9 +459,9 @@ class Dual:
             shift = self._best_intercept(w, token, self.intercept if at is None else float(at[-1]))
         losses = objective.ask(EvaluateAlong(((token, w),), np.array([[1.0, shift]])))["values"]
         primal = objective.scale * float(losses[0]) + self.penalty.value(features[:-1])
-        dual = self._value(own, totals["side"])
         if objective.fit_intercept:
             w = np.append(w[:-1], shift)
+        dual = self._value(own, totals["side"], w, primal)
         return Certificate(w, primal, dual, token)
 
     def _best_intercept(self, w: np.ndarray, token: int, start: float) -> float:
@@ -473,10 +473,11 @@ class Dual:
         point = Point(objective, w, math.nan, NO_GRADIENT, token)
         return objective.best_intercept(point, min(max(start, -reach), reach))
 
-    def _value(self, own: np.ndarray, side: np.ndarray) -> float:
+    def _value(self, own: np.ndarray, side: np.ndarray, at: np.ndarray, primal: float) -> float:
         """Return the dual value, where the dual variables are balanced for an intercept.
 
-        `own` is the sum over all rows and `side` that over the positive variables.
+        `own` is the sum over all rows and `side` that over the positive variables; `at` are the
+        coefficients that were evaluated, `primal` is the value there.
         """
         fit_intercept = self.objective.fit_intercept
         u, changed = balanced(own, side, self.bias) if fit_intercept else (own, {})

@@ -45,7 +45,7 @@ def sdca_then_newton(
     ----------
     polish : bool, optional
         Whether a second stage is allowed: Newton's method (TRON for many features) on the primal,
-        for the hinge on proximal points of its dual, which alone takes an L1 part, of few features.
+        for the hinge on proximal points of its dual, which alone takes an L1 part.
         Default: if the stop rule is the gap. It begins when the epochs left, by the rate of the
         last five, cost more than some Newton steps (for a smooth loss and tol >= 1e-5: ten times as
         much), or when the ascent fails: its points are above w = 0, or it lowers the gap no
@@ -59,9 +59,8 @@ def sdca_then_newton(
     allowed = options.get("stop", "gap") == "gap" if polish is None else polish
     # targets of proximal steps differ by less than float32, the dtype on devices, tells apart
     narrow = not smooth and objective.engine.capabilities.device != "cpu"
-    # of an L1 part the second stage forms Hessians, and takes losses with corners alone
-    small = objective.is_composite and objective.n_features <= costs.LARGEST_HESSIAN
-    with_kinks = small and not smooth
+    # of an L1 part the second stage takes losses with corners alone
+    with_kinks = objective.is_composite and not smooth
     allowed = bool(allowed) and not narrow and (objective.threshold == 0.0 or with_kinks)
     patience = costs.LOOSE_TOL_FACTOR
     if tol < costs.TIGHT_TOL or not smooth or polish:

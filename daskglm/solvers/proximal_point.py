@@ -17,19 +17,17 @@ from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.requests import SDCAConfig
 from daskglm.objectives.composite import Composite
+from daskglm.objectives.corner_dual import CornerDual
 from daskglm.objectives.dual import Dual
-from daskglm.objectives.lasso_dual import LassoDual
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import residual_unit, smoothed
 from daskglm.objectives.unpenalised_dual import UnpenalisedDual
-from daskglm.penalties.descent import minimise
-from daskglm.solvers import costs
+from daskglm.solvers import costs, kinked_steps
 from daskglm.solvers.iterate import Iterate, Iterates
 from daskglm.solvers.line_search import ROUNDING, backtrack
 from daskglm.solvers.linear_systems import newton_step
 from daskglm.solvers.newton import newton, sample_sizes
-from daskglm.solvers.proximal_steps import change_of_model
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.tron import tron
 from daskglm.solvers.workload import Workload
@@ -40,11 +38,6 @@ LEVELS = 7
 LEAST_STRIDE = 0.25
 # Share of a corner's curvature that all rows are given where few are within corners. Chosen.
 LEAST_CURVATURE = 1e-3
-# The same where the penalty has kinks: more holds rows outside of corners back, of columns that
-# depend on each other too. And the share of a model's residual that is left. Chosen.
-SMALL, MODEL_SHARE = 1e-9, 1e-6
-# Of columns of zeros.
-TINY = 1e-300
 
 
 def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterates:
@@ -57,6 +50,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     """
     zero = objective.xp.zeros(objective.size)
     dual = _dual_of(objective)(objective, zero, SDCAConfig(), 0)
+    from_origin = objective.is_origin(w)
     solver = step_solver(dual)
     if w.any():
         dual.kept, dual.value = w, objective.at(w).value
@@ -67,7 +61,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
     facts = objective.engine.facts
     start, value = dual.kept, dual.value
     unit = residual_unit(objective, value)
-    can_sample = objective.engine.capabilities.cheap_samples and not w.any()
+    can_sample = objective.engine.capabilities.cheap_samples and from_origin
     sizes = sample_sizes(facts, objective.size, tol) if can_sample else []
     level = 0.0  # the first sample begins far from its optimum, with wide corners
     for k, fraction in enumerate([*sizes[:1], *sizes]):
@@ -79,7 +73,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
             start, value = inner.w, inner.value
             unit = residual_unit(objective, value)
         level = _level(objective.size, sizes[k] * facts.n_rows) if k < len(sizes) else 0.0
-    level = _level(objective.size, facts.n_rows) if sizes or w.any() else 0.0
+    level = _level(objective.size, facts.n_rows) if sizes or not from_origin else 0.0
     steps = proximal_points(dual, Begin(start, 10.0**-level * value, level, unit))
     while True:
         try:
@@ -91,21 +85,19 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
 
 
 def _dual_of(objective: Objective) -> type[Dual]:
-    if objective.is_penalised:
-        return Dual
-    return UnpenalisedDual if objective.is_smooth else LassoDual
+    """Return the kind of dual variables: those of dual ascent, where that knows the penalty."""
+    if isinstance(objective, Composite) and not objective.threshold >= 0.0:
+        return CornerDual
+    return Dual if objective.is_penalised else UnpenalisedDual
 
 
 def step_solver(dual: Dual) -> Callable[..., Any]:
     """Return the solver of proximal steps around these dual variables."""
     objective = dual.objective
     if isinstance(objective, Composite):
-        if objective.squares is None:
-            objective.survey()
-        assert objective.squares is not None
-        return functools.partial(newton_with_kinks, objective.squares)
+        return kinked_steps.step_solver(objective)
     if isinstance(dual, UnpenalisedDual):
-        return functools.partial(newton_within_corners, dual.gram)
+        return functools.partial(newton_within_corners, dual.correction.gram)
     if objective.n_features > costs.LARGEST_HESSIAN:
         return tron
     if objective.loss.classifies or not objective.fit_intercept:
@@ -135,31 +127,6 @@ def newton_within_corners(floor: np.ndarray, primal: Objective, w: np.ndarray) -
             return Reason.NO_PROGRESS
         trial = primal.at(point.w + step, gram=True, beside=point, exact=exact)
         accepted = backtrack(primal, point, trial, gram=True, exact=exact)
-        if accepted is None:
-            return Reason.NO_PROGRESS
-        point = accepted
-
-
-def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> Iterates:
-    """Proximal Newton for a step whose penalty has kinks, where few rows may be within corners.
-
-    `squares` (d,) are the weighted sums of squares of the columns. Cost: 1 pass for an accepted
-    unit step, 2 for a damped one.
-    """
-    point = primal.at(w, gram=True, exact=True)
-    most = np.full(primal.size, primal.total_weight)
-    most[: primal.n_features] = np.maximum(squares, TINY)
-    least = np.diag(SMALL * primal.scale * primal.loss.smoothness * most)
-    while True:
-        yield Iterate(point)
-        assert point.gram is not None
-        hessian = point.gram + least
-        found = minimise(hessian, point.gradient, point.w, primal.terms, MODEL_SHARE)
-        fall = change_of_model(primal, point, found)
-        if not fall < 0.0:
-            return Reason.NO_PROGRESS
-        trial = primal.at(found.w, gram=True, beside=point, exact=True)
-        accepted = backtrack(primal, point, trial, slope=fall, gram=True, exact=True)
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
@@ -284,7 +251,7 @@ def _start(dual: Dual, point: Point) -> Any:
 def cost(workload: Workload) -> float:
     """Foresee the passes that proximal points take; infinite for too many features."""
     if workload.n_features > costs.LARGEST_HESSIAN:
-        return math.inf
+        return costs.PROXIMAL_PASSES * costs.WORKING_SET_PASSES if workload.kinked else math.inf
     return costs.PROXIMAL_PASSES + costs.PROXIMAL_HESSIANS * (1.0 + workload.gram)
 
 
@@ -296,5 +263,6 @@ SPEC = SolverSpec(
     forms_hessian=True,
     rounds_corners=True,
     takes_kinks=True,
+    takes_groups=True,
     cost=cost,
 )

@@ -21,6 +21,7 @@ from daskglm.kernels import Pattern, columns_csr, columns_dense, for_rows
 from daskglm.kernels import cpu as host
 from daskglm.kernels.columns import ColumnsCopy
 from daskglm.kernels.records import read_only
+from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.pieces import Piece
 
 Each = Callable[[Callable[[list[Piece]], Totals]], Totals]
@@ -32,6 +33,7 @@ class RestrictedRows:
     def __init__(self) -> None:
         self.key: tuple[int, int] | None = None
         self.shard: Any = None
+        self.centre: Any = None
 
     def holds(self, request: Restricted) -> bool:
         """Return whether the rows with the columns of a request are here."""
@@ -45,6 +47,7 @@ class RestrictedRows:
         facts: DataSummary,
         each: Each,
         make: Callable[[list[Block]], Any],
+        duals: Sequence[Any],
     ) -> Totals:
         """Answer a request about some of the columns; copy them first if they are not here.
 
@@ -58,6 +61,8 @@ class RestrictedRows:
             Shares pieces of rows out among threads.
         make : callable
             Makes a shard of blocks. It is not kept: it may belong to the shard that keeps this.
+        duals : sequence
+            Dual variables of each block, for a proximal problem.
 
         Returns
         -------
@@ -79,6 +84,9 @@ class RestrictedRows:
             self.shard.facts = replace(self.shard.facts, n_features=len(request.columns))
             self.key = request.key, len(request.columns)
             copied = facts.n_rows
+        if problem.centre is not None and self.centre != problem.centre:
+            _share_duals(self.shard, problem, duals)
+        self.centre = problem.centre
         totals: Totals = self.shard.answer(problem, request.request)
         stored = self.shard.facts.nonzeros
         share = stored / max(facts.nonzeros, 1)
@@ -88,7 +96,15 @@ class RestrictedRows:
         """Release the rows that are kept."""
         if self.shard is not None:
             self.shard.close()
-        self.shard = self.key = None
+        self.shard = self.key = self.centre = None
+
+
+def _share_duals(shard: Any, problem: Problem, duals: Sequence[Any]) -> None:
+    """Give the caches of a shard the dual variables of its rows: targets move to a new centre."""
+    for name, block, dual in zip(shard.names, shard.blocks, duals, strict=True):
+        if name not in shard.caches:
+            shard.caches[name] = BlockCache(block, replace(problem, centre=None))
+        shard.caches[name].dual = dual
 
 
 def take_columns(

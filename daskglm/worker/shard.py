@@ -135,8 +135,10 @@ class Shard:
         if isinstance(request, Sampled):
             return self._sample(request.fraction, request.seed).answer(problem, request.request)
         if isinstance(request, Restricted):
+            # dual variables, around which a proximal problem may be, are with all columns
+            duals = [getattr(self.caches.get(name), "dual", None) for name in self.names]
             return self.restricted.answer(
-                problem, request, self.blocks, self.facts, self._each, self._of_columns
+                problem, request, self.blocks, self.facts, self._each, self._of_columns, duals
             )
         self._release_sample()
         law = law_of(problem.loss, compiled=self.backend is host)

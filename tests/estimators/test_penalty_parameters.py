@@ -62,8 +62,6 @@ def test_the_default_is_the_plain_penalty(estimator):
 
 
 def test_every_estimator_takes_them_or_says_why_not():
-    # which has corners
-    share_alone = {"QuantileRegressor"}
     # their share of the L1 penalty is 1, or one of several
     no_share = {"Lasso", "LassoCV", "LogisticRegressionCV"}
     for name in daskglm.__all__:
@@ -71,8 +69,7 @@ def test_every_estimator_takes_them_or_says_why_not():
         if not (isinstance(each, type) and hasattr(each, "get_params")):
             continue
         found = set(NAMES) & set(each().get_params())
-        wanted = {"l1_ratio"} if name in share_alone else set(NAMES)
-        assert found == (wanted - {"l1_ratio"} if name in no_share else wanted), name
+        assert found == set(NAMES) - ({"l1_ratio"} if name in no_share else set()), name
 
 
 def test_lasso_has_the_share_one_and_means_of_losses():
@@ -155,14 +152,6 @@ def test_no_penalty_by_name_warns_of_what_has_no_effect():
         (daskglm.Lasso(alpha=-1.0), "alpha=-1.0 must be a number not below 0"),
         (daskglm.Lasso(selection="best"), "selection='best' is not one of 'cyclic', 'random'"),
         (daskglm.Lasso(precompute="yes"), "precompute='yes' must be True, False, 'auto' or a Gram"),
-        (
-            daskglm.LinearSVC("l1", "hinge", positive=True),
-            "bounds of coefficients with loss='hinge' is not implemented",
-        ),
-        (
-            daskglm.LinearRegressor("quantile(0.5)", lower_bounds=0.0),
-            "bounds of coefficients with loss='quantile.* is not implemented",
-        ),
         (
             daskglm.LogisticRegression(l1_ratio=0.5, solver="newton-cholesky"),
             "solver='newton-cholesky' of scikit-learn takes no L1 penalty and no bounds; use",
@@ -299,7 +288,29 @@ def test_corners_take_an_l1_ratio():
         model.fit(X, y)
         assert model.report_.converged
         assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
-    with pytest.raises(ValueError, match="bounds of coefficients with loss"):
-        daskglm.LinearSVR(positive=True).fit(X, y)
     smooth = daskglm.LinearSVR(loss="squared_epsilon_insensitive", positive=True, l1_ratio=1.0)
     assert (smooth.fit(X, y).coef_ >= 0.0).all()
+
+
+def test_corners_take_all_other_parameters():
+    X, y = make_problem(n=200, d=4, loss="squared")
+    X = pd.DataFrame(X, columns=list("abcd"))
+    bounds = {"lower_bounds": {"a": 0.0}, "upper_bounds": {"b": 0.1}}
+    for model in (
+        daskglm.QuantileRegressor(alpha=0.1, quantile=[0.3, 0.7], **bounds),
+        daskglm.LinearSVR(C=0.05, **bounds),
+        daskglm.LinearSVC("l1", "hinge", C=0.05, **bounds),
+    ):
+        model.fit(X, y if model.__class__ is not daskglm.LinearSVC else y > 0.0)
+        coef = np.atleast_2d(model.coef_)
+        assert model.report_.converged
+        assert (coef[:, 0] >= 0.0).all()
+        assert (coef[:, 1] <= 0.1).all()
+
+    free = daskglm.QuantileRegressor(alpha=1e3, penalty_factor={"c": 0.0}).fit(X, y)
+    assert free.report_.converged
+    assert np.flatnonzero(free.coef_).tolist() == [2]
+    grouped = daskglm.LinearSVR(C=0.02, l1_ratio=1.0, groups=[["a", "b"], ["c", "d"]]).fit(X, y)
+    assert grouped.report_.converged
+    smooth = daskglm.QuantileRegressor(alpha=0.1, l1_ratio=0.0, standardize=True).fit(X, y)
+    assert smooth.report_.converged

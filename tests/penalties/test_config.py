@@ -216,19 +216,6 @@ BOUNDS = PenaltyConfig(lower_bounds=0.0)
     [
         ("logistic", PenaltyConfig(l1_ratio=2.0), {}, "l1_ratio=2.0 must be"),
         (
-            "hinge",
-            PenaltyConfig(l1_ratio=1.0, penalty_factor=[2.0]),
-            {},
-            "penalty_factor with loss='hinge' is not implemented.*leave penalty_factor out",
-        ),
-        ("quantile(0.5)", BOUNDS, {}, "bounds of coefficients with loss='quantile"),
-        (
-            "epsilon_insensitive",
-            PenaltyConfig(l1_ratio=0.5, standardize=True),
-            {},
-            "is not implemented",
-        ),
-        (
             "squared",
             PenaltyConfig(l1_ratio=1, P2=np.eye(2)),
             {},
@@ -239,12 +226,6 @@ BOUNDS = PenaltyConfig(lower_bounds=0.0)
             PenaltyConfig(l1_ratio=1, groups=[0.0, math.nan]),
             {},
             "groups=.* has NaN among the labels",
-        ),
-        (
-            "epsilon_insensitive",
-            PenaltyConfig(l1_ratio=0.5, lower_bounds=0.0),
-            {},
-            "bounds of coefficients with loss=.*leave bounds of coefficients out",
         ),
         ("ordinal", L1, {"solver": "newton"}, "use 'auto', 'proximal_newton', 'owlqn'$"),
         ("logistic", L1, {"solver": "tron"}, "'tron' takes no L1 penalty and no bounds.*'auto'"),

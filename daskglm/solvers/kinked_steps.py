@@ -1,0 +1,121 @@
+"""Solve proximal steps whose penalty has kinks: of all features, or of working sets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from daskglm.core.outcome import Reason
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.point import Point
+from daskglm.penalties.descent import Minimum, minimise
+from daskglm.penalties.product_descent import minimise_by_products
+from daskglm.solvers.iterate import Iterate, Iterates
+from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.proximal_steps import FOR_PRODUCTS, change_of_model
+from daskglm.solvers.working_sets import WHOLE, KeptSet, working_set
+
+# Share of the curvature of all rows that a model has at least: where few rows are within corners.
+# And the share of a model's residual that is left. Chosen.
+SMALL, MODEL_SHARE = 1e-9, 1e-6
+# That share where the model is minimised by products, of more coefficients than this. Chosen.
+PRODUCT_SHARE, MOST_FORMED = 0.03, 1000
+# Of columns of zeros.
+TINY = 1e-300
+# Features from which working sets are solved for, and of the first one; by how many times its
+# nonzero coefficients a later one may be larger. Chosen.
+FIRST_SET, GROWTH = 50, 2
+# Share of the bound of all features to which a working set is solved. Chosen.
+SET_SHARE = 0.1
+# Iterations on a working set at most. Chosen.
+SET_ITERATIONS = 15
+
+
+def step_solver(objective: Composite) -> Callable[[Composite, np.ndarray], Iterates]:
+    """Return the solver of proximal steps of an objective. Cost: that of a survey, if none was."""
+    if objective.squares is None:
+        objective.survey()
+    squares = objective.squares
+    assert squares is not None
+    if objective.n_features <= FIRST_SET or not objective.is_held:
+        return lambda primal, w: newton_with_kinks(squares, primal, w)
+    kept = KeptSet()
+    return lambda primal, w: newton_on_sets(squares, kept, primal, w)
+
+
+def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> Iterates:
+    """Proximal Newton for a step whose penalty has kinks, where few rows may be within corners.
+
+    `squares` (d,) are the weighted sums of squares of the columns. Cost: 1 pass for an accepted
+    unit step, 2 for a damped one; more where the Hessian would be large, and is multiplied by
+    vectors instead.
+    """
+    formed = primal.size <= MOST_FORMED
+    how: dict[str, bool] = {"gram": True, "exact": True} if formed else FOR_PRODUCTS
+    point = primal.at(w, **how)
+    most = np.full(primal.size, primal.total_weight)
+    most[: primal.n_features] = np.maximum(squares, TINY)
+    least = SMALL * primal.scale * primal.loss.smoothness * most
+    while True:
+        yield Iterate(point)
+        found = _minimum(point, least)
+        fall = change_of_model(primal, point, found)
+        if not fall < 0.0:
+            return Reason.NO_PROGRESS
+        trial = primal.at(found.w, beside=point, **how)
+        accepted = backtrack(primal, point, trial, slope=fall, **how)
+        if accepted is None:
+            return Reason.NO_PROGRESS
+        point = accepted
+
+
+def _minimum(point: Point, least: np.ndarray) -> Minimum:
+    """Minimise the model around a point, with `least` (size,) added to the Hessian's diagonal."""
+    terms = point.objective.terms
+    if point.gram is not None:
+        hessian = point.gram + np.diag(least)
+        return minimise(hessian, point.gradient, point.w, terms, MODEL_SHARE)
+    assert point.diagonal is not None
+
+    def product(v: np.ndarray) -> np.ndarray:
+        return point.hessian_vector(v) + least * v
+
+    diagonal = point.diagonal + least
+    return minimise_by_products(product, diagonal, point.gradient, point.w, terms, PRODUCT_SHARE)
+
+
+def newton_on_sets(
+    squares: np.ndarray, kept: KeptSet, primal: Composite, w: np.ndarray
+) -> Iterates:
+    """Solve a proximal step for working sets of features.
+
+    Cost: 1 pass with all features for each set, 1 to copy its columns, and passes over these.
+    """
+    point = primal.at(w)
+    room = FIRST_SET
+    while True:
+        room = max(room, GROWTH * int(np.count_nonzero(point.w[: primal.n_features])))
+        columns = working_set(primal, point, room)
+        if len(columns) > WHOLE * primal.n_features:
+            return (yield from newton_with_kinks(squares, primal, point.w))
+        yield Iterate(point)
+        part = kept.restriction(primal, columns)
+        steps = newton_with_kinks(squares[part.columns], part, part.take(point.w))
+        small = next(steps).point
+        wanted = SET_SHARE * _open(small)
+        for _, iterate in zip(range(SET_ITERATIONS), steps, strict=False):
+            small = iterate.point
+            if _open(small) <= wanted:
+                break
+        trial = part.at_whole(small, point)
+        if not trial.value < point.value:
+            return Reason.NO_PROGRESS
+        point = trial
+
+
+def _open(point: Point) -> float:
+    """Return what the gradient by features leaves open, as if the intercept was the best one."""
+    found: float = point.objective.nominal_bound(replace(point, near=0.0))
+    return found
