@@ -380,3 +380,21 @@ def test_dual_ascent_of_an_elastic_net_is_finished_by_proximal_points(C):
     X[:, 0] = 2000.0 + 5.0 * X[:, 0]
     model = daskglm.LinearSVC(loss="hinge", l1_ratio=0.5, C=C).fit(X, y > np.median(y))
     assert model.report_.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("first", [2, 50])
+@pytest.mark.parametrize("kind", ["factors", "box", "free"])
+@pytest.mark.parametrize("loss", ["quantile(0.5)", "hinge"])
+def test_on_a_device(cupy, monkeypatch, loss, kind, first):
+    if loss == "hinge" and kind == "free":
+        pytest.skip("refused")
+    X, y, _ = rows(18, n=200)
+    names = {"factors": "penalty_factor", "lower": "lower_bounds", "upper": "upper_bounds"}
+    given = {names[name]: value for name, value in KINDS[kind].items()}
+    how = {"loss": loss, "l1_ratio": 1.0, "C": 0.1, "tol": 1e-4, **given}
+    here = daskglm.fit(X, labels(loss, y), **how).report_
+    monkeypatch.setattr(kinked_steps, "FIRST_SET", first)
+    there = daskglm.fit(X, labels(loss, y), device="cuda", **how).report_
+    assert there.device == "cuda"
+    assert there.relative_gap <= 1e-4
+    assert there.objective == pytest.approx(here.objective, rel=2e-4)
