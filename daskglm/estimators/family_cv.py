@@ -17,7 +17,13 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
-from daskglm.estimators.regularization_path import check_relax, eps_of, ratios_of, strengths_of
+from daskglm.estimators.regularization_path import (
+    check_gradient,
+    check_relax,
+    eps_of,
+    ratios_of,
+    strengths_of,
+)
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.cv_splits import DEFAULT_FOLDS, check_splits
 from daskglm.fitting.driver import Callback
@@ -241,6 +247,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         choose = self._choose
         if not settings.penalty.is_smooth or len(ratios) > 1:
+            check_gradient(settings)
             choose = partial(self._choose_of_path, ratios)
         work = partial(choose, X, y, settings, names, alphas, how)
         return awaitable_on(client, is_lazy(X), work)

@@ -217,6 +217,7 @@ def regularization_path(
         resume=resume,
     )
     settings.check()
+    check_gradient(settings)
     if getattr(model, "_estimates", False):
         raise ValueError(f"family={family!r}: a path takes no parameter that is estimated")
     if alphas is not None:
@@ -229,6 +230,16 @@ def regularization_path(
     data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
     work = partial(_path, data, settings, names, alphas, n_alphas, eps, client)
     return awaitable_on(client, is_lazy(X), work)
+
+
+def check_gradient(settings: FitConfig) -> None:
+    """Raise ValueError for a loss with corners, whose largest strength no gradient tells."""
+    if not find(settings.loss).differentiable:
+        raise ValueError(
+            f"family={settings.loss!r} has corners, and a path of an L1 penalty or bounds wants a "
+            "loss with a gradient, which tells the largest alpha; give daskglm.fit a sequence of "
+            "C, or search alpha of its estimator by GridSearchCV"
+        )
 
 
 def check_count(given: Any, name: str) -> None:

@@ -9,12 +9,12 @@ bounded by dual variables that are known to exist and never computed (docs/certi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.requests import Problem
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.bounds import Rounding
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
@@ -44,10 +44,10 @@ class DualCorrection:
 
     def __init__(self, objective: Objective, entries: np.ndarray) -> None:
         """Add up the Gram. Cost: 1 pass."""
-        squared, problem = LOSSES["squared"], objective.problem
+        squared = LOSSES["squared"]
         squares = Objective(
             objective.engine,
-            Problem(squared.ref, problem.positive, problem.class_weight),
+            replace(objective.problem, loss=squared.ref),
             squared,
             C=math.inf,
             fit_intercept=objective.fit_intercept,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from daskglm.core.requests import Problem
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.dual import Dual
@@ -25,7 +25,7 @@ def smoothed(dual: Dual, width: float) -> Objective:
     assert loss.smoothed is not None
     rounded = loss.smoothed(loss, width)
     around = (dual.number, width)
-    rows = objective.engine, Problem(rounded.ref, problem.positive, problem.class_weight, around)
+    rows = objective.engine, replace(problem, loss=rounded.ref, centre=around)
     given: dict[str, Any] = {
         "C": objective.scale if objective.is_penalised or objective.is_composite else math.inf,
         "fit_intercept": objective.fit_intercept,

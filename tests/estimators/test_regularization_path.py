@@ -192,6 +192,7 @@ def test_the_plot_has_a_line_for_each_selected_feature():
         ({"eps": "small"}, "eps='small' must be"),
         ({"family": "tweedie(estimate)"}, "a path takes no parameter that is estimated"),
         ({"family": None, "loss": "hinge"}, "loss='hinge' is not one of 'logistic'"),
+        ({"family": "quantile(0.5)"}, "has corners, and a path of an L1 penalty or bounds"),
         ({"loss": "hinge"}, "loss='hinge' and family='gaussian' are both given"),
         ({"penalty_factor": np.ones(3)}, "penalty_factor has 3 values, but X has 10"),
         ({"penalty_factor": np.zeros(10)}, "penalty_factor is 0 for all features"),

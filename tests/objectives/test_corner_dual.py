@@ -8,6 +8,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
 
 import daskglm
 from daskglm.core.requests import Problem, SDCAConfig
@@ -398,3 +399,23 @@ def test_on_a_device(cupy, monkeypatch, loss, kind, first):
     assert there.device == "cuda"
     assert there.relative_gap <= 1e-4
     assert there.objective == pytest.approx(here.objective, rel=2e-4)
+
+
+@pytest.mark.parametrize("family", ["quantile(0.5)", "epsilon_insensitive(0.2)"])
+def test_folds_train_on_their_own_rows(family):
+    """Proximal steps, too, leave out the rows of a fold."""
+    X, y, _ = rows(19, n=120)
+    alphas = [0.1, 0.001]
+    model = daskglm.GeneralizedLinearRegressorCV(family, alphas=alphas, cv=3, tol=1e-9).fit(X, y)
+    assert model.report_.converged
+    for fold, (train, _) in enumerate(KFold(3).split(X)):
+        for k, alpha in enumerate(model.alphas_):
+            alone = daskglm.GeneralizedLinearRegressor(family, alpha=alpha, tol=1e-9)
+            alone.fit(X[train], y[train])
+            np.testing.assert_allclose(model.coef_path_[k, fold], alone.coef_, atol=1e-4)
+
+
+def test_paths_and_folds_with_kinks_are_refused():
+    X, y, _ = rows(21)
+    with pytest.raises(ValueError, match="family='quantile.* has corners, and a path of an L1"):
+        daskglm.GeneralizedLinearRegressorCV("quantile(0.5)", l1_ratio=0.5).fit(X, y)
