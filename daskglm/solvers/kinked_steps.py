@@ -10,6 +10,7 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
+from daskglm.objectives.primal import Sample
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.penalties.product_descent import minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -39,10 +40,16 @@ def step_solver(objective: Composite) -> Callable[[Composite, np.ndarray], Itera
         objective.survey()
     squares = objective.squares
     assert squares is not None
-    if objective.n_features <= FIRST_SET or not objective.is_held:
-        return lambda primal, w: newton_with_kinks(squares, primal, w)
+    few = objective.n_features <= FIRST_SET or not objective.is_held
     kept = KeptSet()
-    return lambda primal, w: newton_on_sets(squares, kept, primal, w)
+
+    def solve(primal: Composite, w: np.ndarray) -> Iterates:
+        # columns of a sample are not worth a copy
+        if few or isinstance(primal, Sample):
+            return newton_with_kinks(squares, primal, w)
+        return newton_on_sets(squares, kept, primal, w)
+
+    return solve
 
 
 def newton_with_kinks(squares: np.ndarray, primal: Composite, w: np.ndarray) -> Iterates:

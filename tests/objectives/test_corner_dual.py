@@ -20,7 +20,7 @@ from daskglm.losses.table import find
 from daskglm.objectives.corner_dual import CornerDual
 from daskglm.objectives.proximal_step import smoothed
 from daskglm.penalties.config import PenaltyConfig
-from daskglm.solvers import kinked_steps
+from daskglm.solvers import costs, kinked_steps
 
 # slopes of the loss below and above zero of what its rows compare, and what is free of cost
 LOSSES = {
@@ -364,6 +364,18 @@ def test_working_sets_of_every_storage_and_place(client):
         model = daskglm.fit(*given[:2], sample_weight=given[2], **how, **more)
         assert model.report_.relative_gap <= 1e-7
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-4)
+
+
+def test_working_sets_begin_on_samples(monkeypatch):
+    X, y, s = rows(22, n=20_000, d=60)
+    how = {"loss": "quantile(0.6)", "l1_ratio": 1.0, "C": 0.01, "sample_weight": s, "tol": 1e-7}
+    monkeypatch.setattr(costs, "SAMPLED_VALUES", 10**9)
+    expected = daskglm.fit(X, y, **how).report_
+    monkeypatch.setattr(costs, "SAMPLED_VALUES", 0)
+    found = daskglm.fit(X, y, **how).report_
+    assert found.relative_gap <= 1e-7
+    assert found.passes != expected.passes
+    assert found.objective == pytest.approx(expected.objective, rel=2e-7)
 
 
 def test_elastic_nets_of_many_features_are_finished_by_proximal_points():
