@@ -206,9 +206,11 @@ def newton(problem, U, penalty, v):
         root = np.sqrt(np.maximum(np.diag(H), LONG(1e-300)))
         A = H / root[:, None] / root + LONG(1e-17) * np.eye(len(v), dtype=LONG)
         step, t = -solve(A, g / root) / root, LONG(1)
-        while t > 1e-300 and not f(v + t * step) < value:
+        # a convex function falls by no more than its tangent: less than this is rounding
+        fall = max(-(g @ step), LONG(0))
+        while t * fall > 1e-20 * abs(value) and not f(v + t * step) < value:
             t /= 2
-        if t <= 1e-300:
+        if not t * fall > 1e-20 * abs(value):
             break
         v, before = v + t * step, value
         value = f(v)

@@ -179,13 +179,17 @@ class _Descent:
                 way = np.zeros_like(v)
                 way[group] = -pull / steep / size
                 along = way @ H @ way
-                v, value = self._search(v, value, way * (steep - held) / max(along, LONG(1e-300)))
+                way *= (steep - held) / max(along, LONG(1e-300))
+                v, value = self._search(v, value, way, g)
         to = minimum(H, g, v, self.l1, lower, upper)
-        return self._search(v, value, to - v)
+        return self._search(v, value, to - v, g)
 
-    def _search(self, v, value, step):
-        t = LONG(1)
-        while t > 1e-40:
+    def _search(self, v, value, step, g):
+        # a convex function falls by no more than its tangent: less than this is rounding
+        most, t = np.abs(g @ step) + self.l1 @ np.abs(step), LONG(1)
+        for group, held in self.problem.groups:
+            most += held * np.sqrt(((step[group] / self.spread[group]) ** 2).sum())
+        while t > 1e-40 and t * most > 1e-20 * abs(value):
             to = np.clip(v + t * step, self.lower, self.upper)
             if (new := self.f(to)) < value:
                 return to, new
