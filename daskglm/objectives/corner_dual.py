@@ -90,7 +90,8 @@ class CornerDual(Dual):
 
         What balancing costs is the share of the dual variables that their sum is. Cost: nothing.
         """
-        d, terms, curvature = self.objective.n_features, self.penalty.terms, self._curvature
+        d, terms = self.objective.n_features, self.penalty.terms
+        curvature = self.objective.counted_curvature
         w, gradient = inner.w[:d], np.array(inner.gradient)
         smooth = inner.value - terms.value(w) - 0.5 * float(curvature @ w**2)
         gradient[:d] -= curvature * w
@@ -127,7 +128,7 @@ class CornerDual(Dual):
         value = -objective.scale * float(self._ask(request)["value"])
         sums = np.array(to_host(own), dtype=np.float64)
 
-        w, curvature = at[:d], self._curvature
+        w, curvature = at[:d], objective.counted_curvature
         pull = objective.penalty.hessian_vector(w) - curvature * w
         error = self._rounded * objective.rounding.columns + np.full(d, self._pull_error(w))
         value -= 0.5 * float(w @ pull)
@@ -200,11 +201,6 @@ class CornerDual(Dual):
         assert self.correction is not None
         scale = self.objective.scale
         return scale * self.correction.lost(change, primal / scale)
-
-    @property
-    def _curvature(self) -> np.ndarray:
-        """What conjugates of single features take of the quadratic penalty, (d,)."""
-        return self.objective.counted_curvature
 
     @property
     def _rounded(self) -> float:
