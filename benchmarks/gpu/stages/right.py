@@ -15,6 +15,7 @@ from benchmarks.gpu.lines import Lines
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES, law_of
+from daskglm.objectives.bounds import DEVICE_NARROW, DEVICE_SUMMED, FLOAT32, RANDOM_SIGNS
 
 ROWS = 1_000_003  # odd, so that no tile divides it
 QUICK_ROWS = 700
@@ -96,6 +97,9 @@ def one(shape: Shape, *, quick: bool) -> dict[str, Any]:
         "product": exact,
         "gram": exact,
     }
+    if shape.dtype == "f4" and (shape.kind != "dense" or d > DEVICE_NARROW):
+        # cuBLAS sums the products of a run in float32, as the bounds of certificates count it
+        allowed["gram"] = RANDOM_SIGNS * np.sqrt(min(n, DEVICE_SUMMED / (d + 1))) * FLOAT32
     same = all(np.array_equal(first[name], second[name]) for name in errors)
     ok = all(error <= allowed[name] for name, error in errors.items()) and (
         same or shape.kind == "csr"

@@ -61,7 +61,8 @@ class Rows:
         self.indices = indices
         self.indptr = indptr
         self.n, self.d = shape
-        self.pattern = np.int32(pattern)
+        # without stored values there is no data[0] to read: a pointer to no memory is null
+        self.pattern = np.int32(pattern and data.size > 0)
         self.lanes = _lanes(indices.size / max(self.n, 1))
         self.workspace = workspace or Workspace()
         self.options = (real(data.dtype), f"-DINDEX={INDICES[indices.dtype]}")

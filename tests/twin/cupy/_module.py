@@ -152,7 +152,8 @@ def _argument(kernel, wanted, given):
             raise TypeError(f"{kernel}: {wanted} was given {given.dtype}")
         if not given._a.flags.c_contiguous:
             raise TypeError(f"{kernel}: an array that is not contiguous")
-        return ctypes.c_void_p(given._a.ctypes.data), given
+        # as in CuPy, an array of no elements has no memory: a kernel that reads it ends the process
+        return ctypes.c_void_p(given._a.ctypes.data if given.size else 0), given
     expected = SCALARS[wanted]
     if type(given) is not expected:
         raise TypeError(f"{kernel}: {wanted} was given {type(given).__name__}")

@@ -22,6 +22,10 @@ class csr_matrix:
             raise TypeError("parts of a CSR matrix must be cupy arrays")
         self.shape = tuple(shape)
 
+    @property
+    def device(self):
+        raise NotImplementedError  # as in CuPy 14
+
     dtype = property(lambda self: self.data.dtype)
     nnz = property(lambda self: self.data.size)
 
