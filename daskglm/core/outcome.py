@@ -12,7 +12,10 @@ class Reason(enum.Enum):
 
     CONVERGED = "the bound on relative suboptimality fell to tol"
     COEFFICIENTS = "the bound on the relative error of the coefficients fell to tol"
-    SMALL_GRADIENT = "the gradient fell to tol times its norm at w = 0"
+    SMALL_DECREMENT = (
+        "no gap is proved, but Newton's step would lower the objective by less than tol times its "
+        "value"
+    )
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = (
         "the coefficients changed by less than tol, relatively, from one epoch to the next"
@@ -23,6 +26,10 @@ class Reason(enum.Enum):
         "coefficients grow for ever"
     )
     NO_OPTIMUM = "the objective falls for ever as coefficients grow: there is no optimum in sight"
+    SEVERAL_OPTIMA = (
+        "the objective is not convex, and solves from two starts ended at different points: this "
+        "is the lower one"
+    )
     NO_PROGRESS = "no step lowers the objective further in floating point"
     STALLED = (
         "the duality gap falls no further: columns of X have large means or very unlike scales, "
@@ -38,7 +45,7 @@ class Reason(enum.Enum):
         return self in (
             *(
                 Reason.CONVERGED,
-                Reason.SMALL_GRADIENT,
+                Reason.SMALL_DECREMENT,
                 Reason.SMALL_MEAN_GRADIENT,
                 Reason.SMALL_CHANGE,
             ),

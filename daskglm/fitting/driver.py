@@ -17,6 +17,8 @@ import numpy as np
 from daskglm.core.outcome import Cost, Iteration, Reason
 from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
+from daskglm.fitting.polish import polished
+from daskglm.fitting.unproved import Unproved
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -81,8 +83,8 @@ class StoppingRule:
 
         Estimates are no reason.
         """
-        # foretold gradients may be zero where values are rounding
-        if norm == 0.0 and (point.prediction is None or gap <= self.tol):
+        # least squares with a gradient of zero have their optimum, whatever their value
+        if norm == 0.0 and point.prediction is None and objective.loss.is_quadratic:
             return Reason.CONVERGED
         if point.certify is not None:
             return None
@@ -213,9 +215,10 @@ def solve(
     """Take iterates from a solver until one is good enough.
 
     Stops when the bound on relative suboptimality is at most `tol` of the rule. Where nothing is
-    proved (mostly without a penalty) there is no bound: then when the gradient's norm is at most
-    `tol` times that at w = 0. Where only a rough intercept stands between a point and its
-    certificate, the intercept is set to its best value and the point evaluated once more.
+    proved (mostly without a penalty) there is no bound: then when Newton's step is expected to
+    lower the objective by at most `tol` times its value (see `Unproved`). Where only a rough
+    intercept stands between a point and its certificate, the intercept is set to its best value and
+    the point evaluated once more.
 
     Parameters
     ----------
@@ -236,6 +239,7 @@ def solve(
     record, stall = record or Record(objective), _Stall()
     certificate = objective.certificate(rule.tol)
     best, point = _Best(zero), zero
+    unproved = Unproved(objective, rule.tol)
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm
     iterate: Iterate | None = None
     reason: Reason | None = None
@@ -261,8 +265,13 @@ def solve(
             reason = Reason.NOT_FINITE
         elif (met_rule := rule.met(objective, point, gap, norm)) is not None:
             reason = met_rule
-        elif math.isnan(gap) and norm <= rule.tol * start_gradient_norm:
-            reason = Reason.SMALL_GRADIENT
+        elif math.isnan(gap) and unproved.may_be_enough(point):
+            seen, fall = unproved.look(point)
+            if seen is not point:  # with a Hessian there may be a proof
+                point, gap = certificate(seen)
+                reason = rule.met(objective, point, gap, norm)
+            if reason is None and math.isnan(gap) and unproved.is_enough(point, fall):
+                reason = Reason.SMALL_DECREMENT
         elif point.gap is None and stall.after(point.value, norm):
             reason = Reason.NO_PROGRESS
         elif enough:
@@ -274,6 +283,10 @@ def solve(
         writer.after(iterate, len(record.history) - 1, last=True)
     assert point is not None
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
+    may_go_on = reason.converged and len(record.history) <= rule.max_iter
+    if may_go_on and (further := polished(objective, found)) is not found:
+        found, gap = certificate(further)
+        record.add(found, gap, "" if iterate is None else iterate.by)
     return Solution(
         found,
         reason,

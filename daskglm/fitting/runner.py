@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -38,10 +39,10 @@ from daskglm.fitting.penalised import composite_objective, wants_composite, with
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
-from daskglm.fitting.statistics import statistics_of
+from daskglm.fitting.statistics import at_best_constant, statistics_of
 from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find
+from daskglm.losses.table import convex_beside, find
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
@@ -53,6 +54,14 @@ from daskglm.system.blas import one_thread
 
 # Largest Hessian that a solver may be asked to form, in bytes.
 HESSIAN_BYTES = 8 << 30
+# Precision of the optimum of a convex loss from which a loss that is not convex starts: it is near
+# the other's, not at it. Chosen.
+LOOSE = 1e-4
+# Ends of two solves of which each is within `tol` of one optimum are at most so many times `tol`
+# apart.
+SAME_END = 4.0
+# Relative difference of values below which two ends are one, since values are rounded. Chosen.
+SAME_VALUES = 1e-10
 # Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
 # 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
 # 0.26 and 0.28, on 2 cores, 2026-11-23).
@@ -345,52 +354,15 @@ def solve_one(
     """
     record, joint = Record(objective), joint_fit(objective.loss)
     _check_offset(objective, settings)
-    name, why = _solver_of(objective, begin, settings)
-    w = objective.xp.asarray(begin.w)
-    spec = get_solver(name)
-    max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
-    zero = None
-    # where points are proved, nobody asks how large the gradient is at zero
-    if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
-        zero = objective.at(objective.origin)
-    if not (spec.rounds_corners and objective.is_composite):  # it forms those of working sets
-        _check_size(spec, objective.n_features)
-    _check_corners(objective)
-    if spec.solves_dual and not objective.has_dual:
-        raise ValueError(
-            f"solver={name!r} takes no offset of margins, and of penalties only those with the "
-            "same positive L2 strength and the same L1 strength for all features; use "
-            f"{'newton' if objective.is_smooth else 'proximal_newton'!r}"
-        )
     waited = objective.waited
-    if objective.only_side:
-        iterates, max_iter = constant(objective), 1
-    else:
-        options = {**(settings.solver_options or {}), **_settings(spec, settings)}
-        iterates = spec.run(objective, w, **options, **begin.state)
-        if joint is not None:
-            iterates = joint.iterates(objective, iterates)
-        elif settings.stop == "gap" and not (
-            spec.solves_dual or spec.rounds_corners or objective.is_composite
-        ):
-            iterates = with_dual_bound(objective, iterates)
+    if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
+        begin = replace(begin, w=at_best_constant(objective, begin.w))
+    name, why = _solver_of(objective, begin, settings)
     if writer is not None:
         writer.begin(name, number, begin.before)
-    with (
-        progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
-        _quiet_blas(objective.engine, spec),
-    ):
-        solution = solve(
-            objective,
-            iterates,
-            StoppingRule(
-                float(settings.tol), max_iter, settings.stop, by_default=settings.max_iter is None
-            ),
-            record=record,
-            zero=zero,
-            callback=callback,
-            writer=writer,
-        )
+    solution = _solved(objective, begin, name, settings, record, writer)
+    if not objective.loss.convex and solution.reason.converged:
+        solution = _from_two_starts(objective, solution, name, settings, record)
     statistics: dict[str, float] = {}
     if joint is not None:
         solution = warn_of_separated_classes(objective, joint.settled(objective, solution), columns)
@@ -413,6 +385,93 @@ def solve_one(
         **statistics,
         waiting=waited / max(objective.engine.capabilities.workers * solution.cost.seconds, 1e-9),
     )
+
+
+def _solved(
+    objective: Objective,
+    begin: WarmStart,
+    name: str,
+    settings: FitConfig,
+    record: Record,
+    writer: CheckpointWriter | None = None,
+) -> Solution:
+    """Run a solver from where it begins until a point is good enough."""
+    joint = joint_fit(objective.loss)
+    w = objective.xp.asarray(begin.w)
+    spec = get_solver(name)
+    max_iter = spec.max_iter if settings.max_iter is None else int(settings.max_iter)
+    zero = None
+    # where points are proved, nobody asks how large the gradient is at zero
+    if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
+        zero = objective.at(objective.origin)
+    if not (spec.rounds_corners and objective.is_composite):  # it forms those of working sets
+        _check_size(spec, objective.n_features)
+    _check_corners(objective)
+    if spec.solves_dual and not objective.has_dual:
+        raise ValueError(
+            f"solver={name!r} takes no offset of margins, and of penalties only those with the "
+            "same positive L2 strength and the same L1 strength for all features; use "
+            f"{'newton' if objective.is_smooth else 'proximal_newton'!r}"
+        )
+    if objective.only_side:
+        iterates, max_iter = constant(objective), 1
+    else:
+        options = {**(settings.solver_options or {}), **_settings(spec, settings)}
+        iterates = spec.run(objective, w, **options, **begin.state)
+        if joint is not None:
+            iterates = joint.iterates(objective, iterates)
+        elif settings.stop == "gap" and not (
+            spec.solves_dual or spec.rounds_corners or objective.is_composite
+        ):
+            iterates = with_dual_bound(objective, iterates)
+    with (
+        progress_bar(settings.progress, settings.callback, float(settings.tol), name) as callback,
+        _quiet_blas(objective.engine, spec),
+    ):
+        return solve(
+            objective,
+            iterates,
+            StoppingRule(
+                float(settings.tol), max_iter, settings.stop, by_default=settings.max_iter is None
+            ),
+            record=record,
+            zero=zero,
+            callback=callback,
+            writer=writer,
+        )
+
+
+def _from_two_starts(
+    objective: Objective, solution: Solution, name: str, settings: FitConfig, record: Record
+) -> Solution:
+    """Solve a problem that is not convex from a second start, and return the lower end.
+
+    The second start is the optimum of a convex loss of the same link. Where the ends differ by more
+    than `tol` there are several local optima, and neither is told to be the least of all.
+    """
+    beside = convex_beside(objective.loss)
+    if beside is None:
+        return solution
+    sides = objective.sides or (objective.total_weight, 0.0)
+    problem = replace(objective.problem, loss=beside.ref)
+    convex = objective_of(objective.engine, problem, sides, beside, settings)
+    loose = replace(settings, tol=max(float(settings.tol), LOOSE), stop="gap", callback=None)
+    quiet = replace(loose, progress=False, loss=beside.full_name, solver_options=None)
+    with warnings.catch_warnings(action="ignore"):
+        first = _solved(convex, WarmStart(convex.origin), "newton", quiet, Record(convex))
+    objective.passes += convex.passes
+    w = to_host(first.point.w)
+    if not (np.isfinite(w).all() and objective.is_inside(objective.xp.asarray(w))):
+        return solution
+    second = _solved(objective, WarmStart(w), name, settings, record)
+    apart = abs(second.point.value - solution.point.value)
+    both = second.reason.converged and second.point.value < math.inf
+    least = min((second, solution), key=lambda each: each.point.value) if both else solution
+    allowed = max(SAME_END * float(settings.tol), SAME_VALUES)
+    same = not both or apart <= allowed * abs(least.point.value)
+    history, cost = record.history, record.spent()
+    reason = least.reason if same else Reason.SEVERAL_OPTIMA
+    return replace(least, reason=reason, history=history, cost=cost)
 
 
 def report_of(

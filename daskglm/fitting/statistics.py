@@ -57,6 +57,24 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     return found
 
 
+def at_best_constant(objective: Objective, origin: np.ndarray) -> np.ndarray:
+    """Let solves start at the best constant, the offsets added to it, and return that.
+
+    Then no descent ends above that. Cost: 1 pass and some rounds; nothing without offsets, or for
+    Poisson's log link, of which `Loss.start` is the best constant.
+    """
+    loss, facts = objective.loss, objective.engine.facts
+    is_known = not facts.largest_offset or loss.name == "poisson"
+    if is_known or not (loss.bends and objective.fit_intercept and objective.outputs == 1):
+        return origin
+    point = objective.at(objective.origin)
+    if math.isfinite(point.value):
+        shift = objective.best_intercept(point)
+        objective.start += shift if math.isfinite(shift) else 0.0
+    moved: np.ndarray = to_host(objective.origin)
+    return moved
+
+
 def _null_deviance_of(objective: Objective, origin: Point) -> float:
     """Return the deviance of the best constant of least squares, by the point at w = 0."""
     if origin.w.any():

@@ -185,6 +185,24 @@ def loss_of_family(family: Any, link: Any = "auto") -> Loss:
     return find(f"{loss.name}({match['value']})") if match else loss
 
 
+# Of each link a convex loss of positive means, from whose optimum losses that are not may start.
+_CONVEX = {"log": "poisson", "identity": "poisson_identity", "inverse": "gamma_inverse"}
+
+
+def convex_beside(loss: Loss) -> Loss | None:
+    """Return a convex loss of the same link and the same targets, None where there is none here.
+
+    Of positive targets with the logarithm that is gamma, whose errors are relative ones as those
+    of larger powers of the variance.
+    """
+    family, link = loss.family, loss.link
+    if family is None or link is None or math.isfinite(family.domain.high):
+        return None
+    positive = family.domain.open and link.name == "log"
+    name = "gamma" if positive else _CONVEX.get(link.name)
+    return None if name is None else LOSSES[name]
+
+
 def _address_of(
     row: Callable[..., Any],
     curvature: str = "observed",

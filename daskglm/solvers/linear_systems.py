@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,10 @@ import numpy as np
 import scipy.linalg
 
 from daskglm.core.device import gpu, on_device, to_host
+
+# Pivots of a factor of a matrix with a unit diagonal below which that is singular, to about the
+# root of double precision. Chosen.
+SINGULAR = 1e-7
 
 
 def newton_step(hessian: Any, gradient: Any) -> Any:
@@ -35,8 +40,7 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     rhs = -gradient / scale
     # LAPACK's own names: SciPy's checks would take longer than systems of 30 unknowns
     factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-    # with smaller pivots the matrix is singular to about the root of double precision. Chosen.
-    if not failed and factor.diagonal().min() > 1e-7:
+    if not failed and factor.diagonal().min() > SINGULAR:
         return scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0] / scale
 
     # a Hessian that has overflowed is no system to solve: take its diagonal alone
@@ -45,6 +49,27 @@ def _newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
     keep = values > len(values) * np.finfo(float).eps * values[-1]
     return (vectors[:, keep] @ ((vectors[:, keep].T @ rhs) / values[keep])) / scale
+
+
+def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
+    """Return by how much Newton's step is expected to lower a value: half the squared decrement.
+
+    Directions in which a positive semidefinite H is flat to working precision count with the least
+    curvature that precision tells from none: a slope along them is not overlooked. Infinite where H
+    has overflowed.
+    """
+    scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    scale[scale == 0.0] = 1.0
+    scaled = hessian / scale[:, None] / scale[None, :]
+    rhs = gradient / scale
+    if not (np.isfinite(scaled).all() and np.isfinite(rhs).all()):
+        return math.inf
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    if not failed and factor.diagonal().min() > SINGULAR:
+        return 0.5 * float(rhs @ scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
+    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+    least = len(values) * np.finfo(float).eps * max(values[-1], 1.0)
+    return 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:

@@ -1,0 +1,115 @@
+"""Ends of solves at points of which nothing is proved, or not yet: docs/certificates.md.
+
+A gradient says little there: its norm depends on the scales of columns and targets, and falls to
+zero where a loss is flat. What says something at any scale is by how much Newton's step would lower
+the objective, beside its value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from daskglm.core.device import to_host
+from daskglm.solvers.linear_systems import expected_fall
+
+# Most features of a Hessian that is formed for this, and most multiplications: 32 MB, and about a
+# second. Beyond, products with it tell. Chosen.
+MOST_FEATURES, MOST_WORK = 2000, 1e10
+# Products with the Hessian for one look at most, and the residual at which there are enough of
+# them, as a share of the gradient: the fall is then known to a percent. Chosen.
+MOST_PRODUCTS, ENOUGH = 50, 0.1
+# Share of the value at the start below which values may be rounding.
+SAME_VALUE = 1e-12
+
+
+class Unproved:
+    """Tells which points of one solve are as good as `tol` asks, where no bound says so.
+
+    Parameters
+    ----------
+    objective : Objective
+    tol : float
+        Share of the value by which Newton's step may still be expected to lower it.
+
+    Notes
+    -----
+    Points with a Hessian are looked at for nothing. Others where the last step lowered the value by
+    less than that share, or the gradient's norm fell to `tol` times the first: then a Hessian is
+    formed, 1 pass, or where that costs too much products with it tell. After a look that finds more
+    to gain the next waits for twice as many iterations.
+    """
+
+    def __init__(self, objective: Any, tol: float) -> None:
+        self.objective, self.tol = objective, tol
+        self.first_value = self.first_norm = math.nan
+        self.last_value = math.inf
+        self.count, self.next_look, self.wait = 0, 0, 1
+
+    def may_be_enough(self, point: Any) -> bool:
+        """Take note of the next point, and return whether a look at it may end the solve."""
+        norm, value = point.gradient_norm, point.value
+        if math.isnan(self.first_value):
+            self.first_value, self.first_norm = value, norm
+        fall, self.last_value = self.last_value - value, value
+        self.count += 1
+        if point.gram is not None:
+            return True
+        small = norm <= self.tol * self.first_norm or fall <= self._allowed(value)
+        return small and self.count >= self.next_look
+
+    def look(self, point: Any) -> tuple[Any, float]:
+        """Return the point, with its Hessian where that is cheap, and the fall to be expected."""
+        objective = self.objective
+        work = float(objective.engine.facts.nonzeros) * objective.size * objective.outputs
+        if point.gram is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
+            point = objective.at(point.w, gram=True, exact=True)
+        residual = to_host(point.residual)
+        if point.gram is None:
+            return point, self._by_products(point, residual)
+        gram = to_host(point.gram)
+        if not objective.is_smooth:
+            # coefficients that a kink or a bound holds stay where they are
+            free = (residual != 0.0) | (to_host(point.w) != 0.0)
+            gram, residual = gram[np.ix_(free, free)], residual[free]
+        return point, expected_fall(gram, residual) if len(residual) else 0.0
+
+    def is_enough(self, point: Any, fall: float) -> bool:
+        """Return whether the expected fall is small enough; else later looks wait for longer.
+
+        A Hessian of zeros, where losses are flat, tells nothing.
+        """
+        flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
+        enough = fall <= self._allowed(point.value) and not (flat and self.objective.loss.bends)
+        if not enough:
+            self.next_look = self.count + self.wait
+            self.wait *= 2
+        return enough
+
+    def _allowed(self, value: float) -> float:
+        first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0
+        return max(self.tol * abs(value), SAME_VALUE * first)
+
+    def _by_products(self, point: Any, residual: np.ndarray) -> float:
+        """Estimate the fall by conjugate gradients. Cost: a pass for each product."""
+        xp = self.objective.xp if not self.objective.is_composite else np
+        moves = np.ones(len(residual), bool)
+        if not self.objective.is_smooth:
+            moves = (residual != 0.0) | (to_host(point.w) != 0.0)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return moves * to_host(point.hessian_vector(xp.asarray(moves * v.ravel())))
+
+        n = len(residual)
+        with np.errstate(all="ignore"):
+            step, _ = cg(
+                LinearOperator((n, n), product, dtype=np.float64),
+                residual,
+                rtol=ENOUGH,
+                maxiter=MOST_PRODUCTS,
+            )
+        fall = 0.5 * float(residual @ step)
+        return fall if math.isfinite(fall) else math.inf
