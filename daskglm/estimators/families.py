@@ -225,7 +225,7 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         Iterations at most; default: the solver's own.
     tol : float, default 1e-6
         Bound on relative suboptimality at which to stop, or, where nothing is proved (`report_`
-        says so), ratio of gradient norms.
+        says so), share of the value by which Newton's step would lower it.
     warm_start : bool, default False
         Whether to start from the coefficients of the previous fit.
     random_state, n_jobs, verbose, progress, stop, solver_options, device, device_memory_limit

@@ -30,9 +30,9 @@ class LogisticRegression(Classifier):
     dual : bool or "auto", default False
         True solves the dual problem, by "sdca". False and "auto" leave the choice to `solver`.
     tol : float, default 1e-6
-        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: ratio of
-        gradient norms. In scikit-learn `tol` bounds the gradient instead: see
-        docs/scikit-learn.md.
+        Bound on relative suboptimality, (f - f*) / f*, at which to stop. With C = inf: share of the
+        value by which Newton's step would lower it. In scikit-learn `tol` bounds the gradient
+        instead: see docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
     intercept_scaling : 1

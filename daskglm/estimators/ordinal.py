@@ -37,7 +37,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         Weight of the losses against the penalty; infinity: no penalty.
     tol : float, default 1e-6
         Bound on relative suboptimality, (f - f*) / f*, at which to stop; where nothing is proved
-        (`report_` says so), ratio of gradient norms.
+        (`report_` says so), share of the value by which Newton's step would lower it.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label.
     solver : {"auto", "newton", "tron", "lbfgs", "gd", "proximal_newton", "owlqn"}, default "auto"

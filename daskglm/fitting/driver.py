@@ -282,6 +282,12 @@ def solve(
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
         writer.after(iterate, len(record.history) - 1, last=True)
     assert point is not None
+    if reason is Reason.NO_PROGRESS and math.isnan(point.relative_gap) and point.gap is None:
+        seen, fall = unproved.look(point)
+        point, gap = certificate(seen)
+        best.add(point, gap)
+        if math.isnan(gap) and unproved.is_enough(point, fall, ended=True):
+            reason = Reason.SMALL_DECREMENT
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
     may_go_on = reason.converged and len(record.history) <= rule.max_iter
     if may_go_on and (further := polished(objective, found)) is not found:

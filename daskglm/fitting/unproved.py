@@ -8,6 +8,7 @@ the objective, beside its value.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ MOST_FEATURES, MOST_WORK = 2000, 1e10
 # Products with the Hessian for one look at most, and the residual at which there are enough of
 # them, as a share of the gradient: the fall is then known to a percent. Chosen.
 MOST_PRODUCTS, ENOUGH = 50, 0.1
+# Share of that fall that is asked for where a loss is not convex: its Hessian is the expected one,
+# whose steps leave a part of what there is to gain. Chosen.
+NOT_CONVEX = 0.01
+# Steps that must lower the value by little where curvatures jump. Chosen.
+RECENT = 3
 # Share of the value at the start below which values may be rounding.
 SAME_VALUE = 1e-12
 
@@ -46,16 +52,20 @@ class Unproved:
     def __init__(self, objective: Any, tol: float) -> None:
         self.objective, self.tol = objective, tol
         self.first_value = self.first_norm = math.nan
-        self.last_value = math.inf
+        self.values: deque[float] = deque(maxlen=RECENT + 1)
         self.count, self.next_look, self.wait = 0, 0, 1
+        loss = objective.loss
+        smooth = objective.is_smooth and (loss.is_quadratic or loss.family is not None)
+        self.has_corners = not (smooth or math.isfinite(loss.self_concordance))
 
     def may_be_enough(self, point: Any) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
         norm, value = point.gradient_norm, point.value
         if math.isnan(self.first_value):
             self.first_value, self.first_norm = value, norm
-        fall, self.last_value = self.last_value - value, value
+        self.values.append(value)
         self.count += 1
+        fall = self.values[-2] - value if self.count > 1 else math.inf
         if point.gram is not None:
             return True
         small = norm <= self.tol * self.first_norm or fall <= self._allowed(value)
@@ -77,13 +87,20 @@ class Unproved:
             gram, residual = gram[np.ix_(free, free)], residual[free]
         return point, expected_fall(gram, residual) if len(residual) else 0.0
 
-    def is_enough(self, point: Any, fall: float) -> bool:
+    def is_enough(self, point: Any, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
 
-        A Hessian of zeros, where losses are flat, tells nothing.
+        A Hessian of zeros, where losses are flat, tells nothing. Curvatures that jump, and kinks
+        that hold coefficients, tell of the nearest surroundings only: there the last steps together
+        must have lowered the value by as little, unless the solver `ended` since none does.
         """
         flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
-        enough = fall <= self._allowed(point.value) and not (flat and self.objective.loss.bends)
+        share = 1.0 if self.objective.loss.convex else NOT_CONVEX
+        enough = fall <= share * self._allowed(point.value) and not (flat and self.objective.loss.bends)
+        if self.has_corners and not ended:
+            known = len(self.values) > RECENT
+            fell = self.values[0] - self.values[-1] if known else math.inf
+            enough = enough and fell <= self._allowed(point.value)
         if not enough:
             self.next_look = self.count + self.wait
             self.wait *= 2

@@ -25,6 +25,8 @@ Ask = Callable[[list[float]], list[Seen]]
 def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     """Find where a convex function is least, to rounding.
 
+    The function may be infinite on either side of an interval, in which `start` lies.
+
     Outside of a bracket steps grow fourfold at most: a slope that hardly changes says nothing of
     how far the least point is. Within one, Newton's method for a smooth function, safeguarded by
     bisection; for a kinked one the point where the tangents at both ends meet (Kelley's cutting
@@ -42,27 +44,37 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     low = Seen(-math.inf, 0, 0, 0)
     high = Seen(math.inf, 0, 0, 0)
     points, last = [start], start
+    latest: Seen | None = None
     stride = 1.0  # longest step towards a bracket
 
     # strides to a bracket grow fourfold and a bracket is at least halved: 200 questions are plenty
     for _ in range(200):
         for seen in ask(points):
-            if seen.slope == 0.0 or not math.isfinite(seen.slope):
+            if seen.slope == 0.0 or (latest is None and not math.isfinite(seen.slope)):
                 return seen.at
+            if not math.isfinite(seen.value + seen.slope):
+                # outside of the domain: the least point is on the inner side
+                assert latest is not None
+                beyond = Seen(seen.at, math.inf, 0.0, 0.0)
+                low, high = (beyond, high) if seen.at < latest.at else (low, beyond)
+                continue
             if seen.slope < 0.0 and seen.at > low.at:
                 low = seen
             elif seen.slope > 0.0 and seen.at < high.at:
                 high = seen
             latest = seen
 
+        assert latest is not None
         if math.isinf(low.at) or math.isinf(high.at):
             step = math.inf
             if smooth and latest.curvature > 0.0:
                 step = -latest.slope / latest.curvature
             points = [latest.at + math.copysign(min(abs(step), stride), -latest.slope)]
             stride *= 4.0
+        elif smooth or math.isinf(low.value + high.value):
+            points = _newton(low, high, latest)
         else:
-            points = _newton(low, high, latest) if smooth else _tangents(low, high)
+            points = _tangents(low, high)
 
         if not points:
             break

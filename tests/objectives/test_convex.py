@@ -53,3 +53,19 @@ def test_the_least_point_of_a_function_without_one_ends():
         )
         == 3.0
     )
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+@pytest.mark.parametrize("least", [1e-3, 0.5, 2.0])
+def test_the_function_may_end_at_a_wall(least, smooth):
+    def ask(points):
+        inside = [b > 0.0 for b in points]
+        return [
+            Seen(b, b - least * math.log(b), 1.0 - least / b, least / b**2)
+            if ok
+            else Seen(b, math.inf, math.nan, math.nan)
+            for b, ok in zip(points, inside, strict=True)
+        ]
+
+    for start in (1e-9, 1.0, 50.0):
+        assert least_point(ask, start, smooth=smooth) == pytest.approx(least, rel=1e-6)
