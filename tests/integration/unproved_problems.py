@@ -48,10 +48,14 @@ def _gaussian_log(y, z):
 
 
 def _negative_binomial_log(y, z, theta):
-    u = z + np.log(theta)
-    total, p, q = y + 1 / theta, expit(u), expit(-u)
-    value = xlogy(y, y) - y * z - total * (np.log1p(theta * y) - np.logaddexp(0, u))
-    return value, p / theta - y * q, total * p * q
+    """With v = 1 / (1 + theta y) and r = log(y / mean) nothing cancels where targets are large."""
+    with np.errstate(all="ignore"):
+        u, r, v = z + np.log(theta), np.log(y) - z, 1 / (1 + theta * y)
+        p, q, total = expit(u), expit(-u), y + 1 / theta
+        log = np.where(r < 30, np.log1p(v * np.expm1(r)), np.logaddexp(np.log1p(-v), np.log(v) + r))
+        value = np.where(y > 0, total * log - r / theta, np.logaddexp(0, u) / theta)
+        slope = np.where(r < 0, -np.expm1(r) * p / theta, y * np.expm1(-r) * q)
+    return value, slope, total * p * q
 
 
 def _entropy(y):
@@ -362,6 +366,8 @@ def problem(seed):
         y = _targets(family, mu, rng)
         if not np.any(y > 0):
             y[0] = 1.0
+        if family == "binomial":  # all on one side have no optimum, and the deviance zero
+            y[:2] = 0.0, 1.0
         penalised = kind == "free family" or rng.random() < 0.35
         settings["alpha"] = float(10.0 ** rng.uniform(-6, 1)) if penalised else 0.0
         if kind == "free family":
@@ -498,7 +504,10 @@ class Objective:
         return pulled, np.where(params != 0, np.sign(params), -np.sign(pulled))
 
 
-LENGTHS = 2.0 ** np.arange(12, -40, -1.0)
+# of steps, in Newton's: far out losses are flat, or walls
+LENGTHS = 2.0 ** np.array(
+    [12, 9, 6, 4, 3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -11, -15, -20, -28, -38]
+)
 STEPS = 80  # of Newton's method from one start
 
 
@@ -576,7 +585,7 @@ def settled(objective, params):
 class Verdict(NamedTuple):
     """What is held against a fit, and what was found: `best` is the least value that is known.
 
-    `excess` is relative to the larger of `best` and `constant`, the value of the best constant.
+    `excess` is relative to `_scale` of it and of `constant`, the value of the best constant.
     """
 
     failures: tuple
@@ -635,7 +644,7 @@ def held_against(drawn, model, caught=()):
     found = [(answer, value), (null, constant)]
     found += [descend(objective, start) for start in _starts(drawn, objective, answer, null)]
     lowest, best = min(found, key=lambda each: each[1])
-    scale = max(abs(best), constant if np.isfinite(constant) else 0.0, 1e-300)
+    scale = _scale(drawn, best, constant)
     excess, gap = (value - best) / scale, report.relative_gap
     proved = bool(np.isfinite(gap))
     if proved and value - best > gap * best * (1 + 1e-6) + NOISE * scale:
@@ -654,6 +663,17 @@ def held_against(drawn, model, caught=()):
         *(tuple(failures), report.converged, proved, excess, value, best, constant, report.reason),
         0.0,
     )
+
+
+def _scale(drawn, best, constant):
+    """What an excess is relative to.
+
+    Of families the deviance of the best constant, where that is more than the optimum; of losses with a `C`, whose
+    constant grows with it, the optimum, unless that is zero for practical purposes.
+    """
+    constant = constant if np.isfinite(constant) else 0.0
+    least = constant if "family" in drawn.settings else 1e-9 * constant
+    return max(abs(best), least, 1e-300)
 
 
 def _starts(drawn, objective, answer, null):
