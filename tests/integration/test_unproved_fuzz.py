@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from tests.integration.unproved_problems import (
     FORMULAS,
@@ -29,6 +30,13 @@ from tests.integration.unproved_problems import (
 
 BASE = int(os.environ.get("DASKGLM_FUZZ_SEED", datetime.date.today().strftime("%Y%m%d")))
 FRESH, CHUNK = 2000, 100  # problems a day, and in one test
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_of_blas():
+    """Threads wait for each other longer than the judge's products take."""
+    with threadpool_limits(1):
+        yield
 
 
 def _failures(drawn_problems):
