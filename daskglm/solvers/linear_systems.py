@@ -58,12 +58,12 @@ def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
     curvature that precision tells from none: a slope along them is not overlooked. Infinite where H
     has overflowed.
     """
+    if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
+        return math.inf
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale[scale == 0.0] = 1.0
     scaled = hessian / scale[:, None] / scale[None, :]
     rhs = gradient / scale
-    if not (np.isfinite(scaled).all() and np.isfinite(rhs).all()):
-        return math.inf
     factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
     if not failed and factor.diagonal().min() > SINGULAR:
         return 0.5 * float(rhs @ scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
