@@ -231,6 +231,10 @@ class GeneralizedLinearRegressor(FamilyRegressor):
     family_parameter_ : float
         Where it is estimated; also as `power_` or `theta_`.
     deviance_, null_deviance_, dispersion_, log_likelihood_, aic_, bic_ : float
+        Rows of weight zero do not count. Weights are read as precisions; where they count equal
+        rows, `inference(..., weights="frequency")` has the criteria of these.
+    record_ : FitRecord
+        What was fitted: docs/inference.md.
     report_ : Report
         How good the answer is and what it cost.
 

@@ -44,7 +44,7 @@ from daskglm.estimators.svr import LinearSVR
 from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.record import FitRecord
-from daskglm.fitting.report import as_dict
+from daskglm.fitting.report import Report, as_dict
 from daskglm.losses.table import JOINT_LOSSES
 from daskglm.system.files import replace_file
 
@@ -299,23 +299,28 @@ def _restore(
         raise ValueError(f"{path} is damaged: {what}") from error
     model.n_features_in_ = d
     model.coef_ = coef
-    model.report_ = report
-    model.record_ = replace(record, dispersion=report.dispersion)
-    if isinstance(model, FamilyRegressor):
-        model._set_parameter()
+    _set_found(model, record, report)
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
         model.intercept_ = np.float64(intercept)
         model.n_iter_ = int(n_iter)
         model.solver_ = report.solver
-        if "scale" in content:
-            model.scale_ = record.scale
     else:
         model.classes_ = classes
         setattr(model, "thresholds_" if ordered else "intercept_", intercept)
         model.n_iter_ = n_iter
     return model
+
+
+def _set_found(model: Any, record: FitRecord, report: Report) -> None:
+    """Set report and record, and what the fit found beside coefficients."""
+    model.report_ = report
+    model.record_ = replace(record, dispersion=report.dispersion)
+    if isinstance(model, FamilyRegressor):
+        model._set_parameter()
+    if isinstance(model, HuberRegressor):
+        model.scale_ = record.scale
 
 
 def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:

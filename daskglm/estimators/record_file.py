@@ -134,13 +134,8 @@ def of_first_version(model: Any, settings: FitConfig, content: Mapping[str, Any]
     Raises ValueError for a value that the fit has not found, and where one is lacking.
     """
     classes = content["classes"]
-    loss, C, penalty, estimated, scale = (
-        find(settings.loss),
-        settings.C,
-        settings.penalty,
-        None,
-        1.0,
-    )
+    loss, C, penalty = find(settings.loss), settings.C, settings.penalty
+    estimated, scale = None, 1.0
     if loss.two_classes and len(classes["values"]) == 2:
         loss = find(loss.two_classes)
     found = content.get("family_parameter")

@@ -149,9 +149,8 @@ def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> Tra
         last, best = best, search.likeliest(likelihood, best, step, precision)
         if best.value == 0.0 and fits > 1:  # the coefficients are those of another theta
             passes += objective.passes
-            objective, point, report = _fit(
-                on, find(search.first), settings, start, to_host(point.w)
-            )
+            begin, loss = to_host(point.w), find(search.first)
+            objective, point, report = _fit(on, loss, settings, start, begin)
             n_iter += report.n_iter
             best = best._replace(likelihood=report.log_likelihood)
         passes += objective.passes
