@@ -67,9 +67,9 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         """Set the attributes of an estimated parameter, and remove those of an earlier fit."""
         for name in ("family_parameter_", "theta_", "power_"):
             self.__dict__.pop(name, None)
-        if (name := self.record_.estimated) is not None:
+        if self.record_.estimated is not None:
             self.family_parameter_ = self.record_.parameter
-            setattr(self, f"{name}_", self.family_parameter_)
+            setattr(self, f"{self.record_.estimated}_", self.family_parameter_)
 
     def fit(
         self,

@@ -75,7 +75,9 @@ def from_json(saved: Any, params: Mapping[str, Any]) -> FitRecord:
     """
     if not isinstance(saved, dict) or set(saved) != set(_KEYS):
         raise ValueError(f"of what was fitted it has {shown(saved)}, not {sorted(_KEYS)}")
-    numbers = {name: schema.special(saved[name]) for name in _SINGLE}
+    numbers: dict[str, Any] = {
+        name: schema.number(schema.special(saved[name]), name, finite=False) for name in _SINGLE
+    }
     record = FitRecord(
         loss=schema.text(saved["loss"], "loss"),
         average=schema.flag(saved["average"], "average"),
@@ -85,7 +87,7 @@ def from_json(saved: Any, params: Mapping[str, Any]) -> FitRecord:
         rows=None if saved["rows"] is None else _rows(saved["rows"]),
         estimated=saved["estimated"],
         kind=saved["kind"],
-        **{name: schema.number(value, name, finite=False) for name, value in numbers.items()},
+        **numbers,
     )
     record.settings().check()
     check_choice(record.kind, "kind", KINDS)

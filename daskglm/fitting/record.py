@@ -49,8 +49,14 @@ class RowsMark(NamedTuple):
     def of(cls, facts: DataSummary) -> RowsMark:
         """Return the mark of loaded rows."""
         classes = sorted((str(label), weight) for label, _, weight in facts.classes if weight > 0.0)
-        sums = facts.target_sum, facts.target_squares, facts.offset_sum
-        return cls(facts.n_used, facts.weight, *map(float, sums), tuple(classes))
+        return cls(
+            facts.n_used,
+            float(facts.weight),
+            float(facts.target_sum),
+            float(facts.target_squares),
+            float(facts.offset_sum),
+            tuple(classes),
+        )
 
     def difference(self, other: RowsMark) -> str:
         """Return in words the first difference from other rows; empty: none is seen."""

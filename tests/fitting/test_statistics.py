@@ -65,7 +65,8 @@ def test_rows_of_weight_zero_change_nothing(family, link, centre):
     k = weight > 0.0
     without = model.fit(X[k], y[k], weight[k], offset[k]).report_
     for name in ("deviance", "null_deviance", "dispersion", "log_likelihood", "aic", "bic"):
-        assert getattr(with_all, name) == pytest.approx(getattr(without, name), rel=1e-9), name
+        wanted = getattr(without, name)  # where rounding ends both fits
+        assert getattr(with_all, name) == pytest.approx(wanted, rel=1e-7), name
 
 
 def test_rows_of_weight_zero_change_nothing_of_estimates_classes_and_clusters(client):
