@@ -532,9 +532,10 @@ def info(model: str) -> None:
         ("intercept", ", ".join(f"{value:.6g}" for value in np.atleast_1d(fitted.intercept_))),
     ]
     if isinstance(fitted, FamilyRegressor):
-        rows += [("loss", fitted._record.full_name), ("alpha", f"{fitted.alpha:g}")]
+        alpha = 1.0 / fitted.record_.C
+        rows += [("loss", fitted.record_.loss), ("alpha", f"{alpha:g}")]
     else:
-        rows.append(("C", f"{fitted._settings().C:g}"))
+        rows.append(("C", f"{fitted.record_.C:g}"))
     # both parts line up: this is the longest name in the report
     width = len("gradient ratio")
     click.echo("\n".join(f"{name:<{width}}  {_visible(text)}" for name, text in rows))

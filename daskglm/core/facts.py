@@ -19,7 +19,8 @@ class DataSummary:
     rows of one block as there are rows, as estimated from a sample; their mean is about the squared
     norm of the mean row. `largest_offset` is the largest absolute offset
     of a margin; 0: there are none. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
-    of the targets of a regression, of offsets, and of their exponentials.
+    of the targets of a regression, of offsets, and of their exponentials, `target_squares` one of
+    squared targets. `n_used` counts rows whose weight is above zero.
     """
 
     n_rows: int = 0
@@ -41,6 +42,8 @@ class DataSummary:
     target_sum: float = 0.0
     offset_sum: float = 0.0
     exposure_sum: float = 0.0
+    n_used: int = 0
+    target_squares: float = 0.0
     # added up by BLAS, which may round otherwise when the same rows are read again
     row_products: float = field(default=0.0, compare=False)
 
@@ -75,5 +78,7 @@ class DataSummary:
             self.target_sum + other.target_sum,
             self.offset_sum + other.offset_sum,
             self.exposure_sum + other.exposure_sum,
+            self.n_used + other.n_used,
+            self.target_squares + other.target_squares,
             self.row_products + other.row_products,
         )

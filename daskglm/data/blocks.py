@@ -126,6 +126,7 @@ def to_block(
     if domain is not None and not domain.is_everything:
         _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
+    used = n if weights is None else int((weights > 0.0).sum())
     largest_offset, offset_sum, exposure_sum = _offset_facts(added, weights)
     dense = not hasattr(rows, "indptr")
     facts = DataSummary(
@@ -147,6 +148,8 @@ def to_block(
         largest_offset=largest_offset,
         offset_sum=offset_sum,
         exposure_sum=exposure_sum,
+        n_used=used,
+        target_squares=0.0 if classify else _squares(targets, weights),
         row_products=products,
     )
     spans = (place.span(n),)
@@ -155,6 +158,12 @@ def to_block(
 
 def _weighted(values: np.ndarray, weights: np.ndarray | None) -> float:
     return float(values.sum() if weights is None else values @ weights)
+
+
+def _squares(targets: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the weighted sum of squares; infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        return float(targets @ (targets if weights is None else targets * weights))
 
 
 def _offset_facts(

@@ -23,6 +23,7 @@ from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.score_rows import accuracy
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig
+from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import Trained, train
 from daskglm.worker.prediction import checked_rows, dense, in_kind, with_offset
@@ -33,7 +34,8 @@ class LinearModel(BaseEstimator):
 
     The intercept b is not penalised. `fit` takes data in memory (fitted in this process) or dask
     collections (fitted on the current `distributed.Client`, or in this process if there is none).
-    Fitted attributes are plain NumPy, so a fitted estimator pickles without a cluster.
+    Fitted attributes are plain NumPy, so a fitted estimator pickles without a cluster. What was
+    fitted is in `record_`: after the fit nothing reads the parameters for it.
     """
 
     _loss: ClassVar[str]
@@ -41,6 +43,7 @@ class LinearModel(BaseEstimator):
     coef_: Any
     intercept_: Any
     report_: Report
+    record_: FitRecord
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -115,7 +118,7 @@ class LinearModel(BaseEstimator):
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.report_ = trained.report
+        self.report_, self.record_ = trained.report, trained.record
         self._set_fitted(trained)
         return self
 

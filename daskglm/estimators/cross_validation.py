@@ -32,6 +32,7 @@ from daskglm.fitting.held_out import SELECTIONS, selected
 from daskglm.fitting.joint_grid import JointGrid, each_once
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions
+from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
 
@@ -321,7 +322,7 @@ class LogisticRegressionCV(LogisticRegression):
             given["sample_weight"] = arrays[2]
         model, rows = self, arrays[0]
         if offset is not None:
-            decided = Decided(self.classes_, joint=self._is_multinomial)
+            decided = Decided(self.classes_, joint=self._fitted_together)
             model, rows = decided, self.decision_function(rows, arrays[3])
         return number(scoring.scorer(model, rows, np.asarray(arrays[1]), **given), self.scoring)
 
@@ -447,13 +448,16 @@ class LogisticRegressionCV(LogisticRegression):
                 reports += solutions.reports
             tried = _of_all(by_ratio)
             W, best, again = self._best(grid, tried, plan)
+            record = record_of(settings, grid.engine.facts).chosen(
+                *best, relaxed=bool(self.relax), averaged=not self.refit
+            )
             reports = each_once([*reports, *again])
             report = grid.report(reports, began)
             classes = grid.classes
         warn_unsolved(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
-        self._adopt(Trained(W[:, :d], intercept, classes, report), names)
+        self._adopt(Trained(W[:, :d], intercept, classes, report, record), names)
         self._lay_out(tried, plan, best)
         return self
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.warn import warn
 from daskglm.data.blocks import Block, with_values
 from daskglm.data.values import Place
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.score_rows import taken
 from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS, read_only
@@ -52,8 +52,7 @@ def total_of(
     model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
 ) -> Sums:
     """Return the sums over these rows, from which `share` makes the score."""
-    check_is_fitted(model)
-    loss = model._record
+    loss = record_of_fit(model).of_loss
     data = taken(model, X, y, sample_weight, loss, offset=offset, exposure=exposure)
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
     how = coef, intercept, loss.full_name

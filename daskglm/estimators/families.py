@@ -15,11 +15,11 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
 from daskglm.estimators.deviance_score import deviance_explained
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.family_parameter import SEARCHES, train_with_parameter
 from daskglm.fitting.runner import Trained
-from daskglm.losses.base import Loss
 from daskglm.losses.table import find, loss_of_family
 
 TYPES = ("response", "link")
@@ -48,15 +48,6 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         """Whether the fit finds the parameter of the family."""
         return False
 
-    @property
-    def _record(self) -> Loss:
-        loss = find(self._loss)
-        if not (self._estimates and hasattr(self, "family_parameter_")):
-            return loss
-        if self.family_parameter_ == 0.0:
-            return find("poisson")
-        return loss.with_parameter(self.family_parameter_)
-
     def _fit_now(
         self,
         X: Any,
@@ -68,22 +59,17 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         client: Any,
     ) -> LinearModel:
         if not self._estimates:
-            self._set_parameter(None)
             return super()._fit_now(X, y, settings, names, data, start, client)
-        trained, value = train_with_parameter(X, y, settings, **data, start=start, client=client)
-        self._set_parameter(value)
+        trained = train_with_parameter(X, y, settings, **data, start=start, client=client)
         return self._adopt(trained, names)
 
-    def _set_parameter(self, value: float | None) -> None:
-        """Set the attributes of an estimated parameter, or remove those of an earlier fit."""
-        if value is None:
-            for name in ("family_parameter_", "theta_", "power_"):
-                self.__dict__.pop(name, None)
-            return
-        parameter = find(self._loss).parameter
-        assert parameter is not None
-        self.family_parameter_ = value
-        setattr(self, f"{parameter.name}_", value)
+    def _set_parameter(self) -> None:
+        """Set the attributes of an estimated parameter, and remove those of an earlier fit."""
+        for name in ("family_parameter_", "theta_", "power_"):
+            self.__dict__.pop(name, None)
+        if self.record_.estimated is not None:
+            self.family_parameter_ = self.record_.parameter
+            setattr(self, f"{self.record_.estimated}_", self.family_parameter_)
 
     def fit(
         self,
@@ -122,6 +108,7 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         self.intercept_ = trained.intercept[0]
         self.n_iter_ = trained.report.n_iter
         self.solver_ = trained.report.solver
+        self._set_parameter()
 
     def predict(
         self, X: Any, offset: Any = None, exposure: Any = None, type: str = "response"
@@ -131,7 +118,7 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         Offset and exposure are as for `fit`.
         """
         check_choice(type, "type", TYPES)
-        link = self._record.link
+        link = record_of_fit(self).of_loss.link
         finish = same if type == "link" or link is None else link.mean
         return self._values(X, finish, np.empty(0), offset=offset, exposure=exposure)
 
@@ -148,7 +135,8 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         The mean is that of these rows, without offsets. R^2 for losses that are of no family. Of
         dask collections only sums are fetched.
         """
-        score = r_squared if self._record.family is None else deviance_explained
+        is_family = record_of_fit(self).of_loss.family is not None
+        score = deviance_explained if is_family else r_squared
         work = partial(score, self, X, y, sample_weight, offset, exposure)
         return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]
 
@@ -189,7 +177,7 @@ class FamilyRegressor(RegressorMixin, LinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
-            family = self._record.family
+            family = find(self._loss).family
         except ValueError:  # parameters that `fit` will refuse
             return tags
         if family is not None:
@@ -243,6 +231,10 @@ class GeneralizedLinearRegressor(FamilyRegressor):
     family_parameter_ : float
         Where it is estimated; also as `power_` or `theta_`.
     deviance_, null_deviance_, dispersion_, log_likelihood_, aic_, bic_ : float
+        Rows of weight zero do not count. Weights are read as precisions; where they count equal
+        rows, `inference(..., weights="frequency")` has the criteria of these.
+    record_ : FitRecord
+        What was fitted: docs/inference.md.
     report_ : Report
         How good the answer is and what it cost.
 

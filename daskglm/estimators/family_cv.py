@@ -17,6 +17,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.parameters import inverse
 from daskglm.estimators.regularization_path import (
     check_gradient,
     check_relax,
@@ -31,6 +32,7 @@ from daskglm.fitting.held_out import SELECTIONS, held_out, selected
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalty_cv import cross_validate
+from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
 
@@ -271,7 +273,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         fits = PathFits(settings)
         with open_grid(X, y, settings.without_checkpoints(), **how) as grid:
             facts = grid.engine.facts
-            eps = eps_of(None, facts.n_rows, facts.n_features or 0)
+            eps = eps_of(None, facts.n_used, facts.n_features or 0)
             found = cross_validate(
                 grid,
                 ratios,
@@ -286,7 +288,10 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         warn_unsolved([found.report], float(settings.tol))
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if settings.fit_intercept else np.zeros(1)
-        self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        record = record_of(settings, facts).chosen(
+            inverse(float(found.alphas[r, best])), found.ratios[r], relaxed=bool(self.relax)
+        )
+        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), names)
         self.n_iter_ = max(found.final.n_iter, 1)
         self.alpha_, self.alphas_ = float(found.alphas[r, best]), found.alphas[r]
         self.l1_ratio_ = float(found.ratios[r])
@@ -328,7 +333,8 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         def intercepts(W: np.ndarray) -> np.ndarray:
             return W[..., d] if settings.fit_intercept else np.zeros(W.shape[:-1])
 
-        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report), names)
+        record = record_of(settings, grid.engine.facts).chosen(Cs[best], 0.0)
+        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report, record), names)
         self.alpha_, self.alphas_, self.l1_ratio_ = float(alphas[best]), alphas, 0.0
         self.deviance_path_, self.d2_path_ = found
         by_value = paths.swapaxes(0, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from daskglm.estimators.base import LinearModel
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.multinomial_path import train_path
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
+from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import Trained
 from daskglm.losses.table import find
 
@@ -152,8 +154,8 @@ def _fit_now(
     began, (X, y, weight, names, beside) = time.perf_counter(), data
     how = {"sample_weight": weight, "client": client, **beside}
     if find(settings.loss).two_classes:
-        trained = train_path(X, y, settings, Cs, **how, starts=start)
-        return [model._adopt(each, names) for model, each in zip(models, trained, strict=True)]
+        each_of = train_path(X, y, settings, Cs, **how, starts=start)
+        return [model._adopt(each, names) for model, each in zip(models, each_of, strict=True)]
     with open_grid(X, y, settings, **how, start=start) as grid:
         begin = None if start is None else grid.starts(start)
         solutions = grid.solve(grid.batch(Cs), begin, resumable=True)
@@ -163,6 +165,8 @@ def _fit_now(
             W = solutions.W[of_model.start :: of_model.step]
             intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
             report = grid.report([solutions.reports[p] for p in of_model], began)
-            fitted.append(model._adopt(Trained(W[:, :d], intercept, grid.classes, report), names))
+            record = record_of(replace(settings, C=float(Cs[c])), grid.engine.facts)
+            trained = Trained(W[:, :d], intercept, grid.classes, report, record)
+            fitted.append(model._adopt(trained, names))
     warn_unsolved(solutions.reports, float(settings.tol))
     return fitted

@@ -11,10 +11,12 @@ from daskglm.core.arguments import check_whole, is_number, shown
 from daskglm.data.containers import plain
 from daskglm.data.partitions import is_lazy
 from daskglm.estimators.base import LinearModel
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.parameters import inverse, settings_of
 from daskglm.estimators.regressor import Regressor
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.huber_scale import JointScale, Scaled
+from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import Trained, warn_unconverged
 from daskglm.fitting.same_rows import same_rows
 
@@ -146,6 +148,7 @@ class HuberRegressor(Regressor):
     ) -> LinearModel:
         scale = getattr(self, "scale_", None) if start is not None else None
         with same_rows(X, y, settings, **data, start=start, client=client) as rows:
+            facts = rows.facts
             joint = JointScale(rows, settings, float(self.epsilon), float(self.alpha))
             if self.scale is None:
                 found = joint.solve(start, scale, int(self.max_iter))
@@ -155,9 +158,14 @@ class HuberRegressor(Regressor):
         if not found.report.converged:
             warn_unconverged(found.report, settings)
         fit = found.fit
-        trained = Trained(fit.coef[None, :], np.array([fit.intercept]), None, found.report)
-        self._adopt(trained, names)
-        self.scale_ = found.scale
+        record = record_of(
+            joint.settings_for(found.scale),
+            facts,
+            scale=found.scale,
+            estimated="scale" if self.scale is None else None,
+        )
+        coef, intercept = fit.coef[None, :], np.array([fit.intercept])
+        self._adopt(Trained(coef, intercept, None, found.report, record), names)
         self.n_iter_ = found.steps
         if hasattr(self, "outliers_"):
             del self.outliers_
@@ -167,6 +175,10 @@ class HuberRegressor(Regressor):
             self.outliers_ = np.asarray(self.outliers(rows, y, data["offset"]))
         return self
 
+    def _set_fitted(self, trained: Trained) -> None:
+        super()._set_fitted(trained)
+        self.scale_ = trained.record.scale
+
     def outliers(self, X: Any, y: Any, offset: Any = None) -> Any:
         """Mark rows with residuals beyond epsilon times the scale: (n,) bool.
 
@@ -175,4 +187,4 @@ class HuberRegressor(Regressor):
         """
         if isinstance(y, str):
             X, y = X.drop(columns=y), X[y]
-        return abs(plain(y) - self.predict(X, offset)) > self.scale_ * self.epsilon
+        return abs(plain(y) - self.predict(X, offset)) > record_of_fit(self).of_loss.p1

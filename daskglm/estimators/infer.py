@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import _check_feature_names, check_is_fitted
+from sklearn.utils.validation import _check_feature_names
 
 from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference, names_of
 from daskglm.estimators.joint_parameters import joint_parameters
+from daskglm.estimators.parameters import threads_of
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig, infer
+from daskglm.fitting.record import AVERAGED, RELAXED, FitRecord
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find, for_classes
 from daskglm.worker.prediction import dense
 
 
@@ -38,19 +39,21 @@ def inference_of(
     config : InferenceConfig
     where : client, out_of_core
     """
-    check_is_fitted(model)
-    settings = settings_of_fit(model, out_of_core=where["out_of_core"])
+    record = record_of_fit(model)
+    threads = threads_of(getattr(model, "n_jobs", None))
+    settings = record.settings(out_of_core=where["out_of_core"], threads=threads)
     settings.check()
-    loss = find(settings.loss)
+    loss = record.of_loss
     config.check(loss, settings, clusters=beside["clusters"] is not None)
-    joint = joint_parameters(model, loss, config.reference)
+    _check_kind(record)
+    joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
     X, beside = plain(X), {name: plain(values) for name, values in beside.items()}
     given = [value for value in beside.values() if isinstance(value, str)]
     names = feature_names(X, *given)
     columns = None if names is None else tuple(map(str, names))
     data = _partitions(model, X, beside, loss, names)
-    of = names_of(columns, model.n_features_in_, fit_intercept=bool(settings.fit_intercept))
+    of = names_of(columns, model.n_features_in_, fit_intercept=record.fit_intercept)
     order: tuple[int, ...] = ()
     if joint is not None:
         of, order = joint.names(of[: model.n_features_in_]), joint.order
@@ -59,22 +62,24 @@ def inference_of(
         classes = getattr(model, "classes_", None)
         client = where["client"]
         found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)
-        return Inference(of, loss.ref, config, found, bool(settings.fit_intercept), columns)
+        ref, intercept = loss.ref, record.fit_intercept
+        return Inference(of, ref, config, found, intercept, record, columns)
 
     return awaitable_on(where["client"], is_lazy(X), work)
 
 
-def settings_of_fit(model: Any, *, out_of_core: bool = False) -> FitConfig:
-    """Return the settings of the fit; those of a search with the C that it found.
-
-    Two classes have the loss of two.
-    """
-    settings: FitConfig = model._settings(out_of_core=out_of_core)
-    loss = for_classes(find(settings.loss), len(getattr(model, "classes_", ())))
-    settings = replace(settings, loss=loss.full_name)
-    if hasattr(model, "C_"):
-        settings = replace(settings, C=float(np.ravel(model.C_)[0]))
-    return settings
+def _check_kind(record: FitRecord) -> None:
+    """Raise ValueError for coefficients that are no optimum of one problem."""
+    if record.kind == AVERAGED:
+        raise ValueError(
+            "the coefficients are means over the folds (refit=False), no optimum of the rows: give "
+            "refit=True"
+        )
+    if record.kind == RELAXED:
+        raise ValueError(
+            "the fit has selected its features by an L1 penalty (relax=True), which standard "
+            "errors of the fit to those features would not count: fit without it"
+        )
 
 
 def _coefficients(model: Any, settings: FitConfig) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from daskglm.core.requests import LossRef
 from daskglm.estimators.inference_prediction import MeanModel, predict_mean
 from daskglm.estimators.inference_table import Summary
 from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
+from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES, loss_of
 
@@ -63,6 +65,8 @@ class Inference:
     found : Inferred
         Numbers that were inferred.
     fit_intercept : bool
+    record : FitRecord
+        What was fitted.
     columns : tuple of str, optional
         Names of the features, if X had any.
 
@@ -81,6 +85,7 @@ class Inference:
     config: InferenceConfig
     found: Inferred
     fit_intercept: bool
+    record: FitRecord
     columns: tuple[str, ...] | None = None
 
     @property
@@ -141,6 +146,16 @@ class Inference:
     def llf(self) -> float:
         """Log-likelihood with the family's dispersion, or else deviance / n; NaN: not known."""
         return self.found.llf
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion by `llf`, so as weights are read; nan with a penalty."""
+        return 2.0 * (self._parameters - self.llf)
+
+    @property
+    def bic(self) -> float:
+        """Bayesian information criterion by `llf` and `nobs`; nan with a penalty."""
+        return math.log(self.nobs) * self._parameters - 2.0 * self.llf
 
     @property
     def deviance(self) -> float:
@@ -335,6 +350,15 @@ class Inference:
                 "The fit is penalised: intervals are around the penalised optimum, not the truth."
             )
         return notes
+
+    @property
+    def _parameters(self) -> float:
+        """How many parameters the likelihood has: coefficients, dispersion, that of the family."""
+        if self.config.penalized is not None:
+            return math.nan
+        loss = self.loss
+        found = self.record.estimated is not None and loss.parameter is not None
+        return len(self.names) + (fixed_dispersion(loss) is None) + found
 
     @property
     def _counts(self) -> bool:

@@ -49,10 +49,13 @@ class JointParameters(NamedTuple):
         return tuple(f"{label}:{name}" for label in labels[1:] for name in of_class)
 
 
-def joint_parameters(model: Any, loss: Loss, reference: Any) -> JointParameters | None:
+def joint_parameters(
+    model: Any, loss: Loss, reference: Any, *, intercept: bool = True
+) -> JointParameters | None:
     """Return the parameters of a fitted model of all classes together; None for other losses.
 
-    Raises ValueError for a `reference` that is no class of the fit.
+    `intercept` says whether classes of a multinomial fit have one. Raises ValueError for a
+    `reference` that is no class of the fit.
     """
     if loss.name not in JOINT_LOSSES:
         return None
@@ -66,8 +69,8 @@ def joint_parameters(model: Any, loss: Loss, reference: Any) -> JointParameters 
         raise ValueError(f"reference={shown(reference)} is not one of the classes {labels}")
     first = 0 if reference is None else labels.index(reference)
     W = model.coef_
-    if model.fit_intercept:
+    if intercept:
         W = np.column_stack([W, model.intercept_])
     order = (first, *(k for k in range(K) if k != first))
     params = (W[list(order[1:])] - W[first]).ravel()
-    return JointParameters(params, order, classes, bool(model.fit_intercept), False)
+    return JointParameters(params, order, classes, intercept, False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
 import scipy.stats
 
-from daskglm.estimators.infer import settings_of_fit
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference
 from daskglm.fitting.inference import fixed_dispersion, has_likelihood
+from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find
 
 # Relative difference of deviances that may be rounding, or what two fits stopped short of.
 SAME = 1e-8
@@ -26,7 +25,8 @@ class LikelihoodRatioTest(NamedTuple):
     Parameters
     ----------
     statistic : float
-        Difference of the deviances over the dispersion; chi^2 where the smaller model is true.
+        Difference of the deviances over the dispersion, or twice that of the log-likelihoods; chi^2
+        where the smaller model is true.
     pvalue : float
     df : int
         How many coefficients more the larger model has.
@@ -40,15 +40,18 @@ class LikelihoodRatioTest(NamedTuple):
 class _Fit(NamedTuple):
     """What is needed of a fit; columns are None where they have no names.
 
-    `null` is the deviance of the best constant, nan where that was not looked for.
+    `null` is the deviance of the best constant, nan where that was not looked for. `llf` is the
+    largest log-likelihood, over the parameter of the family too where that is estimated.
     """
 
     loss: Loss
     deviance: float
     size: int
     rows: float
+    record: FitRecord
     columns: tuple[str, ...] | None
     dispersion: float | None
+    llf: float
     null: float = math.nan
 
 
@@ -57,13 +60,15 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
 
     The statistic is the difference of the deviances over the dispersion of the larger model, as in
     R's `anova(m0, m1, test="LRT")`. Where the family fixes the dispersion that is twice the
-    difference of the log-likelihoods.
+    difference of the log-likelihoods. So it is for models that both estimated the parameter of
+    their family, each its own, as in R's `anova` of two fits by `glm.nb`.
 
     Parameters
     ----------
     m0, m1 : Inference, or fitted estimator
         The smaller model and the larger one, without penalties. Estimators do for families whose
-        dispersion is fixed (Poisson, binomial, negative binomial, logistic regression).
+        dispersion is fixed (Poisson, binomial, negative binomial, logistic regression), and where
+        both estimated the power of Tweedie, they must be estimators.
 
     Returns
     -------
@@ -72,8 +77,9 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
     Raises
     ------
     ValueError
-        For models of other losses, rows or features than the other's, penalised ones, and
-        estimators whose dispersion is not known.
+        For models of other losses, rows or features than the other's, penalised ones, estimators
+        whose dispersion is not known, and where only one model estimated the parameter of its
+        family.
 
     Examples
     --------
@@ -85,20 +91,8 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
     1
     """
     small, large = _fit(m0, "m0"), _fit(m1, "m1")
-    if small.loss.ref != large.loss.ref:
-        raise ValueError(
-            f"m0 has the loss {small.loss.full_name!r} and m1 {large.loss.full_name!r}: "
-            "likelihoods of different families have no ratio that tests one in the other"
-        )
-    if small.rows != large.rows:
-        raise ValueError(
-            f"m0 was fitted to {small.rows:g} rows and m1 to {large.rows:g}: fit both to the same"
-        )
-    if abs(small.null - large.null) > SAME_NULL * abs(large.null):
-        raise ValueError(
-            f"m0's null deviance is {small.null:.8g} and m1's {large.null:.8g}, so their rows, "
-            "targets, weights or offsets differ: fit both to the same"
-        )
+    both_estimated = _same_family(small, large)
+    _check_rows(small, large)
     if not small.size < large.size:
         raise ValueError(
             f"m0 has {small.size} coefficients and m1 {large.size}: m0 must be the smaller model"
@@ -106,6 +100,9 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
     if small.columns and large.columns and not set(small.columns) <= set(large.columns):
         missing = sorted(set(small.columns) - set(large.columns))
         raise ValueError(f"m1 lacks {missing} of m0's columns: m0 must be contained in m1")
+    df = large.size - small.size
+    if both_estimated:
+        return _tested(_by_likelihoods(small, large), df)
     less = small.deviance - large.deviance
     if less < -SAME * max(small.deviance, 1.0):
         raise ValueError(
@@ -117,36 +114,121 @@ def likelihood_ratio_test(m0: Any, m1: Any) -> LikelihoodRatioTest:
             f"the dispersion of loss={large.loss.full_name!r} is estimated from the rows: give "
             "model.inference(X, y) of both models"
         )
-    df = large.size - small.size
-    statistic = max(less, 0.0) / large.dispersion
+    return _tested(max(less, 0.0) / large.dispersion, df)
+
+
+def _tested(statistic: float, df: int) -> LikelihoodRatioTest:
     return LikelihoodRatioTest(statistic, float(scipy.stats.chi2.sf(statistic, df)), df)
+
+
+def _same_family(small: _Fit, large: _Fit) -> bool:
+    """Return whether both estimated the parameter of the same family.
+
+    Raises ValueError for losses that differ otherwise.
+    """
+    estimated = small.record.estimated, large.record.estimated
+    if estimated[0] is not None and estimated[0] == estimated[1]:
+        return True
+    names = {each.loss.name for each in (small, large)}
+    if estimated != (None, None) and len(names) == 1:
+        at = int(estimated[1] is not None)
+        raise ValueError(
+            f"m{at} estimated its {estimated[at]}, {(small, large)[at].loss.p1:.6g}, and m{1 - at} "
+            f"was given {(small, large)[1 - at].loss.p1:.6g}, so their likelihoods differ by more "
+            "than coefficients: estimate it in both models, or give both the same number"
+        )
+    if small.loss.ref != large.loss.ref:
+        raise ValueError(
+            f"m0 has the loss {small.loss.full_name!r} and m1 {large.loss.full_name!r}: "
+            "likelihoods of different families have no ratio that tests one in the other"
+        )
+    return False
+
+
+def _check_rows(small: _Fit, large: _Fit) -> None:
+    """Raise ValueError for fits to other rows.
+
+    They are known by their number, by their null deviances where these are of one loss, and by sums
+    over them.
+    """
+    if small.rows != large.rows:
+        raise ValueError(
+            f"m0 was fitted to {small.rows:g} rows and m1 to {large.rows:g}: fit both to the same"
+        )
+    of_one_loss = small.loss.ref == large.loss.ref
+    if of_one_loss and abs(small.null - large.null) > SAME_NULL * abs(large.null):
+        raise ValueError(
+            f"m0's null deviance is {small.null:.8g} and m1's {large.null:.8g}, so their rows, "
+            "targets, weights or offsets differ: fit both to the same"
+        )
+    first, second = small.record.rows, large.record.rows
+    if first is not None and second is not None and (what := first.difference(second)):
+        raise ValueError(f"m0 and m1 were fitted to other rows: {what}. Fit both to the same")
+
+
+def _by_likelihoods(small: _Fit, large: _Fit) -> float:
+    """Return twice the difference of the log-likelihoods.
+
+    Raises ValueError where one is not known, or the larger model has the smaller one.
+    """
+    for name, each in (("m0", small), ("m1", large)):
+        if math.isnan(each.llf):
+            raise ValueError(
+                f"{name} estimated its {each.record.estimated}, and its largest log-likelihood is "
+                "not known here: give the fitted model itself"
+            )
+    statistic = 2.0 * (large.llf - small.llf)
+    if statistic < -SAME * max(abs(small.llf), 1.0):
+        raise ValueError(
+            f"m0's log-likelihood, {small.llf:.8g}, is above m1's, {large.llf:.8g}: m0 is not "
+            "contained in m1, or m1 has not converged"
+        )
+    return max(statistic, 0.0)
 
 
 def _fit(model: Any, name: str) -> _Fit:
     if isinstance(model, Inference):
-        if model.config.penalized is not None:
-            raise ValueError(_penalised(name))
-        _check(model.loss, name)
-        size, columns = len(model.names), model.columns
-        return _Fit(model.loss, model.deviance, size, model.nobs, columns, model.scale)
+        return _of_inference(model, name)
     if not hasattr(model, "report_"):
         raise TypeError(f"{name} is a {type(model).__name__}: give an Inference or a fitted model")
-    settings = settings_of_fit(model)
-    loss, report = find(settings.loss), model.report_
-    if np.isfinite(settings.C) or not settings.penalty.is_plain or hasattr(model, "C_"):
+    record, report = record_of_fit(model), model.report_
+    loss = record.of_loss
+    if record.is_penalised:
         raise ValueError(_penalised(name))
     _check(loss, name)
     if report.parts and len(report.parts) > 1:
         raise ValueError(f"{name} has {len(report.parts)} problems; a test is of one")
     columns = getattr(model, "feature_names_in_", None)
+    of_each = report.n_features + record.fit_intercept
     return _Fit(
         loss,
         2.0 * report.objective,
-        report.n_features + bool(settings.fit_intercept),
-        report.n_rows,
+        # the odds of all classes but one
+        of_each * (len(model.classes_) - 1 if loss.name == "multinomial" else 1),
+        report.n_rows if record.rows is None else record.rows.used,
+        record,
         None if columns is None else tuple(map(str, columns)),
         fixed_dispersion(loss),
+        report.log_likelihood,
         report.null_deviance,
+    )
+
+
+def _of_inference(found: Inference, name: str) -> _Fit:
+    if found.config.penalized is not None:
+        raise ValueError(_penalised(name))
+    _check(found.loss, name)
+    record = found.record
+    return _Fit(
+        found.loss,
+        found.deviance,
+        len(found.names),
+        found.nobs if record.rows is None else record.rows.used,
+        record,
+        found.columns,
+        found.scale,
+        # with an estimated dispersion it is not the largest
+        found.llf if fixed_dispersion(found.loss) is not None else math.nan,
     )
 
 

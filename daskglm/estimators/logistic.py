@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.decisions import probabilities, softmax_probabilities
 from daskglm.estimators.base import Classifier
+from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.losses.table import JOINT_LOSSES
 
 
 class LogisticRegression(Classifier):
@@ -161,6 +163,11 @@ class LogisticRegression(Classifier):
         self.groups = groups
         self.standardize = standardize
 
+    @property
+    def _fitted_together(self) -> bool:
+        """Whether the classes of the fit were fitted together."""
+        return record_of_fit(self).of_loss.name in JOINT_LOSSES
+
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return probabilities of the classes, (n, classes), in the container of X.
 
@@ -168,7 +175,7 @@ class LogisticRegression(Classifier):
         """
         check_is_fitted(self)
         k = len(self.classes_)
-        finish = softmax_probabilities if self._is_multinomial else probabilities
+        finish = softmax_probabilities if self._fitted_together else probabilities
         return self._values(X, finish, np.empty((0, k)), self.classes_, offset=offset)
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:

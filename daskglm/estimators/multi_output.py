@@ -13,6 +13,7 @@ from daskglm.data.alignment import check_shuffles
 from daskglm.data.partitions import is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.record import several
 from daskglm.fitting.report import combine
 from daskglm.fitting.runner import Trained, train
 
@@ -68,7 +69,9 @@ def train_each(
         )
     report = combine([trained.report for trained in found])
     coef = np.concatenate([trained.coef for trained in found])
-    return Trained(coef, np.concatenate([trained.intercept for trained in found]), None, report)
+    intercept = np.concatenate([trained.intercept for trained in found])
+    record = several([trained.record for trained in found])
+    return Trained(coef, intercept, None, report, record)
 
 
 def _held(X: Any, Y: Any, sample_weight: Any, client: Any) -> tuple[Any, Any, Any]:

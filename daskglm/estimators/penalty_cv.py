@@ -17,6 +17,7 @@ from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.lasso import SELECTIONS as ORDERS
 from daskglm.estimators.lasso import ElasticNet
+from daskglm.estimators.parameters import inverse
 from daskglm.estimators.regularization_path import (
     check_count,
     check_relax,
@@ -31,6 +32,7 @@ from daskglm.fitting.held_out import SELECTIONS, standard_errors
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
 from daskglm.fitting.path_checkpoint import PathFits
 from daskglm.fitting.penalty_cv import CrossValidated, cross_validate
+from daskglm.fitting.record import FitRecord, record_of
 from daskglm.fitting.runner import Trained
 
 
@@ -274,16 +276,19 @@ class ElasticNetCV(ElasticNet):
                 fits=fits,
             )
         warn_unsolved([found.report], float(settings.tol))
-        self._set_chosen(found, names)
+        record = record_of(settings, grid.engine.facts)
+        self._set_chosen(found, record, names)
         return self
 
-    def _set_chosen(self, found: CrossValidated, names: Any) -> None:
+    def _set_chosen(self, found: CrossValidated, record: FitRecord, names: Any) -> None:
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if self.fit_intercept else np.zeros(1)
-        self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        r, value = found.best
+        C = inverse(float(found.alphas[r, value]))
+        record = record.chosen(C, found.ratios[r], relaxed=bool(self.relax))
+        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), names)
         self.n_iter_ = max(found.final.n_iter, 1)
         first = slice(None) if self._has_several else 0
-        r, value = found.best
         self.l1_ratio_ = float(found.ratios[r])
         self.alpha_ = float(found.alphas[r, value])
         self.alphas_ = found.alphas[first]

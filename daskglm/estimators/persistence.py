@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.arguments import file_path
 from daskglm.data import npz
+from daskglm.estimators import record_file
 from daskglm.estimators.families import (
+    FamilyRegressor,
     GammaRegressor,
     GeneralizedLinearRegressor,
     PoissonRegressor,
     TweedieRegressor,
 )
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.huber import HuberRegressor
+from daskglm.estimators.json_values import classes_to_json, param, plain
 from daskglm.estimators.lasso import ElasticNet, Lasso
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
@@ -40,11 +43,14 @@ from daskglm.estimators.svm import LinearSVC
 from daskglm.estimators.svr import LinearSVR
 from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
-from daskglm.fitting.report import as_dict
-from daskglm.losses.table import JOINT_LOSSES, find
+from daskglm.fitting.record import FitRecord
+from daskglm.fitting.report import Report, as_dict
+from daskglm.losses.table import JOINT_LOSSES
 from daskglm.system.files import replace_file
 
-FORMAT, VERSION = "daskglm-model", 1
+FORMAT, VERSION = "daskglm-model", 2
+# Files of version 1 have no record of the fit, which is then made of the parameters.
+VERSIONS = (1, VERSION)
 # Most coefficients that are written as JSON; more go to a file beside.
 LARGEST_INLINE = 10_000
 
@@ -68,7 +74,7 @@ _KEYS = (
     "report",
 )
 _OPTIONAL = ("arrays", "family_parameter", "scale", "tried")
-LISTED = (list, tuple, np.ndarray)
+_RECORD = "record"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -105,7 +111,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
     name = type(model).__name__
     if _ESTIMATORS.get(name) is not type(model):
         raise ValueError(f"cannot save a {name}; known are {', '.join(_ESTIMATORS)}")
-    check_is_fitted(model)
+    record = record_of_fit(model)
     if not hasattr(model, "classes_") and np.ndim(model.intercept_):
         raise ValueError(
             f"cannot save a {name} of {len(model.intercept_)} targets or quantiles: a file holds a "
@@ -127,16 +133,17 @@ def save(model: Any, path: str | os.PathLike) -> None:
         "format": FORMAT,
         "version": VERSION,
         "estimator": name,
-        "params": {key: _param(key, value) for key, value in model.get_params(deep=False).items()},
-        "classes": _classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
+        "params": {key: param(key, value) for key, value in model.get_params(deep=False).items()},
+        "classes": classes_to_json(model.classes_) if hasattr(model, "classes_") else None,
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(each) for each in names],
         "coef": coef.tolist(),
         "intercept": intercept.tolist(),
         "n_iter": np.asarray(model.n_iter_).tolist(),
         "report": {
-            key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()
+            key: plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()
         },
+        _RECORD: record_file.to_json(record, model),
     }
     if hasattr(model, "family_parameter_"):
         content["family_parameter"] = float(model.family_parameter_)
@@ -227,20 +234,23 @@ def _content(text: bytes, path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a daskglm model: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a daskglm model: it has no format {FORMAT!r}")
-    if type(content.get("version")) is not int or content["version"] != VERSION:
+    version = content.get("version")
+    if type(version) is not int or version not in VERSIONS:
         raise ValueError(
-            f"{path} has version {content.get('version')!r}; this daskglm reads version {VERSION}"
+            f"{path} has version {version!r}; this daskglm reads versions "
+            f"{' and '.join(map(str, VERSIONS))}"
         )
     if content.get("estimator") not in list(_ESTIMATORS):
         raise ValueError(
             f"{path} holds a {content.get('estimator')!r}; known are {', '.join(_ESTIMATORS)}"
         )
-    missing = [key for key in _KEYS if key not in content]
+    keys = _KEYS if version == 1 else (*_KEYS, _RECORD)
+    missing = [key for key in keys if key not in content]
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(map(repr, missing))}")
-    unknown = sorted(set(content) - {"format", "version", "estimator", *_OPTIONAL, *_KEYS})
+    unknown = sorted(set(content) - {"format", "version", "estimator", *_OPTIONAL, *keys})
     if unknown:
-        raise ValueError(f"{path} is damaged: version {VERSION} has no {unknown[0]!r}")
+        raise ValueError(f"{path} is damaged: version {version} has no {unknown[0]!r}")
     return content
 
 
@@ -254,29 +264,25 @@ def _restore(
     try:
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
+        ordered = isinstance(model, OrdinalRegression)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
-        if (classes is None) == find(model._loss).classifies:
+        record = _record(content, model, settings)
+        loss = record.of_loss
+        if (classes is None) == loss.classifies or ordered != (loss.name == "ordinal"):
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
             )
         problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
         shapes: _Shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
-        ordered = isinstance(model, OrdinalRegression)
         if ordered and classes is not None:
             shapes = ((d,), (len(classes) - 1,))
-        together = find(model._loss).name in JOINT_LOSSES
+        together = loss.name in JOINT_LOSSES
         n_iter = schema.iterations(content["n_iter"], (1,) if together else shapes[1])
         names = schema.feature_names(content["feature_names"], d)
-        settings.penalty.for_features(d, names)
+        for penalty in (settings.penalty, record.penalty):
+            penalty.for_features(d, names)
         report = schema.report(content["report"])
-        _take_parameter(model, content)
         coef, intercept = _coefficients(content, path, shapes, arrays)
-        scale = schema.number(content.get("scale", 1.0), "scale", 0.0)
-        if ("scale" in content) != (type(model) is HuberRegressor):
-            raise ValueError(
-                f"a {type(model).__name__} with{'' if 'scale' in content else 'out'} a scale, "
-                "which belongs to a HuberRegressor"
-            )
         if ("tried" in content) != isinstance(model, ElasticNetCV):
             raise ValueError(
                 f"a {type(model).__name__} with{'' if 'tried' in content else 'out'} the penalties "
@@ -293,20 +299,28 @@ def _restore(
         raise ValueError(f"{path} is damaged: {what}") from error
     model.n_features_in_ = d
     model.coef_ = coef
-    model.report_ = report
+    _set_found(model, record, report)
     if names is not None:
         model.feature_names_in_ = names
     if classes is None:
         model.intercept_ = np.float64(intercept)
         model.n_iter_ = int(n_iter)
         model.solver_ = report.solver
-        if "scale" in content:
-            model.scale_ = scale
     else:
         model.classes_ = classes
         setattr(model, "thresholds_" if ordered else "intercept_", intercept)
         model.n_iter_ = n_iter
     return model
+
+
+def _set_found(model: Any, record: FitRecord, report: Report) -> None:
+    """Set report and record, and what the fit found beside coefficients."""
+    model.report_ = report
+    model.record_ = replace(record, dispersion=report.dispersion)
+    if isinstance(model, FamilyRegressor):
+        model._set_parameter()
+    if isinstance(model, HuberRegressor):
+        model.scale_ = record.scale
 
 
 def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
@@ -324,15 +338,26 @@ def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
     return model, settings
 
 
-def _take_parameter(model: Any, content: dict[str, Any]) -> None:
-    """Set the parameter of the family, if the model estimates it and only then."""
-    estimates = getattr(model, "_estimates", False)
-    if estimates != ("family_parameter" in content):
-        raise ValueError(f"a {type(model).__name__} with{'out' * estimates} an estimated parameter")
-    if estimates:
-        value = schema.number(content["family_parameter"], "family_parameter", 0.0)
-        model._set_parameter(value)
-        model._record  # noqa: B018  # raises ValueError for a value that the family does not have
+def _record(content: dict[str, Any], model: Any, settings: FitConfig) -> FitRecord:
+    """Return the record of the fit, with which what the file says beside it agrees."""
+    name = type(model).__name__
+    if ("scale" in content) != (type(model) is HuberRegressor):
+        raise ValueError(
+            f"a {name} with{'' if 'scale' in content else 'out'} a scale, which belongs to a "
+            "HuberRegressor"
+        )
+    if _RECORD not in content:
+        return record_file.of_first_version(model, settings, content)
+    record = record_file.from_json(content[_RECORD], content["params"])
+    told = {key: content[key] for key in ("family_parameter", "scale") if key in content}
+    known: dict[str, float] = {}
+    if record.estimated in record_file.OF_FAMILIES:
+        known["family_parameter"] = record.parameter
+    if type(model) is HuberRegressor:
+        known["scale"] = record.scale
+    if [(key, schema.number(value, key)) for key, value in told.items()] != list(known.items()):
+        raise ValueError(f"it has {told} beside a record of {known}")
+    return record
 
 
 # ---- arrays
@@ -411,45 +436,3 @@ def _beside(path: Path, name: str, shapes: _Shapes) -> tuple[np.ndarray, np.ndar
 def _digest(coef: np.ndarray, intercept: np.ndarray) -> str:
     little = [np.ascontiguousarray(array, dtype="<f8") for array in (coef, intercept)]
     return hashlib.sha256(b"".join(array.tobytes() for array in little)).hexdigest()
-
-
-# ---- values
-def _plain(value: Any, what: str) -> Any:
-    """Convert a value to strict JSON; {"float": ...} and {"items": ...} stand for what it lacks."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, dict):
-        return {"items": [[_plain(key, what), _plain(each, what)] for key, each in value.items()]}
-    raise ValueError(
-        f"{what} is a {type(value).__name__}, which a file cannot hold: {value!r}; set_params can "
-        "give it another value first"
-    )
-
-
-def _param(name: str, value: Any) -> Any:
-    """Convert a parameter to strict JSON; arrays become lists, of lists if they are matrices."""
-    what = f"parameter {name!r}"
-    value = value.toarray() if sp.issparse(value) else value
-    if name not in schema.LISTS or not isinstance(value, LISTED):
-        return _plain(value, what)
-    return [
-        [_plain(item, what) for item in each] if isinstance(each, LISTED) else _plain(each, what)
-        for each in value
-    ]
-
-
-def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
-    kind, values = classes.dtype.kind, classes.tolist()
-    fits = classes.dtype.itemsize <= 8 if kind in "biuf" else kind == "U"
-    if kind == "O":
-        fits = all(isinstance(value, (str, int, float, bool)) for value in values)
-    if not fits:
-        raise ValueError(
-            f"labels of dtype {classes.dtype} cannot be saved; known are strings, numbers and "
-            "booleans"
-        )
-    # as little-endian "<i8" and the like, so that a file means the same everywhere
-    return {"dtype": classes.dtype.newbyteorder("<").str, "values": values}

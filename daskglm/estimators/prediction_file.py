@@ -123,7 +123,7 @@ class _Deviances:
 
     def add(self, X: Any, y: np.ndarray, predicted: np.ndarray) -> None:
         part = deviance_score.total_of(self.model, X, y, None, **self.beside)
-        self.total = deviance_score.both(self.model._record, self.total, part)
+        self.total = deviance_score.both(self.model.record_.of_loss, self.total, part)
 
     def text(self) -> str:
         if not self.total.rows:

@@ -14,6 +14,7 @@ from daskglm.estimators.base import LinearModel
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.regressor import Regressor
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.record import record_of, several
 from daskglm.fitting.report import combine
 from daskglm.fitting.runner import Trained, warn_unconverged
 from daskglm.fitting.same_rows import same_rows
@@ -171,12 +172,14 @@ class QuantileRegressor(Regressor):
             for k, settings in enumerate(each):
                 begin = None if given is None else (given[0][k], given[1][k])
                 found.append(rows.fit(settings, begin))
+            records = [record_of(settings, rows.facts) for settings in each]
         report = combine([fit.report for fit in found])
         if not report.converged:
             warn_unconverged(report, each[0])
         coef = np.array([fit.coef for fit in found])
         intercept = np.array([fit.intercept for fit in found])
-        return self._adopt(Trained(coef, intercept, None, report), names)
+        record = several(records)
+        return self._adopt(Trained(coef, intercept, None, report, record), names)
 
     def _set_fitted(self, trained: Trained) -> None:
         super()._set_fitted(trained)

@@ -320,7 +320,7 @@ def _path(
         ((problem, sides),) = on.problems
         of_rows = PathProblem(on.engine, problem, sides, find(problem.loss.name), settings)
         facts = on.engine.facts
-        share = eps_of(eps, facts.n_rows, facts.n_features or 0)
+        share = eps_of(eps, facts.n_used, facts.n_features or 0)
         of_all = of_rows.objective(1.0)
         fits.begin(of_all, strengths_asked(int(n_alphas) if alphas is None else alphas, share))
         begin = None if fits.finished(ALONE) else of_rows.unpenalised()

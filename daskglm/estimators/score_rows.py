@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils.validation import _check_feature_names, check_is_fitted
+from sklearn.utils.validation import _check_feature_names
 
 from daskglm.core.decisions import predicted
 from daskglm.core.device import to_host
@@ -24,9 +24,9 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find
 from daskglm.worker.prediction import decision_values, dense
 
 
@@ -59,9 +59,9 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None)
         For what `fit` refuses, and for strings where the classes are numbers or the other way
         round.
     """
-    check_is_fitted(model)
+    loss = record_of_fit(model).of_loss
     beside = {} if offset is None else {"offset": offset}
-    data = taken(model, X, y, sample_weight, find(model._loss), **beside)
+    data = taken(model, X, y, sample_weight, loss, **beside)
     constants, decide = np.atleast_1d(model._constants), getattr(model, "_decide", predicted)
     total = _total(data, dense(model.coef_), constants, model.classes_, decide)
     return (total.weight - total.missed) / total.weight
@@ -75,12 +75,12 @@ def r_squared(
     For several targets, without offsets, it is the mean of theirs; NaN, with a warning, for a
     single row. Arguments and errors as of `accuracy`.
     """
-    check_is_fitted(model)
+    loss = record_of_fit(model).of_loss
     coef = dense(model.coef_)
     intercept = np.atleast_1d(model.intercept_)
     if len(coef) == 1:
         beside = {"offset": offset, "exposure": exposure}
-        data = taken(model, X, y, sample_weight, find(model._loss), **beside)
+        data = taken(model, X, y, sample_weight, loss, **beside)
         return _explained(_total(data, coef, intercept))
     y = plain(y)
     y = y if is_lazy(y) else np.asarray(to_host(y))
@@ -90,7 +90,7 @@ def r_squared(
         )
     each = []
     for k in range(len(coef)):
-        data = taken(model, X, y[:, k], sample_weight, find(model._loss))
+        data = taken(model, X, y[:, k], sample_weight, loss)
         each.append(_explained(_total(data, coef[k : k + 1], intercept[k : k + 1])))
     return float(np.mean(each))
 

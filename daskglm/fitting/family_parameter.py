@@ -22,6 +22,7 @@ from daskglm.core.device import to_host
 from daskglm.core.requests import ResidualSums
 from daskglm.core.warn import warn
 from daskglm.fitting.config import FitConfig
+from daskglm.fitting.record import record_of
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import (
     Trained,
@@ -98,11 +99,12 @@ def train_with_parameter(
     exposure: Any = None,
     start: Any = None,
     client: Any = None,
-) -> tuple[Trained, float]:
+) -> Trained:
     """Fit coefficients and the parameter of the family; arguments are those of `runner.train`.
 
-    The loss of `settings` is that of the family with any parameter. Returns the fit and the
-    parameter, 0 for the negative binomial where the likelihood is largest for Poisson.
+    The loss of `settings` is that of the family with any parameter. The record of the fit has the
+    loss with the one found: Poisson where the likelihood of the negative binomial is largest for
+    theta = 0.
 
     Raises
     ------
@@ -123,13 +125,13 @@ def train_with_parameter(
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
     with loaded(data, settings, client) as on:
-        trained, value = _alternate(on, loss, settings, start)
+        trained = _alternate(on, loss, settings, start)
     if not trained.report.converged:
         warn_unconverged(trained.report, settings)
-    return trained, value
+    return trained
 
 
-def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> tuple[Trained, float]:
+def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> Trained:
     """Fit coefficients and parameter in turn until both stand still."""
     began, search = time.perf_counter(), SEARCHES[family.name]
     loss = find(search.first)
@@ -141,8 +143,16 @@ def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> tup
         n_iter += report.n_iter
         likelihood = _likelihood(objective, point, family)
         if fits == 1:
-            best = Estimate(family.p1, report.dispersion, report.log_likelihood)
+            # of the family itself other parameters are still to be tried
+            known = math.nan if loss.name == family.name else report.log_likelihood
+            best = Estimate(family.p1, report.dispersion, known)
         last, best = best, search.likeliest(likelihood, best, step, precision)
+        if best.value == 0.0 and fits > 1:  # the coefficients are those of another theta
+            passes += objective.passes
+            begin, loss = to_host(point.w), find(search.first)
+            objective, point, report = _fit(on, loss, settings, start, begin)
+            n_iter += report.n_iter
+            best = best._replace(likelihood=report.log_likelihood)
         passes += objective.passes
         if best.value == 0.0:
             break
@@ -170,7 +180,14 @@ def _alternate(on: Loaded, family: Loss, settings: FitConfig, start: Any) -> tup
     )
     w, d = to_host(point.w), objective.n_features
     intercept = w[d:] if settings.fit_intercept else np.zeros(1)
-    return Trained(w[None, :d], intercept, None, report), best.value
+    found = family.with_parameter(best.value) if best.value else find(search.first)
+    record = record_of(
+        replace(settings, loss=found.full_name),
+        on.engine.facts,
+        dispersion=report.dispersion,
+        estimated=family.parameter.name,
+    )
+    return Trained(w[None, :d], intercept, None, report, record)
 
 
 def _fit(
@@ -204,7 +221,7 @@ def _criteria(objective: Objective, best: Estimate, parameters: int) -> dict[str
     if not objective.penalty.largest:
         count = objective.size + parameters
         found["aic"] = 2.0 * (count - best.likelihood)
-        found["bic"] = math.log(objective.engine.facts.n_rows) * count - 2.0 * best.likelihood
+        found["bic"] = math.log(objective.engine.facts.n_used) * count - 2.0 * best.likelihood
     return found
 
 

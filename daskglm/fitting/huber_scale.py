@@ -82,13 +82,15 @@ class JointScale:
         self.alpha = alpha
         self.fits: list[Fit] = []
 
+    def settings_for(self, scale: float) -> FitConfig:
+        """Return settings of the fit for one scale."""
+        C = 1.0 / (self.alpha * scale) if self.alpha > 0.0 else math.inf
+        return replace(self.settings, loss=f"huber({float(self.epsilon * scale)!r})", C=C)
+
     def fit(self, scale: float, start: Any = None, *, tol: float | None = None) -> Fit:
         """Fit coefficients for one scale."""
-        C = 1.0 / (self.alpha * scale) if self.alpha > 0.0 else math.inf
         settings = replace(
-            self.settings,
-            loss=f"huber({float(self.epsilon * scale)!r})",
-            C=C,
+            self.settings_for(scale),
             tol=self.settings.tol if tol is None else tol,
             max_iter=None,
         )

@@ -322,7 +322,7 @@ def _log_likelihood(
     dispersion = family.dispersion
     if dispersion is None:
         dispersion = 2.0 * value / float(totals["used"] if rows else totals["weight"])
-    if family.log_density is None or family.is_costly or not dispersion > 0.0:
+    if family.log_density is None or not dispersion > 0.0:
         return math.nan
     saturated = engine.total(problem, SaturatedLikelihood(dispersion, frequency))["saturated"]
     return float(saturated) - value / dispersion

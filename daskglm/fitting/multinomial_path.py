@@ -14,6 +14,7 @@ from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.joint_checkpoint import JointCheckpoints
 from daskglm.fitting.open_grid import warn_unsolved
 from daskglm.fitting.penalised import with_columns
+from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,
@@ -59,7 +60,7 @@ def train_path(
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     for start in starts or ():
         check_width(start, data)
-    settings = with_columns(settings, data)
+    given, settings = settings, with_columns(settings, data)
     found: dict[int, Trained] = {}
     with loaded(data, settings, client) as on:
         assert on.classes is not None
@@ -81,6 +82,9 @@ def train_path(
             else:
                 d = objective.n_features
                 coef, intercept = w[None, :d], w[d:] if of_c.fit_intercept else np.zeros(1)
-            found[c] = Trained(coef, intercept, on.classes, report)
+            record = record_of(
+                replace(given, C=float(Cs[c])), on.engine.facts, dispersion=report.dispersion
+            )
+            found[c] = Trained(coef, intercept, on.classes, report, record)
     warn_unsolved([each.report for each in found.values()], float(settings.tol))
     return [found[c] for c in range(len(Cs))]

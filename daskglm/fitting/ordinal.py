@@ -167,5 +167,5 @@ def ordinal_statistics(objective: OrdinalObjective, point: OrdinalPoint) -> dict
     }
     if objective.is_smooth and not objective.penalty.largest:
         found["aic"] = 2.0 * objective.size + deviance
-        found["bic"] = math.log(facts.n_rows) * objective.size + deviance
+        found["bic"] = math.log(facts.n_used) * objective.size + deviance
     return found

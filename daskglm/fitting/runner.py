@@ -37,6 +37,7 @@ from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
+from daskglm.fitting.record import FitRecord, record_of
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
 from daskglm.fitting.statistics import at_best_constant, statistics_of
@@ -72,13 +73,15 @@ ONE_THREAD_FEATURES = 500
 class Trained:
     """Coefficients (problems, d), intercepts (problems,), sorted classes and the report.
 
-    `classes` is None for a regression. Of an ordinal fit intercepts are the thresholds.
+    `classes` is None for a regression. Of an ordinal fit intercepts are the thresholds. `record`
+    says what was fitted.
     """
 
     coef: np.ndarray
     intercept: np.ndarray
     classes: np.ndarray | None
     report: Report
+    record: FitRecord
 
 
 def train(
@@ -113,7 +116,7 @@ def train(
     saved, folder = checkpoints_of(settings, start)
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
-    settings = with_columns(settings, data)
+    given, settings = settings, with_columns(settings, data)
     with loaded(data, settings, client) as on:
         solved: list[tuple[Solution, Report]] = []
         writer: CheckpointWriter | None = None
@@ -132,14 +135,15 @@ def train(
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
         warn_unconverged(report, settings)
+    record = record_of(given, on.engine.facts, dispersion=report.dispersion)
     if joint is not None:
         assert on.classes is not None
         found = joint.coefficients(objective, to_host(solved[0][0].point.w), on.classes)
-        return Trained(*found, on.classes, report)
+        return Trained(*found, on.classes, report, record)
     d = on.engine.facts.n_features or 0
     W = np.array([to_host(solution.point.w) for solution, _ in solved])
     intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
-    return Trained(W[:, :d], intercept, on.classes, report)
+    return Trained(W[:, :d], intercept, on.classes, report, record)
 
 
 def rows_of(

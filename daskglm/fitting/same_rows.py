@@ -46,6 +46,7 @@ class SameRows:
     def __init__(self, on: Loaded, settings: FitConfig) -> None:
         self.on = on
         self.penalty = settings.penalty
+        self.facts = on.engine.facts
         self.weight = on.engine.facts.weight
         self.largest_target = on.engine.facts.largest_target
         self.fits = 0

@@ -19,7 +19,7 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
 
     - deviance: twice the sum of the losses, weights included;
     - null_deviance: that of the best constant, with the offsets;
-    - dispersion: Pearson's statistic over rows less coefficients;
+    - dispersion: Pearson's statistic over rows of weight above zero less coefficients;
     - log_likelihood: with the dispersion of the family, or else deviance / n;
     - aic, bic: by the number of coefficients, and 1 for an estimated dispersion. Not with a
       penalty, which leaves that number open.
@@ -32,7 +32,7 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     at = (point.token, point.w)
     penalty = objective.penalty_value(to_host(point.w))
     deviance = 2.0 * (point.value - penalty) / objective.scale
-    free = facts.n_rows - objective.size
+    free = facts.n_used - objective.size
     if point.prediction is not None:
         # of least squares Pearson's statistic is the deviance
         return {
@@ -44,16 +44,16 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
 
     fixed = phi = loss.family.dispersion
     if phi is None:
-        count = facts.n_rows if loss.family.variance_by_weight else objective.total_weight
+        count = facts.n_used if loss.family.variance_by_weight else objective.total_weight
         phi = deviance / count if deviance > 0.0 else None
-    sums = objective.ask(ResidualSums(at, None if loss.family.is_costly else phi))
+    sums = objective.ask(ResidualSums(at, phi))
     found["dispersion"] = float(sums["pearson"]) / free if free > 0 else math.nan
     likelihood = float(sums["likelihood"])
     found["log_likelihood"] = likelihood
     if not objective.penalty.largest and objective.is_smooth:
         parameters = objective.size + (fixed is None)
         found["aic"] = 2.0 * (parameters - likelihood)
-        found["bic"] = math.log(facts.n_rows) * parameters - 2.0 * likelihood
+        found["bic"] = math.log(facts.n_used) * parameters - 2.0 * likelihood
     return found
 
 

@@ -290,7 +290,7 @@ def _separates(objective: Objective, point: Point) -> bool:
 
 
 def _too_few_rows(objective: Objective) -> bool:
-    return objective.engine.facts.n_rows < objective.size
+    return objective.engine.facts.n_used < objective.size
 
 
 def _gram(objective: Objective, point: Point) -> np.ndarray | None:

@@ -86,8 +86,6 @@ class Family:
     variance_by_weight : bool
         Whether a row's density takes phi / weight for its variance, so that the likeliest phi is
         the deviance over the number of rows; else over the sum of weights.
-    is_costly : bool
-        Whether densities take so long that statistics of a fit do without a likelihood.
     """
 
     name: str
@@ -96,4 +94,3 @@ class Family:
     log_density: Callable[[Any, Any, Any, float, float], Any] | None = None
     dispersion: float | None = None
     variance_by_weight: bool = False
-    is_costly: bool = False

@@ -65,7 +65,7 @@ def _at(power: float) -> Loss:
         convex=False,
         self_concordance=math.inf,
         # the series of the density is for powers below two
-        family=replace(FAMILY, domain=Domain(0.0, open=True), log_density=None, is_costly=False),
+        family=replace(FAMILY, domain=Domain(0.0, open=True), log_density=None),
         fisher=None,
         rest_curvature=None,
     )
@@ -77,7 +77,6 @@ FAMILY = Family(
     Domain(0.0),
     log_density,
     variance_by_weight=True,
-    is_costly=True,
 )
 
 LOSS = Loss(

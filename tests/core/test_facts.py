@@ -18,6 +18,8 @@ PARTS = (
         classes=(("a", 4, 5.0), ("b", 6, 7.0)),
         order=2**64 - 1,
         row_products=6.0,
+        n_used=8,
+        target_squares=3.0,
     ),
     DataSummary(5, 3, 5.0, 9.0, 90.0, 1.0, 6, 80, sparse=True, classes=(("b", 5, 5.0),), order=3),
     DataSummary(),
@@ -31,6 +33,7 @@ def test_counts_add_up_and_the_largest_are_kept():
     assert both.sparse
     assert both.order == 2
     assert both.row_products == 6.0
+    assert (both.n_used, both.target_squares) == (8, 3.0)
     assert both.per_row == 36 / 15
 
 

@@ -84,7 +84,30 @@ def test_likelihoods_are_those_of_the_report(name, weighted):
     found = inferred(name, data, weight, model)
     close(found.llf, model.report_.log_likelihood)
     close(found.deviance, model.report_.deviance)
-    assert np.isnan(found.llf) == name.startswith("tweedie")
+    close(found.aic, model.report_.aic)
+    close(found.bic, model.report_.bic)
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie(1.5)", "squared", "logistic"])
+def test_criteria_of_frequencies_are_those_of_repeated_rows(name):
+    data = data_of(CASES[name])
+    model = fitted(name, data.X, data.y, data.weight, **beside(data))
+    found = inferred(name, data, data.weight, model, weights="frequency")
+    again = np.repeat(np.arange(len(data.y)), data.weight.astype(int))
+    offset = None if data.offset is None else data.offset[again]
+    repeated = data._replace(X=data.X[again], y=data.y[again], offset=offset)
+    wanted = inferred(name, repeated)
+    close(found.llf, wanted.llf)
+    close(found.aic, wanted.aic)
+    close(found.bic, wanted.bic)
+    assert found.bic > found.aic
+
+
+def test_penalised_fits_have_no_criteria():
+    data = data_of(CASES["poisson"])
+    model = daskglm.PoissonRegressor(alpha=0.1, tol=1e-10).fit(data.X, data.y)
+    found = model.inference(data.X, data.y, penalized="effective")
+    assert np.isnan([found.aic, found.bic]).all()
 
 
 def test_likelihoods_of_least_squares_are_those_of_the_report():

@@ -116,3 +116,97 @@ def test_penalised_models_and_losses_that_are_no_likelihood_are_refused():
     three = daskglm.LogisticRegression(C=np.inf, multi_class="ovr").fit(data.X, np.arange(400) % 3)
     with pytest.raises(ValueError, match="has 3 problems"):
         likelihood_ratio_test(three, three)
+
+
+# ---- parameters of families that were estimated
+def counts(theta, n=500):
+    r = np.random.default_rng(7)
+    X = r.standard_normal((n, 3))
+    mu = np.exp(0.5 + X @ [0.5, -0.2, 0])
+    return X, r.negative_binomial(1 / theta, 1 / (1 + theta * mu)).astype(float)
+
+
+def estimated(X, y, family="negative_binomial(estimate)", **beside):
+    return daskglm.GeneralizedLinearRegressor(family, alpha=0, tol=1e-12).fit(X, y, **beside)
+
+
+@pytest.mark.parametrize("theta", [0.2, 3.0])
+def test_models_that_estimated_theta_have_twice_the_difference_of_likelihoods(theta, tmp_path):
+    """As R's anova of two fits by glm.nb."""
+    X, y = counts(theta)
+    small, large = estimated(X[:, 1:], y), estimated(X, y)
+    test = likelihood_ratio_test(small, large)
+    assert test.df == 1
+    assert test.statistic == pytest.approx(2 * (large.log_likelihood_ - small.log_likelihood_))
+    assert test.pvalue < 0.01
+    by_inference = likelihood_ratio_test(small.inference(X[:, 1:], y), large.inference(X, y))
+    assert by_inference == pytest.approx(test, rel=1e-6)
+    daskglm.save(small, tmp_path / "m.json")
+    assert likelihood_ratio_test(daskglm.load(tmp_path / "m.json"), large) == test
+    with pytest.raises(ValueError, match="m0's log-likelihood, .* is above m1's"):
+        likelihood_ratio_test(large, estimated(np.c_[X[:, 1:], X[:, 1:] ** 2], y))
+
+
+def test_models_that_estimated_the_power():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = rng.poisson(np.exp(0.4 * X[:, 0])) * rng.gamma(2.0, 0.5, 300)
+    small, large = estimated(X[:, 1:], y, "tweedie(estimate)"), estimated(X, y, "tweedie(estimate)")
+    test = likelihood_ratio_test(small, large)
+    assert test.statistic == pytest.approx(2 * (large.log_likelihood_ - small.log_likelihood_))
+    with pytest.raises(ValueError, match="m0 estimated its power, .* give the fitted model itself"):
+        likelihood_ratio_test(small.inference(X[:, 1:], y), large)
+
+
+def test_a_given_theta_beside_an_estimated_one_is_refused_with_the_reason():
+    X, y = counts(3.0)
+    large = estimated(X, y)
+    given = estimated(X[:, 1:], y, f"negative_binomial({large.theta_!r})")
+    with pytest.raises(
+        ValueError, match="m1 estimated its theta, .* m0 was given .* in both models"
+    ):
+        likelihood_ratio_test(given, large)
+    with pytest.raises(ValueError, match="m0 estimated its theta, .* m1 was given"):
+        likelihood_ratio_test(
+            estimated(X[:, 1:], y), estimated(X, y, "negative_binomial(0.5)").inference(X, y)
+        )
+
+
+def test_other_rows_of_models_that_estimated_theta_are_told():
+    X, y = counts(3.0)
+    large = estimated(X, y)
+    other = np.roll(y, 1) + (np.arange(500) == 0)
+    for small, words in (
+        (estimated(X[:400, 1:], y[:400]), "fitted to 400 rows and m1 to 500"),
+        (estimated(X[:, 1:], other), "other rows: the sum of the targets"),
+        (estimated(X[:, 1:], y, sample_weight=np.full(500, 2.0)), "the sum of the weights"),
+        (estimated(X[:, 1:], y, offset=X[:, 0]), "the sum of the offsets"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            likelihood_ratio_test(small, large)
+        with pytest.raises(ValueError, match=words):
+            likelihood_ratio_test(small, large.inference(X, y))
+
+
+def test_rows_of_weight_zero_are_no_other_rows():
+    data = data_of(CASES["poisson"])
+    weight = np.where(np.arange(400) < 50, 0.0, data.weight)
+    small = fitted("poisson", data.X[50:, :1], data.y[50:], weight[50:])
+    large = fitted("poisson", data.X, data.y, weight)
+    test = likelihood_ratio_test(small, large)
+    assert likelihood_ratio_test(small, large.inference(data.X, data.y, weight)) == pytest.approx(
+        test
+    )
+    counted = large.inference(data.X, data.y, weight, weights="frequency")
+    assert likelihood_ratio_test(small, counted) == pytest.approx(test)
+
+
+def test_coefficients_of_several_classes_are_counted_for_each_but_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = (X @ rng.standard_normal((3, 4)) + rng.gumbel(size=(400, 4))).argmax(axis=1)
+    models = [fitted("logistic", Z, y) for Z in (X[:, :1], X)]
+    found = [model.inference(Z, y) for model, Z in zip(models, (X[:, :1], X), strict=True)]
+    test = likelihood_ratio_test(*models)
+    assert test.df == 6
+    assert test == pytest.approx(likelihood_ratio_test(*found), rel=1e-6)

@@ -136,7 +136,7 @@ def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
     ("changes", "message"),
     [
         ({"format": "other"}, "not a daskglm model"),
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3"),
         ({"version": True}, "version True"),
         ({"estimator": "BaseEstimator"}, "BaseEstimator"),
         ({"estimator": "Ridge"}, "damaged"),

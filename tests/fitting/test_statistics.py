@@ -7,12 +7,13 @@ from scipy import stats
 
 import daskglm
 from tests.glm import CASES, sample
+from tests.losses.test_tweedie_series import by_mixture
 
 
 def log_likelihood(family, y, mu, weight, deviance):
     """Sum of log densities by SciPy, at the dispersion that R's `logLik` takes."""
     name, n, total = family.partition("(")[0], len(y), weight.sum()
-    phi = deviance / (n if name == "gaussian" else total)
+    phi = deviance / (n if name in ("gaussian", "tweedie") else total)
     with np.errstate(all="ignore"):
         return {
             "gaussian": lambda: stats.norm.logpdf(y, mu, np.sqrt(phi / weight)).sum(),
@@ -23,7 +24,7 @@ def log_likelihood(family, y, mu, weight, deviance):
             "negative_binomial": lambda: (
                 weight @ stats.nbinom.logpmf(y, 1 / 0.7, 1 / (1 + 0.7 * mu))
             ),
-            "tweedie": lambda: np.nan,
+            "tweedie": lambda: by_mixture(y, mu, phi / weight, 1.5, 300).sum(),
         }[name]()
 
 
@@ -43,6 +44,48 @@ def test_likelihoods_and_criteria_are_rs(family, link, centre, weighted):
     assert model.bic_ == pytest.approx(
         np.log(len(y)) * parameters - 2 * wanted, rel=1e-9, nan_ok=True
     )
+
+
+def test_a_given_power_has_the_likelihood_of_rs_tweedie():
+    """logLiktweedie(glm(y ~ 1, tweedie(var.power = 1.5, link.power = 0))), an example of glum."""
+    y, X = np.array([0.0, 0, 1, 2, 3]), np.array([[0.0], [0], [0], [0], [1]])
+    model = daskglm.TweedieRegressor(power=1.5, alpha=1e9, tol=1e-12).fit(X, y)
+    assert model.log_likelihood_ == pytest.approx(-8.35485, abs=5e-6)
+    assert np.isnan(model.aic_)
+    steep = daskglm.TweedieRegressor(power=2.5, alpha=0).fit(X, y + 0.5)  # which has no series here
+    assert np.isnan(steep.log_likelihood_)
+
+
+@pytest.mark.parametrize(("family", "link", "centre"), CASES)
+def test_rows_of_weight_zero_change_nothing(family, link, centre):
+    X, y, weight, offset = sample(family, link, centre)
+    weight = np.where(np.arange(len(y)) % 3 == 0, 0.0, weight)
+    model = daskglm.GeneralizedLinearRegressor(family, link=link, alpha=0, tol=1e-12)
+    with_all = model.fit(X, y, weight, offset).report_
+    k = weight > 0.0
+    without = model.fit(X[k], y[k], weight[k], offset[k]).report_
+    for name in ("deviance", "null_deviance", "dispersion", "log_likelihood", "aic", "bic"):
+        wanted = getattr(without, name)  # where rounding ends both fits
+        assert getattr(with_all, name) == pytest.approx(wanted, rel=1e-7), name
+
+
+def test_rows_of_weight_zero_change_nothing_of_estimates_classes_and_clusters(client):
+    X, y, weight, _ = sample("negative_binomial")
+    weight = np.where(np.arange(len(y)) % 3 == 0, 0.0, np.ones(len(y)))
+    k = weight > 0.0
+    ordered = np.minimum(y, 2.0)
+    lazy = [da.from_array(each, chunks=(80, 3)[: each.ndim]) for each in (X, y, weight)]
+    name = "negative_binomial(estimate)"
+    estimate = daskglm.GeneralizedLinearRegressor(name, alpha=0, tol=1e-12)
+    steps = daskglm.OrdinalRegression(C=np.inf, tol=1e-12)
+    pairs = [
+        (estimate.fit(X, y, weight).report_, estimate.fit(X[k], y[k]).report_),
+        (estimate.fit(*lazy).report_, estimate.fit(X[k], y[k]).report_),
+        (steps.fit(X, ordered, weight).report_, steps.fit(X[k], ordered[k]).report_),
+    ]
+    for with_all, without in pairs:
+        assert with_all.bic == pytest.approx(without.bic, rel=1e-8)
+        assert with_all.dispersion == pytest.approx(without.dispersion, rel=1e-6)
 
 
 def test_shares_of_trials_have_the_binomial_likelihood():
