@@ -11,6 +11,7 @@ the coefficients grow.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,11 +41,12 @@ NEARLY = 1e-9
 # opposes with 1e-4 of the largest change. Chosen.
 FAR = (2.0**8, 2.0**16)
 # Share of the value by which its slope, by the largest change of a margin, may be above zero there,
-# for rounding of the direction. Chosen: one row in a million that opposes has more.
+# for rounding of the direction; of that of a row at the origin, too, where all rows but one level
+# are fitted exactly. Chosen: one row in a million that opposes has more.
 LEVEL = 1e-9
 # Newton's steps taken to find a direction along which the objective falls: other coefficients reach
 # their optimum meanwhile. Chosen.
-LOOKS = 4
+LOOKS = 8
 # Change of a margin by a step of Newton's method below which it is one within an optimum. Far along
 # the thinnest tail, that of cloglog, it is 1e-3.
 LEAST_STEP = 1e-4
@@ -110,10 +112,15 @@ def free_entries(objective: Objective) -> np.ndarray:
 
 def with_hessian(objective: Objective, point: Point) -> Point:
     """Return the point with its Hessian, if that is known or cheap. Cost: 1 pass, or nothing."""
-    facts, d = objective.engine.facts, objective.n_features
-    if point.gram is not None or d > MOST_FEATURES or facts.nonzeros * float(d) > MOST_WORK:
+    if point.gram is not None or not _is_cheap(objective):
         return point
     return objective.at(point.w, gram=True)
+
+
+def _is_cheap(objective: Objective) -> bool:
+    """Return whether a Gram is formed for what is looked for when a fit ends."""
+    d = objective.n_features
+    return d <= MOST_FEATURES and objective.engine.facts.nonzeros * float(d) <= MOST_WORK
 
 
 def has_optimum(objective: Objective, point: Point) -> bool:
@@ -133,7 +140,7 @@ def runaways(objective: Objective, point: Point) -> list[int]:
 
     Entry `n_features` is an intercept. Cost: nothing where the Hessian at the point proves an
     optimum, or a penalty holds all features. Else 1 pass that counts signs; and where no column
-    alone can grow, 1 or 2 to measure columns, and up to 4 for each direction that is followed.
+    alone can grow, 1 or 2 to measure columns, and up to 8 for each direction followed.
     """
     several = isinstance(objective, SeveralIntercepts)
     ends = None if several else ends_of(objective.loss)
@@ -231,21 +238,25 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     d = objective.n_features
     largest = np.ones(objective.size)
     largest[:d] = objective.rounding.columns
+    # of a row, too, where the others are fitted exactly
+    own = objective.at(objective.origin, keep=False).value / max(objective.engine.facts.n_rows, 1)
     way = np.where(free, to_host(point.w), 0.0)
     with np.errstate(all="ignore"):
         for look in range(LOOKS + 1):
             if look:
                 point = _with_curvature(objective, point)
                 way = _newton_step(point, free)
-            way, sizes = _within_bounds(objective, way), largest * np.abs(way)
+            sizes = largest * np.abs(way)
             if not LEAST_STEP < sizes.sum() < math.inf:
                 if look:
                     return []
                 continue
-            kept = np.where(sizes > TRACE * sizes.max(), way, 0.0)
-            if _falls(objective, point, kept / sizes.sum()):
-                growing = np.flatnonzero(sizes >= GROWING * sizes.max()).tolist()
-                return sorted(growing, key=lambda j: -sizes[j])
+            level = LEVEL * (abs(point.value) + own)
+            for each in _candidates(objective, point, way, largest, free):
+                if _falls(objective, point, each, largest, level):
+                    sizes = largest * np.abs(each)
+                    growing = np.flatnonzero(sizes >= GROWING * sizes.max()).tolist()
+                    return sorted(growing, key=lambda j: -sizes[j])
             if look == LOOKS:
                 return []
             if look:
@@ -256,13 +267,40 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     return []
 
 
-def _falls(objective: Objective, point: Point, way: np.ndarray) -> bool:
+def _candidates(
+    objective: Objective, point: Point, way: np.ndarray, largest: np.ndarray, free: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield a direction, and the same without what moves rows that have an optimum.
+
+    They change no margin by more than 1. The second is by Newton's step far out, where there is no
+    curvature but that of such rows. Cost: 1 pass for the second.
+    """
+
+    def scaled(way: np.ndarray) -> np.ndarray:
+        way = _within_bounds(objective, way)
+        sizes = largest * np.abs(way)
+        kept: np.ndarray = np.where(sizes > TRACE * sizes.max(), way, 0.0) / sizes.sum()
+        return kept
+
+    first = scaled(way)
+    yield first
+    if not _is_cheap(objective):
+        return
+    w = to_host(point.w) + FAR[0] * first
+    far = objective.at(objective.xp.asarray(w), gram=True)
+    if far.gram is not None and math.isfinite(far.value):
+        yield scaled(FAR[0] * first + _newton_step(far, free))
+
+
+def _falls(
+    objective: Objective, point: Point, way: np.ndarray, largest: np.ndarray, level: float
+) -> bool:
     """Return whether the objective falls from a point as far as can be seen. Cost: 1 to 3 passes.
 
-    `way` changes no margin by more than 1. The other way it rises, unless no margin changes, as
-    where columns are dependent.
+    The other way it rises, unless no margin changes, as where columns are dependent. Values and
+    slopes up to `level` count as zero.
     """
-    w, level = to_host(point.w), LEVEL * abs(point.value)
+    w = to_host(point.w)
 
     def at(t: float) -> tuple[float, float]:
         far = objective.at(objective.xp.asarray(w + t * way), keep=False)
@@ -272,7 +310,8 @@ def _falls(objective: Objective, point: Point, way: np.ndarray) -> bool:
         rise, slope = at(t)
         if not (rise <= level and slope <= level):
             return False
-    return not at(-FAR[0])[0] <= level
+    # from beyond all that the coefficients have made of margins
+    return not at(-FAR[0] - 2.0 * float(largest @ np.abs(w)))[0] <= level
 
 
 def _within_bounds(objective: Objective, way: np.ndarray) -> np.ndarray:
