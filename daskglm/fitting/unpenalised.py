@@ -75,7 +75,7 @@ def settled(
         _warn_of_many("the classes are linearly separable")
         return solution
     unpenalised = not (objective.is_composite or objective.is_penalised)
-    if unpenalised and (loss.bends or loss.classifies):
+    if unpenalised and not apart and (loss.bends or loss.classifies):
         point = with_hessian(objective, point)
     found = _largest(objective, point) if apart else runaways(objective, point)
     if apart or found:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.core.column_requests import ColumnSigns
+from daskglm.core.column_requests import ColumnMoments, ColumnSigns
 from daskglm.core.device import gpu, on_device
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Restricted, Totals
@@ -193,6 +193,19 @@ def _with_rows(block: Block, X: Any) -> Block:
         block.facts, n_features=k, nonzeros=nonzeros, nbytes=nbytes, longest_row=longest
     )
     return block._replace(X=X, facts=facts)
+
+
+def column_sums(
+    request: ColumnMoments | ColumnSigns,
+    blocks: Sequence[Block],
+    caches: Sequence[Any],
+    facts: DataSummary,
+    each: Each,
+) -> Totals:
+    """Answer a request about single columns with the sums over all blocks."""
+    if isinstance(request, ColumnSigns):
+        return column_signs(request, blocks, caches, facts, each)
+    return column_moments(caches, facts, each)
 
 
 def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
