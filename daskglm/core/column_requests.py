@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -38,3 +39,31 @@ class ColumnGram:
     at: tuple[int, np.ndarray]
     columns: np.ndarray = field(compare=False)
     reach: float = 0.0
+
+
+@dataclass(frozen=True)
+class ColumnSigns:
+    """Count rows of each kind in which a column is above zero, and below it. 1 pass.
+
+    Only for rows in host memory. Rows of weight zero are not counted.
+
+    Parameters
+    ----------
+    classes : tuple
+        Labels, each a kind of its own; rows of other labels are not counted. Empty: kinds are by
+        target.
+    low, high : float
+        Ends of the targets: 0 is the kind of rows up to `low`, 1 of those from `high` on, 2 of all
+        between them. nan: there is no such end.
+
+    Reply: above and below (kinds, d), and counts (kinds,), of rows.
+    """
+
+    classes: tuple[Any, ...] = ()
+    low: float = -1.0
+    high: float = 1.0
+
+    @property
+    def kinds(self) -> int:
+        """Number of kinds of rows."""
+        return len(self.classes) or 3

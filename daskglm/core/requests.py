@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, GatheredRows
-from daskglm.core.column_requests import ColumnGram, ColumnMoments
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.inference_requests import ClusterSums, InferenceRequest
 from daskglm.core.ordinal_requests import OrdinalRequest
 from daskglm.core.output_requests import OutputRequest
@@ -450,6 +450,7 @@ Request = (
     | Restricted
     | ColumnMoments
     | ColumnGram
+    | ColumnSigns
     | DualRequest
     | BatchRequest
     | InferenceRequest

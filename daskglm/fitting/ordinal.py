@@ -133,7 +133,7 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     if is_separated(objective, solution.point):
         return replace(solution, reason=Reason.SEPARABLE)
     if not objective.is_composite:
-        warn_if_dependent(objective, solution)
+        warn_if_dependent(objective, solution.point)
     return solution
 
 

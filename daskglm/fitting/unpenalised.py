@@ -21,17 +21,12 @@ from daskglm.core.device import to_host
 from daskglm.core.outcome import Reason
 from daskglm.core.warn import warn
 from daskglm.fitting.driver import Solution
+from daskglm.fitting.separation import free_entries, runaways, with_hessian
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.composite import Composite
-from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
 
-# Most features of a Gram that is formed to find dependent columns: 32 MB, and a second for its
-# eigenvectors.
-MOST_FEATURES = 2000
-# Most multiplications of a Gram that is formed for that alone: some seconds.
-MOST_WORK = 1e11
 # Share of the largest possible margin below which a margin may be rounding.
 ROUNDING = 2.0**-50
 # Eigenvalues of a scaled Gram below this, times d roundoffs, times the largest count as zero.
@@ -41,21 +36,8 @@ DEPENDENT = 64
 FLAT = 1e-12
 # Share of the value at zero by which the value of a shorter solution may differ.
 SAME = 1e-10
-# Newton's step, as the largest change of a margin times the loss's rate of curvature, from which no
-# optimum is near: it is 1 where all that is left of a level has one sign, and falls to 0 near an
-# optimum. And how large a margin the coefficients must have made. Both are chosen.
-RUNAWAY_STEP, RUNAWAY_MARGIN = 0.5, 4.0
-# Newton's steps after which an objective that falls has no optimum near. Chosen.
-FAR_STEPS = 4.0
-# Share of the slope at the point that is left after one of these steps at most: exp(-1) where all
-# that is left falls exponentially, but more than 3/4 of a parabola whose least value lies beyond
-# all of them, because rounding makes the step too short. Chosen.
-LEFT = 0.6
-# Steps taken to find one along which the objective falls: points of other solvers than Newton's
-# method may lie to the side of that. Chosen.
-LOOKS = 4
-# Share of the largest part of that step from which a coefficient counts as growing.
-GROWING = 0.1
+# Share of the largest part of a margin from which a coefficient counts as large.
+LARGE = 0.1
 # What warnings say of rows whose coefficients run away.
 ALL_AT_THE_END = "all targets are at the end of their range"
 ONE_IS_MISSING = "some class does not occur"
@@ -68,8 +50,8 @@ def settled(
 ) -> Solution:
     """Return the solution as it should be reported, and the shortest one for least squares.
 
-    Cost: 1 pass for classes, and 1 with the Gram of the columns where that is cheap. For families
-    whose optimum is not proved some passes.
+    Cost: 1 pass for classes, and 1 with the Gram of the columns where that is cheap; where that
+    does not prove an optimum what `separation.runaways` takes.
 
     Parameters
     ----------
@@ -86,25 +68,25 @@ def settled(
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
-    loss = objective.loss
-    may_grow = loss.classifies and _costs_nothing(objective, solution.point)
-    apart = may_grow and _separates(objective, solution.point)
-    if objective.is_composite and not apart:
-        return solution  # only some coefficients can be without a penalty
+    loss, point = objective.loss, solution.point
+    may_grow = loss.classifies and _costs_nothing(objective, point)
+    apart = may_grow and _separates(objective, point)
     if apart and loss.attains_infimum:
         _warn_of_many("the classes are linearly separable")
         return solution
-    found = [] if objective.is_composite else _runaways(objective, solution)
+    unpenalised = not (objective.is_composite or objective.is_penalised)
+    if unpenalised and not apart and (loss.bends or loss.classifies):
+        point = with_hessian(objective, point)
+    found = _largest(objective, point) if apart else runaways(objective, point)
     if apart or found:
         reason = Reason.SEPARABLE if apart else Reason.NO_OPTIMUM
-        found = found or _largest(objective, solution.point)
         warn_of_runaways(reason, [_name(j, objective, columns) for j in found])
         return replace(solution, reason=reason)
-    if objective.is_penalised:
-        return solution
+    if not unpenalised:
+        return solution  # only some coefficients can be without a penalty
     if loss.is_quadratic:
         return _shortest(objective, solution)
-    if not warn_if_dependent(objective, solution):
+    if not warn_if_dependent(objective, point):
         return solution
     return _projected(objective, solution) if loss.bends else solution
 
@@ -115,33 +97,31 @@ def warn_of_separated_classes(
     """Return the solution of all classes together as it should be reported.
 
     Warns of coefficients that run away, by their columns: where all classes are separable, and
-    where some class does not occur on a side of a column. Cost: nothing where a gap is proved; else
-    what `Objective.survey` takes, and some passes.
+    where some class does not occur on a side of a column. Cost: that of `runaways`.
     """
     if solution.reason is Reason.SEPARABLE:
         found = _largest(objective, solution.point)
     else:
-        known = objective.is_penalised or objective.is_composite
-        if known or not math.isfinite(solution.point.value):
+        if not math.isfinite(solution.point.value):
             return solution
         d, width = objective.n_features, len(objective.feature_sizes(to_host(solution.point.w)))
-        grown = [j for j in _runaways(objective, solution) if j < d]
+        grown = runaways(objective, solution.point)
         if not grown:
             return solution
         # vectors of solvers have the features of one set after those of another
-        found = list(dict.fromkeys(j % width for j in grown))
+        found = list(dict.fromkeys(j % width for j in grown if j < d))
         solution = replace(solution, reason=Reason.NO_OPTIMUM)
     names = [_name(j, objective, columns) for j in found]
     warn_of_runaways(solution.reason, names, ONE_IS_MISSING)
     return solution
 
 
-def warn_if_dependent(objective: Objective, solution: Solution) -> bool:
+def warn_if_dependent(objective: Objective, point: Point) -> bool:
     """Warn if other coefficients fit as well, and return whether they do.
 
     Cost: a Gram where that is cheap, or nothing.
     """
-    found = _too_few_rows(objective) or _is_dependent(objective, solution.point)
+    found = _too_few_rows(objective) or _is_dependent(objective, point)
     if found:
         _warn_of_many("the columns of X are linearly dependent")
     return found
@@ -181,79 +161,16 @@ def _name(j: int, objective: Objective, columns: Sequence[str] | None) -> str:
     return f"column {columns[j]!r}" if columns is not None else f"column {j}"
 
 
-def _runaways(objective: Objective, solution: Solution) -> list[int]:
-    """Return the coefficients that grow for ever, the largest first; the intercept is the last.
-
-    Along one, Newton's step stays as long as it was while the gradient vanishes. Where the gap is
-    proved there is an optimum, and with a penalty only an intercept can run away.
-    """
-    loss, point, d = objective.loss, solution.point, objective.n_features
-    may = loss.bends and loss.link is not None and not loss.link.positive
-    may |= loss.classifies and not loss.attains_infimum and not objective.is_penalised
-    # a gap of zero is that of an objective that rounding hides
-    if not may or 0.0 < solution.relative_gap < math.inf or not point.gradient_norm < math.inf:
-        return []
-    if objective.is_penalised and not objective.fit_intercept:
-        return []
-    if not objective.rounding.is_surveyed:
-        objective.survey()
-    largest = np.ones(objective.size)
-    largest[:d] = objective.rounding.columns
-    rate = loss.self_concordance if math.isfinite(loss.self_concordance) else 1.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(LOOKS):
-            step = _newton_step(objective, point)
-            step[:d] *= not objective.is_penalised
-            steps = rate * largest * np.abs(step)
-            margins = largest * np.abs(to_host(point.w) - to_host(objective.origin))
-            margins[:d] *= not objective.is_penalised
-            if not (steps.sum() >= RUNAWAY_STEP and margins.sum() >= RUNAWAY_MARGIN):
-                return []
-            beyond, falls = _beyond(objective, point, step)
-            if falls:
-                growing = np.flatnonzero((steps >= GROWING * steps.max()) & (margins > 0.0))
-                return sorted(growing.tolist(), key=lambda j: -margins[j])
-            if not beyond.value < point.value:
-                return []
-            point = beyond
-    return []
-
-
 def _largest(objective: Objective, point: Point) -> list[int]:
-    """Return the features whose coefficients make the largest margins, the largest first."""
+    """Return the free features whose coefficients make the largest margins, the largest first."""
     if not objective.rounding.is_surveyed:
         objective.survey()
-    sizes = objective.feature_sizes(to_host(point.w))
+    free = free_entries(objective)
+    sizes = objective.feature_sizes(np.where(free, to_host(point.w), 0.0))
     columns = objective.rounding.columns
     margins = sizes * (columns[: len(sizes)] if np.ndim(columns) else columns)
-    large = np.flatnonzero(margins >= GROWING * margins.max(initial=0.0))
+    large = np.flatnonzero(margins >= LARGE * margins.max(initial=0.0))
     return sorted(large.tolist(), key=lambda j: -margins[j])
-
-
-def _beyond(objective: Objective, point: Point, step: np.ndarray) -> tuple[Point, bool]:
-    """Return the point after a step, and whether the objective falls even after `FAR_STEPS`.
-
-    It does not where there is an optimum, to which the first of them leads. Cost: 1 pass.
-    """
-    w = objective.xp.asarray(to_host(point.w) + step)
-    beyond = objective.at(w, gram=point.gram is not None, beside=point)
-    if step[: objective.n_features].any():
-        here, one, far = objective.slopes_between(point, beyond, (0.0, 1.0, FAR_STEPS))
-        return beyond, bool(far < 0.0 and one >= LEFT * here)
-    # the intercept alone: beside it rounding of the penalty would count
-    slopes = to_host(objective.along((point,), np.array([[1.0, FAR_STEPS * step[-1]]]))[1])[0]
-    return beyond, bool(slopes[-1] * step[-1] < 0.0)
-
-
-def _newton_step(objective: Objective, point: Point) -> np.ndarray:
-    """Return Newton's step at a point, by the diagonal of the Hessian where that is large."""
-    gradient = to_host(point.gradient)
-    gram = _gram(objective, point)
-    if gram is not None:
-        return HessianFactor.for_steps(gram, 0.0, point.w).step(gradient)[0]
-    curved = point if point.diagonal is not None else objective.at(point.w, diagonal=True)
-    curvature = to_host(curved.diagonal)
-    return -np.divide(gradient, curvature, out=np.zeros_like(gradient), where=curvature > 0.0)
 
 
 def _costs_nothing(objective: Objective, point: Point) -> bool:
@@ -295,11 +212,8 @@ def _too_few_rows(objective: Objective) -> bool:
 
 def _gram(objective: Objective, point: Point) -> np.ndarray | None:
     """Return the Hessian at the point if it is known or cheap."""
-    facts, d = objective.engine.facts, objective.n_features
-    if point.gram is None and (d > MOST_FEATURES or facts.nonzeros * float(d) > MOST_WORK):
-        return None
-    known = point if point.gram is not None else objective.at(point.w, gram=True)
-    return np.asarray(to_host(known.gram))
+    known = with_hessian(objective, point)
+    return None if known.gram is None else np.asarray(to_host(known.gram))
 
 
 def _centred(objective: Objective, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,3 +58,18 @@ def add_moments(X, weight, start, stop, sums, squares):  # type: ignore[no-untyp
             sums[j] += s * value
             squares[j] += s * (value * value)
     sums[-1] += total
+
+
+@compiled(nogil=True)
+def count_signs(X, kinds, start, stop, above, below):  # type: ignore[no-untyped-def]
+    """Do what `columns_dense.count_signs` does."""
+    data, indices, indptr = X
+    last = len(data) - 1
+    for i in range(start, stop):
+        if kinds[i] < 0:
+            continue
+        k = np.uint64(kinds[i])
+        for p in range(indptr[i], indptr[i + 1]):
+            value, j = data[min(p, last)], np.uint64(indices[p])
+            above[k, j] += value > 0
+            below[k, j] += value < 0

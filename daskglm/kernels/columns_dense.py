@@ -44,3 +44,19 @@ def add_moments(X, weight, start, stop, sums, squares):  # type: ignore[no-untyp
             sums[j] += firsts[j]
             squares[j] += seconds[j]
         sums[d] += total
+
+
+@compiled(nogil=True)
+def count_signs(X, kinds, start, stop, above, below):  # type: ignore[no-untyped-def]
+    """Count the rows [start, stop) of each kind with values above zero, and below it.
+
+    `kinds` (n,) has the kind of each row, below zero for those that do not count; `above` and
+    `below` are (kinds, d).
+    """
+    for i in range(start, stop):
+        if kinds[i] < 0:
+            continue
+        x, k = X[i], np.uint64(kinds[i])
+        for j in range(X.shape[1]):
+            above[k, j] += x[j] > 0
+            below[k, j] += x[j] < 0

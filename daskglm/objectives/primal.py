@@ -508,6 +508,8 @@ class Objective:
 class SeveralIntercepts(Objective):
     """An objective with several intercepts, or thresholds, beside the coefficients of features."""
 
+    classes: tuple[Any, ...]
+
     @property
     def solves_trust_regions(self) -> bool:
         """Whether subproblems of a trust region may be solved where the rows are: not these."""

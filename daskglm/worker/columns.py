@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from daskglm.core.column_requests import ColumnMoments, ColumnSigns
 from daskglm.core.device import gpu, on_device
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Restricted, Totals
@@ -194,6 +195,19 @@ def _with_rows(block: Block, X: Any) -> Block:
     return block._replace(X=X, facts=facts)
 
 
+def column_sums(
+    request: ColumnMoments | ColumnSigns,
+    blocks: Sequence[Block],
+    caches: Sequence[Any],
+    facts: DataSummary,
+    each: Each,
+) -> Totals:
+    """Answer a request about single columns with the sums over all blocks."""
+    if isinstance(request, ColumnSigns):
+        return column_signs(request, blocks, caches, facts, each)
+    return column_moments(caches, facts, each)
+
+
 def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
     """Answer `ColumnMoments` with the sums over all blocks.
 
@@ -231,3 +245,42 @@ def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Tot
         "weight": sums[d],
         "rows": facts.n_rows,
     }
+
+
+def column_signs(
+    request: ColumnSigns,
+    blocks: Sequence[Block],
+    caches: Sequence[Any],
+    facts: DataSummary,
+    each: Each,
+) -> Totals:
+    """Answer `ColumnSigns` with the counts over all blocks, which are in host memory."""
+    d = facts.n_features or 0
+    kinds = [_kinds_of(request, block, cache) for block, cache in zip(blocks, caches, strict=True)]
+
+    def work(pieces: list[Piece]) -> Totals:
+        above, below = np.zeros((2, request.kinds, d), np.int64)
+        for i, lo, hi in pieces:
+            rows = caches[i].rows
+            kernels = columns_csr if isinstance(rows, tuple) else columns_dense
+            kernels.count_signs(rows, kinds[i], lo, hi, above, below)
+        return {"above": above, "below": below}
+
+    known = [np.bincount(kind[kind >= 0], minlength=request.kinds) for kind in kinds]
+    counts = sum(known, np.zeros(request.kinds, np.int64))
+    return {**each(work), "counts": counts, "rows": facts.n_rows}
+
+
+def _kinds_of(request: ColumnSigns, block: Block, cache: Any) -> np.ndarray:
+    """Return the kind (n,) of each row, int32; -1: it is not counted."""
+    if request.classes:
+        assert block.labels is not None
+        places = {label: k for k, label in enumerate(request.classes)}
+        table = np.array([places.get(label, -1) for label in block.labels], np.int32)
+        kinds = table[block.y]
+    else:
+        y = cache.targets
+        kinds = np.where(y <= request.low, 0, np.where(y >= request.high, 1, 2)).astype(np.int32)
+    if len(cache.weight):
+        kinds[np.asarray(cache.weight) == 0.0] = -1
+    return kinds

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.batch_requests import BatchRequest, HeldOutLosses, ScoreHeldOut
-from daskglm.core.column_requests import ColumnGram, ColumnMoments
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import InferenceRequest
 from daskglm.core.ordinal_requests import OrdinalRequest
@@ -45,7 +45,7 @@ from daskglm.losses.table import law_of
 from daskglm.worker.batched import answer_batch
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.column_gram import column_gram
-from daskglm.worker.columns import RestrictedRows, column_moments
+from daskglm.worker.columns import RestrictedRows, column_sums
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
@@ -153,8 +153,8 @@ class Shard:
             return self._hessian_vector(law, request, caches)
         if isinstance(request, Spread):
             return self._spread(request, caches)
-        if isinstance(request, ColumnMoments):
-            return column_moments(caches, self.facts, self._each)
+        if isinstance(request, (ColumnMoments, ColumnSigns)):
+            return column_sums(request, self.blocks, caches, self.facts, self._each)
         if isinstance(request, (ColumnGram, RateSums, ResidualSums)):
             read = self._update_margins([request.at], caches)
             read += self.facts.n_rows * isinstance(request, ColumnGram)

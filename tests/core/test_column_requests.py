@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from daskglm.core.column_requests import ColumnGram, ColumnMoments
+from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.requests import Evaluate, Request, Restricted, Sampled
 
 
@@ -15,15 +15,16 @@ def test_requests_are_frozen_picklable_and_known():
     made = [
         ColumnMoments(),
         ColumnGram((4, np.zeros(3)), np.array([2, 5])),
+        ColumnSigns(("a", "b")),
         Restricted(inner, 1, np.array([2, 5])),
         Restricted(Sampled(inner, 0.1, 2), 1, np.array([2, 5])),
     ]
     for request in made:
         assert isinstance(request, Request)
         assert type(pickle.loads(pickle.dumps(request))) is type(request)
-    assert pickle.loads(pickle.dumps(made[2])).columns.tolist() == [2, 5]
+    assert pickle.loads(pickle.dumps(made[3])).columns.tolist() == [2, 5]
     with pytest.raises(FrozenInstanceError):
-        made[2].key = 2
+        made[3].key = 2
 
 
 def test_sets_of_columns_are_compared_by_their_key():

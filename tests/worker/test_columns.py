@@ -1,10 +1,12 @@
 """Requests about some columns are answered from a copy, which is kept; sums of single columns."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.core.column_requests import ColumnMoments
+from daskglm.core.column_requests import ColumnMoments, ColumnSigns
 from daskglm.core.requests import (
     Evaluate,
     Folds,
@@ -253,3 +255,27 @@ def test_moments_of_all_rows_end_a_sample():
     shard.answer(PROBLEM, ColumnMoments())
     assert shard.sample is None
     shard.close()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_signs_are_counted_by_kind_of_row(storage, threads, monkeypatch):
+    monkeypatch.setattr("daskglm.worker.pieces.INLINE_WORK", 0)
+    X, y, weight, _ = draw(storage)
+    weight = np.where(np.arange(900) % 7 == 0, 0.0, weight)
+    shard, dense = Shard(blocks_of(X, y, weight), threads), columns_of(X, range(12))
+    for request, kinds in (
+        (ColumnSigns(), [y < 0, y > 0, np.zeros(900, bool)]),
+        (ColumnSigns((), math.nan, 1.0), [np.zeros(900, bool), y > 0, y < 0]),
+        (ColumnSigns((1.0, -1.0)), [y > 0, y < 0]),
+        (ColumnSigns((-1.0,)), [y < 0]),
+    ):
+        reply = shard.answer(PROBLEM, request)
+        assert reply["rows"] == 900
+        for k, kind in enumerate(kinds):
+            counted = dense[kind & (weight > 0.0)]
+            np.testing.assert_array_equal(reply["above"][k], (counted > 0).sum(axis=0))
+            np.testing.assert_array_equal(reply["below"][k], (counted < 0).sum(axis=0))
+            assert reply["counts"][k] == len(counted)
+    shard.close()
+    assert not Shard([], 1).answer(PROBLEM, ColumnSigns())["counts"].any()
