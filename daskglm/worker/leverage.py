@@ -42,7 +42,7 @@ def quadratic_forms(X: Any, inverse: np.ndarray) -> np.ndarray:
     found = np.empty(n)
     step = max(int(RUN_BYTES // (8 * max(d, 1))), FEWEST)
     for lo in range(0, n, step):
-        part = X[lo : lo + step]
+        part: Any = X[lo : lo + step]
         part = part if sp.issparse(part) else np.asarray(part, np.float64)
         products = part @ inverse[:d, :d]
         if len(inverse) > d:
