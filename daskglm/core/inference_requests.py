@@ -33,9 +33,10 @@ class InferenceSums:
 
     Reply, over rows of weight s with the slope g and the curvatures h (of `curvature`) and f
     (expected), and x with a one where there is an intercept: value (sum of s loss), gradient,
-    bread (sum s h x x'), pearson (sum s g^2 / f), weight (sum s), used (rows with s > 0), rows, and
-    where asked for meat (sum s^2 g^2 x x', or s g^2 x x' with `frequency`) and clusters
-    (`ClusterSums` of s g x). Upper triangles of matrices are filled.
+    bread (sum s h x x'), pearson (sum s g^2 / f), weight (sum s), used (rows with s > 0),
+    fractions (rows with an s that is no whole number), rows, and where asked for meat
+    (sum s^2 g^2 x x', or s g^2 x x' with `frequency`) and clusters (`ClusterSums` of s g x). Upper
+    triangles of matrices are filled.
     """
 
     w: np.ndarray
@@ -62,8 +63,8 @@ class JointInferenceSums:
     meat, frequency, clusters : bool
         As of `InferenceSums`.
 
-    Reply: value, gradient, bread (of second derivatives), weight, used and rows, and where asked
-    for meat and clusters, as of `InferenceSums`, but whole matrices.
+    Reply: value, gradient, bread (of second derivatives), weight, used, fractions and rows, and
+    where asked for meat and clusters, as of `InferenceSums`, but whole matrices.
     """
 
     params: np.ndarray
@@ -72,6 +73,44 @@ class JointInferenceSums:
     meat: bool = False
     frequency: bool = False
     clusters: bool = False
+
+
+@dataclass(frozen=True)
+class LeverageMeat:
+    """Add up squares of scores that are divided by powers of 1 - h, h a row's leverage. 1 pass.
+
+    The leverage of a row is h = s f x' P x, with the weight s and the curvature f at its margin.
+
+    Parameters
+    ----------
+    w : array
+        As of `InferenceSums`.
+    inverse : (p, p) array
+        P, the inverse of the Hessian of the objective.
+    power : float
+        Of 1 - h, by which scores are divided.
+    curvature, frequency
+        As of `InferenceSums`; with `frequency` h is that of one of the equal rows, f x' P x.
+
+    Reply: meat, its upper triangle; full (rows of weight above zero with 1 - h within rounding of
+    zero, which are left out); rows.
+    """
+
+    w: np.ndarray
+    inverse: np.ndarray
+    power: float
+    curvature: str = "fisher"
+    frequency: bool = False
+
+
+@dataclass(frozen=True)
+class ConstantSums:
+    """Add up losses where all margins are the offset plus `margin`. 0 passes.
+
+    Reply: value, slope, curvature.
+    """
+
+    margin: float
 
 
 @dataclass(frozen=True)
@@ -125,4 +164,6 @@ def together(labels: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(labels)
 
 
-InferenceRequest = InferenceSums | JointInferenceSums | SaturatedLikelihood
+InferenceRequest = (
+    InferenceSums | JointInferenceSums | LeverageMeat | ConstantSums | SaturatedLikelihood
+)

@@ -38,7 +38,8 @@ class Partitions:
     """Rows ready to load: `arrays` in memory, or `lazy` delayed blocks.
 
     `arrays` are X and the `BESIDE` it. `columns` names features if they have names. `nbytes` is
-    what lazy rows will take, if their shape is known. `domain` is where targets must lie.
+    what lazy rows will take, if their shape is known. `domain` is where targets must lie. `frames`
+    are the delayed bundles that blocks of a dask dataframe are made of, whose "X" has an index.
     """
 
     arrays: tuple[Any, ...] | None
@@ -48,6 +49,7 @@ class Partitions:
     classify: bool = True
     nbytes: int | None = None
     domain: Domain | None = None
+    frames: tuple[Any, ...] = ()
 
     @property
     def width(self) -> int | None:
@@ -266,7 +268,7 @@ def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
         for i, part in enumerate(parts)
     ]
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
-    return Partitions(None, lazy, columns, collections, **how)
+    return Partitions(None, lazy, columns, collections, frames=tuple(parts), **how)
 
 
 def _have_columns(X: Any, names: Iterable[str]) -> None:

@@ -18,8 +18,9 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
-from daskglm.estimators.infer import inference_of
+from daskglm.estimators.infer import inference_of, loss_of_fit
 from daskglm.estimators.parameters import settings_of
+from daskglm.estimators.row_numbers import residuals
 from daskglm.estimators.score_rows import accuracy
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.inference import InferenceConfig
@@ -183,6 +184,7 @@ class LinearModel(BaseEstimator):
         penalized: str | None = None,
         use_t: bool | None = None,
         reference: Any = None,
+        dispersion: str | float | None = None,
         client: Any = None,
         out_of_core: bool = False,
     ) -> Any:
@@ -198,13 +200,15 @@ class LinearModel(BaseEstimator):
             The data of the fit.
         offset, exposure : (n,) array in a matching container, or name of a column, optional
             Those of the fit: what is added to the margins, and what its logarithm is added of.
-        covariance : {"classical", "HC0", "HC1", "cluster"}
+        covariance : {"classical", "HC0", "HC1", "HC2", "HC3", "cluster"}
             From the Hessian and the dispersion; robust to a wrong variance function, HC1 with the
-            factor n / (n - p); or robust to dependence within clusters, too.
+            factor n / (n - p), HC2 and HC3 with residuals divided by powers of 1 less the leverage
+            (a second pass); or robust to dependence within clusters, too.
         clusters : (n,) array of labels in a matching container, or name of a column, optional
             For "cluster".
         weights : {"precision", "frequency"}
-            Whether a weight divides the variance of one row, or counts equal rows.
+            Whether a weight divides the variance of one row, or counts equal rows and is a whole
+            number.
         observed : bool
             Whether second derivatives are taken in the Hessian, not expected ones (Fisher's).
         penalized : {None, "effective"}
@@ -215,6 +219,10 @@ class LinearModel(BaseEstimator):
         reference : label, optional
             Of more than two classes that were fitted together: the class that coefficients of the
             others are log odds against; default: the first.
+        dispersion : {"pearson", "deviance"} or number, optional
+            Estimated by Pearson's chi^2 or by the deviance, over residual degrees of freedom, or as
+            given; default: the family's, or else "pearson". Quasi-Poisson and quasi-binomial are
+            the families with "pearson".
         client : distributed.Client, optional
             Where to run; default as of `fit`.
         out_of_core : bool
@@ -230,7 +238,9 @@ class LinearModel(BaseEstimator):
             For penalised fits, dependent columns, data that the coefficients are no optimum of,
             losses with corners, and what `fit` refuses.
         """
-        config = InferenceConfig(covariance, weights, observed, penalized, use_t, reference)
+        config = InferenceConfig(
+            covariance, weights, observed, penalized, use_t, reference, dispersion
+        )
         beside = {
             "y": y,
             "sample_weight": sample_weight,
@@ -239,6 +249,42 @@ class LinearModel(BaseEstimator):
             "clusters": clusters,
         }
         return inference_of(self, X, beside, config, client=client, out_of_core=out_of_core)
+
+    def residuals(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        kind: str = "response",
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Any:
+        """Return the residuals of rows from the fitted means.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset, exposure : as of `fit`
+            Of the fit, or of other rows.
+        kind : {"response", "working", "pearson", "deviance", "anscombe"}
+            y - mu; divided by the derivative of the mean in the margin; by sqrt(V(mu) / s), s the
+            weight; the signed root of the row's part of the deviance; or on the scale on which the
+            family is nearest to normal. Formulas are in docs/inference.md.
+
+        Returns
+        -------
+        (n,) array; a lazy dask array or series of dask collections, a list of delayed arrays of
+        a list.
+
+        Raises
+        ------
+        ValueError
+            For losses that are of no family (of numbers they have "response"), several vectors of
+            coefficients, and what `fit` refuses.
+        """
+        check_is_fitted(self)
+        beside = {"offset": offset, "exposure": exposure}
+        return residuals(self, loss_of_fit(self), X, y, sample_weight, kind, **beside)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from daskglm.core.arguments import check_choice, is_number, shown
 from daskglm.core.requests import LossRef
 from daskglm.estimators.inference_prediction import MeanModel, predict_mean
 from daskglm.estimators.inference_table import Summary
+from daskglm.estimators.row_numbers import leverages
 from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
 from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     import pandas
 
 PREDICTIONS = ("response", "link")
+PSEUDO = ("cs", "mcf")
 # Least eigenvalue of a correlation of hypotheses that are told apart.
 REGULAR = 1e-10
+# Squared standard errors of hypotheses by which one more Newton step may move them. Where scores of
+# a column come from one cluster it is one, or more: they are what the fit is short of the optimum.
+UNSURE = 0.5
 
 
 class WaldTest(NamedTuple):
@@ -158,6 +163,16 @@ class Inference:
         return math.log(self.nobs) * self._parameters - 2.0 * self.llf
 
     @property
+    def llnull(self) -> float:
+        """Log-likelihood of the best constant with the offsets, as `llf` of a fit of it."""
+        return self.found.null_llf
+
+    @property
+    def null_deviance(self) -> float:
+        """Twice the least sum of losses that a constant has, with the offsets."""
+        return self.found.null_deviance
+
+    @property
     def deviance(self) -> float:
         """Twice the sum of the losses: the deviance of a family."""
         return self.found.deviance
@@ -171,6 +186,30 @@ class Inference:
     def passes(self) -> float:
         """Rows that were read beyond loading, over the number of rows."""
         return self.found.passes
+
+    def pseudo_rsquared(self, kind: str = "cs") -> float:
+        """Return how much better the model is than a constant, by their log-likelihoods.
+
+        Parameters
+        ----------
+        kind : {"cs", "mcf"}
+            Cox & Snell's 1 - exp(2 (llnull - llf) / nobs), which of least squares is R^2, or
+            McFadden's 1 - llf / llnull, for classes and counts.
+
+        Raises
+        ------
+        ValueError
+            For losses whose log-likelihood is not known.
+        """
+        check_choice(kind, "kind", PSEUDO)
+        if np.isnan(self.llf) or np.isnan(self.llnull):
+            raise ValueError(
+                f"loss={self.loss.full_name!r}: the log-likelihood of the model or of a constant "
+                "is not known here, and pseudo R^2 compares them; the model's score is by deviances"
+            )
+        if kind == "mcf":
+            return 1.0 - self.llf / self.llnull
+        return -float(np.expm1(2.0 * (self.llnull - self.llf) / self.nobs))
 
     def cov_params(self) -> pandas.DataFrame:
         """Covariance matrix of the coefficients."""
@@ -215,18 +254,33 @@ class Inference:
         Raises
         ------
         ValueError
-            For unknown names, shapes that do not fit, and hypotheses of which one follows from the
-            others.
+            For unknown names, shapes that do not fit, hypotheses of which one follows from the
+            others, more of them than the covariance has dimensions (clusters less one, rows), and
+            combinations of them that the covariance knows no better than the fit.
         """
         matrix = self._hypotheses(R)
         m = len(matrix)
+        if m > self.found.dimensions:
+            raise ValueError(
+                f"{m} hypotheses are more than the covariance has dimensions, "
+                f"{self.found.dimensions} (clusters less one, or rows with weight, and no more "
+                "than coefficients): test fewer at once"
+            )
         values = np.zeros(m) if q is None else np.broadcast_to(np.asarray(q, float), (m,))
         apart = matrix @ self.found.params - values
         spread = matrix @ self.found.cov @ matrix.T
         if not _is_regular(spread):
             raise ValueError(
                 f"the {m} hypotheses are not independent, or more than the covariance has "
-                "dimensions (clusters less one): leave out those that follow from others"
+                "dimensions: leave out those that follow from others"
+            )
+        step = matrix @ self.found.step
+        if float(step @ np.linalg.solve(spread, step)) > UNSURE:
+            raise ValueError(
+                f"a Newton step moves a combination of the {m} hypotheses by as much as its "
+                "standard error: the covariance has no information on it (a column of one cluster, "
+                "or with 'HC0' and 'HC1' of one row), or the fit stopped early: test fewer at "
+                "once, or fit again with a smaller tol"
             )
         statistic = float(apart @ np.linalg.solve(spread, apart))
         if not self.use_t:
@@ -299,6 +353,39 @@ class Inference:
         beside = offset, exposure
         return predict_mean(model, X, *beside, response=type == "response", reach=reach)
 
+    def leverage(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Any:
+        """Return the leverages of rows, the diagonal of the hat matrix.
+
+        h = s f x' P x of a row of weight s, with the curvature f at its margin (expected, or the
+        second derivative with `observed`), and the inverse P of the Hessian. Of the rows of the
+        fit they add up to the number of coefficients, of penalised fits the effective one.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset, exposure : as of `fit`
+
+        Returns
+        -------
+        (n,) array; a lazy dask array or series of dask collections, a list of delayed arrays of
+        a list.
+
+        Raises
+        ------
+        ValueError
+            For losses of all classes together, and for what `fit` refuses.
+        """
+        if self.loss.name in JOINT_LOSSES:
+            raise ValueError(f"loss={self.loss.name!r}: rows of several classes have no leverage")
+        return leverages(self, X, y, sample_weight, offset=offset, exposure=exposure)
+
     # ---- shown
     def summary(self, level: float = 0.95) -> Summary:
         """Return a table of the coefficients that prints as text and shows as HTML."""
@@ -327,12 +414,15 @@ class Inference:
         kind = self.config.covariance
         kind += f" ({self.found.clusters:,} clusters)" if self.found.clusters else ""
         kind += ", observed Hessian" if self.config.observed else ""
+        given = self.config.dispersion
         fixed = fixed_dispersion(self.loss) is not None
+        how = given if isinstance(given, str) else "given"
+        how = how if given is not None else "fixed" if fixed else "pearson"
         return [
             ("rows", f"{self.nobs:,g}" + (" (frequencies)" if self._counts else "")),
             ("residual df", f"{self.df_resid:,.6g}"),
             ("covariance", kind),
-            ("dispersion", f"{self.scale:.6g}" + (" (fixed)" if fixed else " (Pearson)")),
+            ("dispersion", f"{self.scale:.6g}" + f" ({'Pearson' if how == 'pearson' else how})"),
             ("deviance", f"{self.deviance:.6g}"),
             ("log-likelihood", f"{self.llf:.6g}"),
         ]

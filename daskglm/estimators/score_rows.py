@@ -110,7 +110,7 @@ def taken(model: Any, X: Any, y: Any, sample_weight: Any, loss: Loss, **beside: 
     """
     if y is None:
         raise ValueError(
-            f"{type(model).__name__}.score requires y to be passed, but the target y is None"
+            f"{type(model).__name__} requires y to be passed, but the target y is None"
         )
     X = plain(X)
     y = plain(y)

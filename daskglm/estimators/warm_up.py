@@ -112,6 +112,10 @@ def _inference(rows: Rows) -> None:
     model = LogisticRegression(C=np.inf).fit(*given)
     model.inference(*given, covariance="HC1")
     model.inference(*given, covariance="cluster", clusters=rows.three)
+    model.inference(*given, covariance="HC3").leverage(*given)
+    model.residuals(*given, kind="deviance")
+    numbers = Ridge(alpha=0).fit(X, rows.numbers)
+    numbers.inference(X, rows.numbers, covariance="HC3").leverage(X, rows.numbers)
     for loss in BUILTIN:
         for curvature in USUAL_CURVATURES if has_likelihood(loss) else ():
             law_of(loss.ref, curvature=curvature)

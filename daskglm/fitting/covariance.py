@@ -105,7 +105,7 @@ def classical(
     hessian: np.ndarray,
     ridge: np.ndarray,
     n: float,
-    pearson: float,
+    spread: float,
     fixed: float | None,
     names: Sequence[str],
 ) -> tuple[np.ndarray, Covariance]:
@@ -121,10 +121,10 @@ def classical(
         degrees of freedom (Hastie, Tibshirani & Friedman 2009, section 5.4).
     n : float
         Number of rows.
-    pearson : float
-        Pearson's chi^2.
+    spread : float
+        Pearson's chi^2, or the deviance: what the dispersion is estimated from.
     fixed : float, optional
-        The dispersion, where the family fixes it.
+        The dispersion, where it is not estimated.
     """
     inverse = inverse_of(hessian + np.diag(ridge), names)
     product = inverse @ hessian
@@ -132,7 +132,7 @@ def classical(
     df_resid = n - df_model
     dispersion = fixed
     if dispersion is None:
-        dispersion = pearson / df_resid if df_resid > 0.0 else np.nan
+        dispersion = spread / df_resid if df_resid > 0.0 else np.nan
     matrix = product @ inverse if ridge.any() else inverse
     return inverse, Covariance(dispersion * matrix, dispersion, df_model, df_resid)
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.arguments import check_choice, check_flag, shown
+from daskglm.core.arguments import check_choice, check_flag, is_number, shown
 from daskglm.core.engine import Engine
 from daskglm.core.inference_requests import (
     InferenceRequest,
     InferenceSums,
     JointInferenceSums,
+    LeverageMeat,
     SaturatedLikelihood,
 )
 from daskglm.core.matrices import mirror_upper
@@ -28,11 +29,15 @@ from daskglm.fitting.covariance import (
     clustered,
     sandwich,
 )
+from daskglm.fitting.null_model import null_value
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import LOGISTIC, Loss
 from daskglm.losses.table import JOINT_LOSSES, find
 
-COVARIANCES = ("classical", "HC0", "HC1", "cluster")
+COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
+# Powers of 1 - h, h the leverage, by which scores are divided.
+BY_LEVERAGE = {"HC2": 0.5, "HC3": 1.0}
+DISPERSIONS = ("pearson", "deviance")
 WEIGHTS = ("precision", "frequency")
 PENALIZED = ("effective",)
 
@@ -47,6 +52,7 @@ class InferenceConfig:
     penalized: str | None = None
     use_t: bool | None = None
     reference: Any = None
+    dispersion: str | float | None = None
 
     def check(self, loss: Loss, settings: FitConfig, *, clusters: bool) -> None:
         """Raise ValueError for what cannot be inferred, before anything is loaded.
@@ -57,6 +63,7 @@ class InferenceConfig:
         check_choice(self.weights, "weights", WEIGHTS)
         if self.penalized is not None:
             check_choice(self.penalized, "penalized", PENALIZED)
+        self._check_dispersion(loss)
         check_flag(self.observed, "observed")
         check_flag(self.use_t, "use_t", optional=True)
         if clusters != (self.covariance == "cluster"):
@@ -74,6 +81,11 @@ class InferenceConfig:
             raise ValueError(
                 f"penalized={self.penalized!r}: for loss={loss.full_name!r} there is no covariance "
                 "around a penalised optimum; fit without a penalty (C=inf)"
+            )
+        if loss.name in JOINT_LOSSES and self.covariance in BY_LEVERAGE:
+            raise ValueError(
+                f"covariance={self.covariance!r}: for loss={loss.full_name!r} rows have no "
+                "leverage; give 'HC0' or 'HC1'"
             )
         if not loss.differentiable:
             raise ValueError(
@@ -103,6 +115,21 @@ class InferenceConfig:
                 "their distribution is not centred at the true ones, and intervals and p-values "
                 "would be wrong. Fit without a penalty (C=inf, alpha=0), or give "
                 "penalized='effective' for the covariance around the penalised optimum"
+            )
+
+    def _check_dispersion(self, loss: Loss) -> None:
+        """Raise ValueError for a dispersion that is none, or that the loss has not."""
+        given = self.dispersion
+        if given is None:
+            return
+        if isinstance(given, str) or not is_number(given):
+            check_choice(given, "dispersion", DISPERSIONS)
+        elif not 0.0 < given < math.inf:
+            raise ValueError(f"dispersion={shown(given)} must be a number above 0")
+        if loss.name in JOINT_LOSSES or not has_likelihood(loss):
+            raise ValueError(
+                f"dispersion={shown(given)}: loss={loss.full_name!r} is of no family with a "
+                "dispersion; leave it out"
             )
 
     @property
@@ -138,6 +165,16 @@ class Inferred:
         How many there are; 0: rows are taken to be independent.
     passes : float
         Rows read beyond loading, over the number of rows.
+    null_deviance, null_llf : float
+        Deviance and log-likelihood of the best constant, with the offsets; NaN where `llf` is.
+    dimensions : int
+        Rank that the covariance has at most: that of as many scores as it is made of.
+    step : (p,) array
+        Newton step from the coefficients, which is zero at an optimum.
+    inverse : (p, p) array
+        Inverse of the Hessian of the objective.
+    problem : Problem
+        What was fitted to the rows.
     """
 
     params: np.ndarray
@@ -153,6 +190,12 @@ class Inferred:
     llf: float
     clusters: int
     passes: float
+    null_deviance: float
+    null_llf: float
+    dimensions: int
+    step: np.ndarray
+    inverse: np.ndarray
+    problem: Problem
 
 
 def has_likelihood(loss: Loss) -> bool:
@@ -177,7 +220,7 @@ def infer(
     order: Sequence[int] = (),
     client: Any = None,
 ) -> Inferred:
-    """Infer from the rows that coefficients w were fitted to. 1 pass beyond loading.
+    """Infer from the rows that coefficients w were fitted to. 1 pass beyond loading, 2 of HC2, HC3.
 
     Parameters
     ----------
@@ -198,8 +241,8 @@ def infer(
     Raises
     ------
     ValueError
-        For data that the coefficients are no optimum of, singular Hessians, and data that `fit`
-        refuses.
+        For data that the coefficients are no optimum of, singular Hessians, frequencies that are
+        no whole numbers, and data that `fit` refuses.
     """
     loss = find(settings.loss)
     with loaded(data, replace(settings, device="cpu"), client) as on:
@@ -222,9 +265,25 @@ def infer(
         else:
             request = InferenceSums(w, config.curvature, **sums)
         totals = {"pearson": math.nan, **on.engine.total(problem, request)}
+        if config.weights == "frequency":
+            _check_whole(int(totals["fractions"]))
         ridge = _ridge(settings, sum(sides), len(w))
-        found, matrix = _covariance(w, totals, ridge, loss, config, names)
-        llf = _log_likelihood(on.engine, problem, totals, loss, config)
+        mirror_upper(totals["bread"])
+        n = float(totals["weight"] if config.weights == "frequency" else totals["used"])
+        found, inverse = _classical(totals, ridge, n, loss, config, names)
+        if config.covariance in BY_LEVERAGE:
+            power, kind = BY_LEVERAGE[config.covariance], config.curvature
+            leveraged = LeverageMeat(w, inverse, power, kind, sums["frequency"])
+            totals |= _leveraged(on.engine.total(problem, leveraged), totals["rows"], config)
+        matrix = _covariance(inverse, totals, n, found, config)
+        step = inverse @ (totals["gradient"] + ridge * w)
+        check_optimum(w, step, np.sqrt(np.diag(matrix)), totals["bread"], names)
+        value = float(totals["value"])
+        null = null_value(on.engine, problem, loss, sides) if has_likelihood(loss) else math.nan
+        llf, null_llf = (
+            _log_likelihood(on.engine, problem, each, totals, loss, config)
+            for each in (value, null)
+        )
         passes = totals["rows"] / max(on.engine.facts.n_rows, 1)
 
     count = len(totals["clusters"].labels) if sums["clusters"] else 0
@@ -238,11 +297,17 @@ def infer(
         df_resid=found.df_resid,
         df_inference=count - 1.0 if count else found.df_resid,
         use_t=of_least_squares if config.use_t is None else config.use_t,
-        deviance=2.0 * float(totals["value"]),
+        deviance=2.0 * value,
         pearson_chi2=float(totals["pearson"]),
         llf=llf,
         clusters=count,
         passes=float(passes),
+        null_deviance=2.0 * null,
+        null_llf=null_llf,
+        dimensions=min(len(w), count - 1 if count else int(totals["used"])),
+        step=step,
+        inverse=inverse,
+        problem=problem,
     )
 
 
@@ -270,50 +335,79 @@ def _ridge(settings: FitConfig, total: float, size: int) -> np.ndarray:
 
 
 def _covariance(
-    w: np.ndarray,
+    inverse: np.ndarray,
+    totals: Totals,
+    n: float,
+    found: Covariance,
+    config: InferenceConfig,
+) -> np.ndarray:
+    """Return the covariance that is asked for, beside the classical one that is `found`."""
+    if config.covariance == "cluster":
+        return clustered(inverse, totals["clusters"].sums, n, found.df_model)
+    if config.covariance != "classical":
+        mirror_upper(totals["meat"])
+        return sandwich(inverse, totals["meat"], config.covariance, n, found.df_model)
+    if math.isnan(found.dispersion):
+        raise ValueError(
+            f"{n:g} rows and {len(inverse)} coefficients leave nothing to estimate the dispersion "
+            "from: give more rows than coefficients, or dispersion= a number"
+        )
+    return found.matrix
+
+
+def _classical(
     totals: Totals,
     ridge: np.ndarray,
+    n: float,
     loss: Loss,
     config: InferenceConfig,
     names: Sequence[str],
 ) -> tuple[Covariance, np.ndarray]:
-    """Return the classical covariance and the one that is asked for."""
-    hessian = totals["bread"]
-    mirror_upper(hessian)
-    n = float(totals["weight"] if config.weights == "frequency" else totals["used"])
-    fixed = fixed_dispersion(loss)
-    inverse, found = classical(hessian, ridge, n, float(totals["pearson"]), fixed, names)
+    """Return the classical covariance and the inverse Hessian of the objective."""
+    given = config.dispersion
+    fixed = fixed_dispersion(loss) if given is None or isinstance(given, str) else float(given)
+    fixed = None if isinstance(given, str) else fixed
+    spread = 2.0 * float(totals["value"]) if given == "deviance" else float(totals["pearson"])
+    inverse, found = classical(totals["bread"], ridge, n, spread, fixed, names)
+    return found, inverse
 
-    if config.covariance == "cluster":
-        matrix = clustered(inverse, totals["clusters"].sums, n, found.df_model)
-    elif config.covariance in ("HC0", "HC1"):
-        mirror_upper(totals["meat"])
-        matrix = sandwich(inverse, totals["meat"], config.covariance, n, found.df_model)
-    else:
-        matrix = found.matrix
-        if math.isnan(found.dispersion):
-            raise ValueError(
-                f"{n:g} rows and {len(w)} coefficients leave nothing to estimate the dispersion "
-                "from: give more rows than coefficients"
-            )
-    step = inverse @ (totals["gradient"] + ridge * w)
-    check_optimum(w, step, np.sqrt(np.diag(matrix)), hessian, names)
-    return found, matrix
+
+def _check_whole(fractions: int) -> None:
+    """Raise ValueError for weights that cannot be numbers of rows."""
+    if fractions:
+        raise ValueError(
+            f"weights='frequency' takes a weight for a number of equal rows, and {fractions} of "
+            "them are no whole numbers (class weights multiply them); give weights='precision'"
+        )
+
+
+def _leveraged(reply: Totals, rows: float, config: InferenceConfig) -> Totals:
+    """Return the meat with leverages, and the rows read in both passes.
+
+    Raises ValueError for rows that the fit follows wherever their targets are.
+    """
+    if full := int(reply["full"]):
+        raise ValueError(
+            f"covariance={config.covariance!r} divides by 1 - h, and {full} row(s) have the "
+            "leverage h = 1: a coefficient is theirs alone, and their residuals say nothing. Drop "
+            "such columns and rows, or give 'HC0' or 'HC1'"
+        )
+    return {"meat": reply["meat"], "rows": rows + reply["rows"]}
 
 
 def _log_likelihood(
     engine: Engine,
     problem: Problem,
+    value: float,
     totals: Totals,
     loss: Loss,
     config: InferenceConfig,
 ) -> float:
     """Return the log-likelihood, NaN where the family has none that is known. 0 passes.
 
-    It is that of each row predicted by its target, less the sum of the losses over the dispersion:
-    the family's own, or else deviance / n, as in `statistics_of`.
+    It is that of each row predicted by its target, less the sum of the losses `value` over the
+    dispersion: the family's own, or else deviance / n, as in `statistics_of`.
     """
-    value = float(totals["value"])
     family = loss.family
     if family is None:
         return -value if has_likelihood(loss) else math.nan

@@ -15,9 +15,11 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import (
     ClusterSums,
+    ConstantSums,
     InferenceRequest,
     InferenceSums,
     JointInferenceSums,
+    LeverageMeat,
     SaturatedLikelihood,
     together,
 )
@@ -30,6 +32,7 @@ from daskglm.kernels.records import NOTHING
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of, loss_of
 from daskglm.worker.joint_inference import answer_joint
+from daskglm.worker.leverage import beside, leverage_meat, rows_between
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -64,7 +67,10 @@ class _Groups(NamedTuple):
 
 
 class _Out(NamedTuple):
-    """What one thread adds to: `scalars` are the value, Pearson's sum, the weight, rows used."""
+    """What one thread adds to.
+
+    `scalars` are the value, Pearson's sum, the weight, rows used, and weights that are fractions.
+    """
 
     sums: np.ndarray
     bread: np.ndarray
@@ -94,6 +100,8 @@ def answer_inference(
     """
     if isinstance(request, SaturatedLikelihood):
         return _saturated(problem, request, caches)
+    if isinstance(request, ConstantSums):
+        return _constant(problem, request, caches)
     if any(cache.backend is not host for cache in caches):
         raise ValueError("inference wants X in host memory, and these rows are on a GPU")
     if isinstance(request, JointInferenceSums):
@@ -101,6 +109,9 @@ def answer_inference(
         codes = [_class_codes(block, request.classes) for block in blocks]
         return answer_joint(request, codes, groups, blocks, caches, facts, each)
     d = facts.n_features or 0
+    if isinstance(request, LeverageMeat):
+        steps = [_rows_of_run(block, d) for block in blocks]
+        return leverage_meat(problem, request, caches, steps, d, each) | {"rows": facts.n_rows}
     laws = _Laws(
         law_of(problem.loss, curvature=request.curvature),
         law_of(problem.loss, curvature="fisher"),
@@ -136,7 +147,7 @@ def _zeros(d: int, request: InferenceSums, clusters: int) -> _Out:
         np.zeros(d + 2),
         np.zeros((side, side)),
         np.zeros((of_meat, of_meat)),
-        np.zeros(4),
+        np.zeros(5),
         np.zeros((clusters, d + 1)),
         np.zeros(clusters, bool),
     )
@@ -145,7 +156,7 @@ def _zeros(d: int, request: InferenceSums, clusters: int) -> _Out:
 def _reply(request: InferenceSums, labels: np.ndarray, totals: Totals, d: int) -> Totals:
     """Return sums over no more than the coefficients that there are."""
     size = len(request.w)
-    value, pearson, weight, used = totals["scalars"]
+    value, pearson, weight, used, fractions = totals["scalars"]
     reply: Totals = {
         "value": value,
         "gradient": totals["sums"][:size],
@@ -153,6 +164,7 @@ def _reply(request: InferenceSums, labels: np.ndarray, totals: Totals, d: int) -
         "pearson": pearson,
         "weight": weight,
         "used": used,
+        "fractions": fractions,
     }
     if request.meat:
         reply["meat"] = totals["meat"][:size, :size].copy()
@@ -168,28 +180,15 @@ def _rows_of_run(block: Block, d: int) -> int:
     return max(int(RUN_BYTES // max(mean, 1.0)), 64)
 
 
-def _rows_between(rows: Any, run: slice) -> Any:
-    if isinstance(rows, np.ndarray):
-        return rows[run]
-    data, indices, indptr = rows
-    return data, indices, indptr[run.start : run.stop + 1]
-
-
-def _beside(cache: Any, run: slice) -> tuple[Any, Any, Any]:
-    """Return targets, weights and offsets of a run, as kernels take them."""
-    y, weight, offset = (v[run] if len(v) else v for v in (cache.y, cache.weight, cache.offset))
-    return y, weight, offset
-
-
 def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _Out) -> np.ndarray:
     """Add everything but sums by cluster; return the weighted slopes of the rows."""
     d, n = len(out.sums) - 2, run.stop - run.start
-    rows, beside = _rows_between(cache.rows, run), _beside(cache, run)
+    rows, others = rows_between(cache.rows, run), beside(cache, run)
     w, b = host.coefficients(request.w, d)
     z, slopes, expected, squares = np.empty((4, n))
 
     before = out.sums[d + 1]
-    data = (rows, *beside)
+    data = (rows, *others)
     cache.kernels.evaluate_exactly(
         laws.bread, data, w, b, 0, n, (z, expected, out.sums, NOTHING, out.bread)
     )
@@ -199,25 +198,26 @@ def _add_run(laws: _Laws, request: InferenceSums, cache: Any, run: slice, out: _
             laws.meat, data, w, b, 0, n, (z, squares, again, NOTHING, out.meat)
         )
     if request.curvature != "fisher":
-        host.margins.curvatures(laws.expected, *beside, z, 0, n, expected)
-    host.margins.slopes(laws.expected, *beside, z, 0, n, slopes)
+        host.margins.curvatures(laws.expected, *others, z, 0, n, expected)
+    host.margins.slopes(laws.expected, *others, z, 0, n, slopes)
 
     bent = expected > 0.0
-    weight = beside[1]
+    weight = others[1]
     out.scalars[:] += (
         out.sums[d + 1] - before,
         (slopes[bent] ** 2 / expected[bent]).sum(),
         weight.sum() if len(weight) else n,
         np.count_nonzero(weight) if len(weight) else n,
+        np.count_nonzero(weight % 1.0),
     )
     return slopes
 
 
 def _add_clusters(cache: Any, run: slice, slopes: np.ndarray, codes: np.ndarray, out: _Out) -> None:
     """Add the scores of a run to the sums of its clusters."""
-    rows = _rows_between(cache.rows, run)
+    rows = rows_between(cache.rows, run)
     cache.kernels.add_by_code(rows, slopes, codes, 0, len(slopes), out.clusters)
-    weight = _beside(cache, run)[1]
+    weight = beside(cache, run)[1]
     out.seen[codes[weight > 0.0] if len(weight) else codes] = True
 
 
@@ -247,6 +247,18 @@ def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
 
 
 # ---- likelihood
+def _constant(problem: Problem, request: ConstantSums, caches: Sequence[Any]) -> Totals:
+    """Add up the losses of one margin for all rows, plus their offsets."""
+    law, at = law_of(problem.loss), np.array([[0.0, request.margin]])
+    out = np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+    for cache in caches:
+        n = len(cache.y)
+        beside = cache.y, cache.weight, cache.offset
+        host.margins.along(law, *beside, (np.zeros(n),), at, 0, n, out)
+    value, slope, curvature = (float(part.ravel()[-1]) for part in out)
+    return {"value": value, "slope": slope, "curvature": curvature, "rows": 0}
+
+
 def _saturated(problem: Problem, request: SaturatedLikelihood, caches: Sequence[Any]) -> Totals:
     """Add up the log-likelihoods of targets that are their own means; NaN where none is known."""
     family = loss_of(problem.loss).family

@@ -67,7 +67,7 @@ def answer_joint(
     add = _ordinal if request.ordinal else _multinomial
 
     def work(pieces: list[Piece]) -> Totals:
-        value, weight, used = 0.0, 0.0, 0
+        value, weight, used, fractions = 0.0, 0.0, 0, 0
         gradient, bread = np.zeros(p), np.zeros((p, p))
         meat = np.zeros((p, p) if request.meat else (0, 0))
         sums, seen = np.zeros((len(groups.labels), p)), np.zeros(len(groups.labels), bool)
@@ -81,6 +81,7 @@ def answer_joint(
                 value += found.value
                 weight += float(run.weight.sum())
                 used += int(np.count_nonzero(run.weight))
+                fractions += int(np.count_nonzero(run.weight % 1.0))
                 gradient += scores.sum(axis=0)
                 bread += found.bread
                 if request.meat:
@@ -89,13 +90,14 @@ def answer_joint(
                     of = groups.codes(i, at)
                     _add_by_code(scores, of, sums)
                     seen[of[run.weight > 0.0]] = True
-        counts = np.array([value, weight, used])
+        counts = np.array([value, weight, used, fractions])
         reply: Totals = {"counts": counts, "gradient": gradient, "bread": bread, "meat": meat}
         return reply | ({"sums": sums, "seen": seen} if request.clusters else {})
 
     totals = each(work, None)
-    value, weight, used = totals.pop("counts")
-    reply: Totals = {**totals, "value": value, "weight": weight, "used": used}
+    names = ("value", "weight", "used", "fractions")
+    counts = dict(zip(names, totals.pop("counts"), strict=True))
+    reply: Totals = {**totals, **counts}
     if request.clusters:
         seen = reply.pop("seen")
         reply["clusters"] = ClusterSums(groups.labels[seen], reply.pop("sums")[seen])

@@ -19,7 +19,12 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
-from daskglm.core.inference_requests import InferenceSums, SaturatedLikelihood
+from daskglm.core.inference_requests import (
+    ConstantSums,
+    InferenceSums,
+    LeverageMeat,
+    SaturatedLikelihood,
+)
 from daskglm.core.ordinal_requests import OrdinalAlong
 from daskglm.core.output_requests import OutputsAlong
 from daskglm.core.requests import (
@@ -174,7 +179,8 @@ class StreamedShard:
             del blocks
             parts.append(shard.answer(problem, request))
             shard.detach()
-            if isinstance(request, InferenceSums):  # sums by cluster are large
+            # sums by cluster and matrices are large
+            if isinstance(request, (InferenceSums, LeverageMeat)):
                 parts = [add(parts)]
             # each run goes on from where the one before it left the vector
             if isinstance(request, DualRound):
@@ -237,7 +243,7 @@ def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> boo
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False
-    if isinstance(request, SaturatedLikelihood):
+    if isinstance(request, (ConstantSums, SaturatedLikelihood)):
         return True
     if isinstance(request, DualShape):
         return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share

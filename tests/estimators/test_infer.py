@@ -94,6 +94,53 @@ def test_rows_in_memory_are_sent_to_a_client_that_is_named(client):
     check(X, Y, WEIGHT, CLUSTERS, client=client)
 
 
+LEVERAGED = PLAIN.inference(X, Y, WEIGHT, covariance="HC3", dispersion="pearson")
+
+
+def check_leverages(container, **more):
+    """HC3 and pseudo R^2 of all containers; leverages take a pass more."""
+    rows, y, weight, clusters = CONTAINERS[container]()
+    rows = rows.drop(columns=clusters) if isinstance(clusters, str) else rows
+    model = MODEL if hasattr(rows, "columns") else PLAIN
+    how = {"covariance": "HC3", "dispersion": "pearson", **more}
+    found = model.inference(rows, y, weight, **how)
+    np.testing.assert_allclose(found.cov_params(), LEVERAGED.cov_params(), rtol=1e-9, atol=1e-13)
+    assert found.dispersion == pytest.approx(LEVERAGED.dispersion, rel=1e-12)
+    assert found.llnull == pytest.approx(LEVERAGED.llnull, rel=1e-12)
+    assert found.passes == 2.0
+
+
+@pytest.mark.parametrize("container", list(CONTAINERS))
+def test_every_container_has_the_same_leverages(container):
+    check_leverages(container)
+
+
+@pytest.mark.parametrize("container", ["dask dataframe and names", "delayed"])
+def test_leverages_out_of_core_in_two_passes(container):
+    check_leverages(container, out_of_core=True)
+
+
+@pytest.mark.parametrize("out_of_core", [False, True])
+def test_leverages_on_workers(client, out_of_core):
+    for container in ("dask dataframe and names", "dask array", "delayed"):
+        check_leverages(container, out_of_core=out_of_core)
+
+
+def test_offsets_of_the_null_model_on_workers(client):
+    data = data_of(CASES["poisson"])
+    model = fitted("poisson", data.X, data.y, data.weight, data.offset)
+    rows, *others = map(chunked, (data.X, data.y, data.weight, data.offset))
+    here = model.inference(data.X, data.y, data.weight, offset=data.offset)
+    there = model.inference(rows, *others[:2], offset=others[2])
+    assert there.llnull == pytest.approx(here.llnull, rel=1e-12)
+    assert there.null_deviance == pytest.approx(here.null_deviance, rel=1e-12)
+    # of a constant alone the best offset-adjusted mean has a closed form
+    shift = np.log((data.weight @ data.y) / (data.weight @ np.exp(data.offset)))
+    mu = np.exp(shift + data.offset)
+    terms = np.where(data.y > 0, data.y * np.log(np.maximum(data.y, 1) / mu), 0.0) - data.y + mu
+    assert here.null_deviance == pytest.approx(2.0 * data.weight @ terms, rel=1e-12)
+
+
 def test_an_asynchronous_client_is_awaited(_cluster):
     from distributed import Client
 
@@ -124,6 +171,36 @@ def test_float32_rows_have_exact_grams():
 
 
 # ---- what is refused
+def test_frequencies_that_are_no_whole_numbers(client):
+    def of(weight, rows=X, model=PLAIN, y=Y):
+        return model.inference(rows, y, weight, weights="frequency")
+
+    for weight in (np.full(3000, 1.5), np.where(np.arange(3000) == 2999, 0.5, 2.0)):
+        count = (weight % 1 > 0).sum()
+        match = f"weights='frequency' takes .* and {count} of them are no whole numbers"
+        model = fitted("logistic", X, Y, weight)
+        for rows, given in ((X, weight), (sp.csr_matrix(X), weight), (chunked(X), chunked(weight))):
+            with pytest.raises(ValueError, match=match):
+                of(given, rows, model)
+    classes = np.arange(3000) % 3
+    weight = np.where(np.arange(3000) < 5, 0.25, 1.0)
+    three = daskglm.LogisticRegression(C=np.inf, tol=1e-10).fit(X, classes, weight)
+    with pytest.raises(ValueError, match="and 5 of them are no whole numbers"):
+        of(weight, X, three, classes)
+    balanced = daskglm.LogisticRegression(C=np.inf, tol=1e-10, class_weight="balanced")
+    balanced.fit(X, Y, WEIGHT)
+    with pytest.raises(ValueError, match=r"no whole numbers \(class weights multiply them\)"):
+        of(WEIGHT, X, balanced)
+    assert of(WEIGHT).nobs == WEIGHT.sum()
+    assert (
+        of(
+            np.where(np.arange(3000) < 9, 0.0, WEIGHT),
+            model=fitted("logistic", X, Y, np.where(np.arange(3000) < 9, 0.0, WEIGHT)),
+        ).nobs
+        == WEIGHT[9:].sum()
+    )
+
+
 def test_data_that_are_not_those_of_the_fit():
     with pytest.raises(ValueError, match="not those of the fit"):
         PLAIN.inference(X, 1.0 - Y, WEIGHT)

@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from tests.estimators.inference_cases import CASES, data_of, fitted
@@ -241,6 +243,187 @@ def test_exposures_are_offsets():
     close(found.bse, inferred("poisson", data).bse)
 
 
+# ---- dispersions, leverages, null models
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", list(CASES))
+def test_dispersions_by_choice_are_those_of_statsmodels(sm, name, weighted):
+    case, data = CASES[name], data_of(CASES[name])
+    weight = data.weight if weighted else None
+    model = fitted(name, data.X, data.y, weight, **beside(data))
+    more = {"var_weights": weight} if weighted else {}
+    for ours, scale in (("pearson", "X2"), ("deviance", "dev"), (1.7, 1.7)):
+        found = inferred(name, data, weight, model, dispersion=ours)
+        of = glm(sm, case, data, **more)
+        wanted = of.fit(scale=scale, start_params=found.params.to_numpy(), tol=1e-14)
+        close(found.scale, wanted.scale)
+        close(found.bse, wanted.bse, rtol=1e-7)
+        own = inferred(name, data, weight, model)
+        assert found.llf == own.llf or np.isnan(found.llf)
+        robust = inferred(name, data, weight, model, dispersion=ours, covariance="HC1")
+        np.testing.assert_array_equal(
+            robust.bse, inferred(name, data, weight, model, covariance="HC1").bse
+        )
+
+
+def test_quasi_likelihood_ratios_are_those_of_r():
+    """anova(test = "LRT") of quasi-Poisson: the fall of the deviance over the dispersion."""
+    data = data_of(CASES["poisson"])._replace(offset=None)
+    small, large = (
+        fitted("poisson", X, data.y).inference(X, data.y, dispersion="pearson")
+        for X in (data.X[:, :2], data.X)
+    )
+    test = daskglm.likelihood_ratio_test(small, large)
+    close(test.statistic, (small.deviance - large.deviance) / large.scale)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("covariance", ["HC2", "HC3"])
+def test_leverages_in_robust_errors_are_those_of_ols(sm, covariance, weighted):
+    data = data_of(CASES["squared"])._replace(offset=None)
+    weight = data.weight if weighted else None
+    of = sm.OLS(data.y, data.with_constant)
+    if weighted:
+        of = sm.WLS(data.y, data.with_constant, weights=weight)
+    wanted = of.fit().get_robustcov_results(covariance)
+    model = fitted("squared", data.X, data.y, weight)
+    found = inferred("squared", data, weight, model, covariance=covariance)
+    close(found.bse, wanted.bse)
+    close(found.cov_params(), wanted.cov_params())
+    rows = sp.csr_matrix(data.X)
+    sparse = fitted("squared", rows, data.y, weight)
+    close(sparse.inference(rows, data.y, weight, covariance=covariance).bse, wanted.bse)
+
+
+@pytest.mark.parametrize("observed", [False, True])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in NONCONVEX])
+def test_leverages_in_robust_errors_of_families(sm, name, observed):
+    """vcovHC(type = "HC3") of R's sandwich, with the hat matrix of statsmodels."""
+    case, data = CASES[name], data_of(CASES[name])
+    weight = data.weight
+    model = fitted(name, data.X, data.y, weight, **beside(data))
+    of = theirs(glm(sm, case, data, var_weights=weight), inferred(name, data, weight, model))
+    h = of.get_hat_matrix_diag(observed=observed)
+    scores = of.model.score_obs(of.params, scale=1.0)
+    bread = np.linalg.inv(-of.model.hessian(of.params, scale=1.0, observed=observed))
+    for covariance, power in (("HC2", 0.5), ("HC3", 1.0)):
+        found = inferred(name, data, weight, model, covariance=covariance, observed=observed)
+        part = scores / (1.0 - h[:, None]) ** power
+        close(found.cov_params(), bread @ part.T @ part @ bread, rtol=1e-7)
+    leverages = found.leverage(data.X, data.y, weight, **beside(data))
+    close(leverages, h)
+    close(leverages.sum(), 4.0)
+
+
+def test_leverages_of_frequencies_are_those_of_one_row():
+    data = data_of(CASES["poisson"])
+    rows = np.repeat(np.arange(400), data.weight.astype(int))
+    more = data._replace(
+        **{f: None if getattr(data, f) is None else getattr(data, f)[rows] for f in data._fields}
+    )
+    for covariance in ("HC2", "HC3"):
+        once = inferred("poisson", data, data.weight, weights="frequency", covariance=covariance)
+        again = inferred("poisson", more, covariance=covariance)
+        close(once.cov_params(), again.cov_params(), rtol=1e-9)
+
+
+def test_leverages_around_a_penalised_optimum_are_those_of_the_smoother():
+    data = data_of(CASES["squared"])._replace(offset=None)
+    model = daskglm.Ridge(alpha=5.0, tol=1e-14).fit(data.X, data.y)
+    more = {"penalized": "effective"}
+    found = model.inference(data.X, data.y, covariance="HC3", **more)
+    x, P = data.with_constant, np.diag([5.0, 5.0, 5.0, 0.0])
+    P = np.linalg.inv(x.T @ x + P)
+    h = np.einsum("ij,jk,ik->i", x, P, x)
+    close(found.leverage(data.X, data.y), h)
+    close(h.sum(), 400 - found.df_resid)
+    part = x * ((data.y - x @ found.params) / (1 - h))[:, None]
+    close(found.cov_params(), P @ part.T @ part @ P, rtol=1e-7)
+
+
+@pytest.mark.parametrize("covariance", ["HC2", "HC3"])
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_matrix])
+def test_rows_that_the_fit_follows_have_no_leverage_to_divide_by(covariance, rows):
+    data = data_of(CASES["squared"])._replace(offset=None)
+    X = rows(np.column_stack([data.X, np.arange(400) == 7]) * 1.0)
+    model = daskglm.Ridge(alpha=0, tol=1e-14).fit(X, data.y)
+    with pytest.raises(ValueError, match=r"1 row\(s\) have the leverage h = 1"):
+        model.inference(X, data.y, covariance=covariance)
+    weight = (np.arange(400) != 8) * 1.0
+    X = rows(np.column_stack([data.X, (np.arange(400) == 8) | (np.arange(400) < 3)]) * 1.0)
+    model = daskglm.Ridge(alpha=0, tol=1e-14).fit(X, data.y, weight)
+    assert np.isfinite(model.inference(X, data.y, weight, covariance=covariance).bse).all()
+
+
+@pytest.mark.parametrize("name", [name for name in LIKELY if not name.startswith(("sq", "gaus"))])
+def test_pseudo_r_squared_are_those_of_statsmodels(sm, name):
+    case, data = CASES[name], data_of(CASES[name])
+    found = inferred(name, data, data.weight)
+    wanted = theirs(glm(sm, case, data, var_weights=data.weight), found)
+    for kind in ("cs", "mcf"):
+        close(found.pseudo_rsquared(kind), wanted.pseudo_rsquared(kind))
+    close(found.llnull, wanted.llnull)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_null_deviances_are_those_of_statsmodels(sm, name):
+    case, data = CASES[name], data_of(CASES[name])
+    found = inferred(name, data, data.weight)
+    wanted = theirs(glm(sm, case, data, var_weights=data.weight), found)
+    close(found.null_deviance, wanted.null_deviance)
+
+
+@pytest.mark.parametrize("name", ["gamma", "inverse_gaussian", "squared", "gaussian_log"])
+def test_null_likelihoods_are_those_of_a_fit_of_a_constant(name):
+    data = data_of(CASES[name])._replace(offset=None)
+    found = inferred(name, data)
+    mean = np.full(400, data.y.mean())
+    z = np.ones((400, 1))
+    names = {"squared": "gaussian", "gaussian_log": "gaussian"}
+    link = "log" if name == "gaussian_log" else "auto"
+    constant = daskglm.GeneralizedLinearRegressor(
+        names.get(name, name), link=link, alpha=0, fit_intercept=False, tol=1e-14
+    )
+    constant.fit(z, data.y)
+    close(constant.predict(z), mean, rtol=1e-7)
+    close(found.llnull, constant.inference(z, data.y).llf)
+
+
+def test_pseudo_r_squared_of_least_squares_is_r_squared(sm):
+    data = data_of(CASES["squared"])._replace(offset=None)
+    close(
+        inferred("squared", data).pseudo_rsquared(),
+        sm.OLS(data.y, data.with_constant).fit().rsquared,
+    )
+    close(
+        inferred("squared", data, data.weight).pseudo_rsquared(),
+        sm.WLS(data.y, data.with_constant, weights=data.weight).fit().rsquared,
+    )
+
+
+def test_pseudo_r_squared_of_several_classes(sm):
+    data = data_of(CASES["logistic"])
+    labels = np.digitize(data.y + data.X[:, 0], [0.0, 0.9])
+    of = sm.MNLogit(labels, data.with_constant).fit(disp=0, tol=1e-14)
+    model = daskglm.LogisticRegression(C=np.inf, tol=1e-14).fit(data.X, labels)
+    found = model.inference(data.X, labels)
+    close(found.llnull, of.llnull)
+    close(found.pseudo_rsquared("mcf"), of.prsquared)
+    shares = np.bincount(labels)
+    ordered = daskglm.OrdinalRegression(C=np.inf, tol=1e-10).fit(data.X, labels)
+    found = ordered.inference(data.X, labels)
+    close(found.llnull, shares @ np.log(shares / 400))
+    with pytest.raises(ValueError, match="rows of several classes have no leverage"):
+        found.leverage(data.X, labels)
+
+
+def test_pseudo_r_squared_that_are_not_known_are_refused():
+    found = inferred("tweedie(1.5)", data_of(CASES["tweedie(1.5)"]))
+    with pytest.raises(ValueError, match="log-likelihood of the model or of a constant is not"):
+        found.pseudo_rsquared()
+    with pytest.raises(ValueError, match="kind='r2' is not one of 'cs', 'mcf'"):
+        found.pseudo_rsquared("r2")
+
+
 # ---- published
 DOBSON = np.array([18, 17, 15, 20, 10, 20, 25, 13, 12], float)
 
@@ -350,6 +533,74 @@ def test_more_hypotheses_than_clusters_are_refused():
         found.wald_test(["x0", "x1", "x2"])
 
 
+# by name, by a matrix with values, as F tests; and one cluster more
+DOORS = {
+    "names": lambda found: found.wald_test(["x0", "x1"]),
+    "matrix": lambda found: found.wald_test(np.eye(4)[:2] + 0.1, [0.1, 0.2]),
+    "all": lambda found: found.wald_test(np.eye(4)),
+}
+
+
+@pytest.mark.parametrize("use_t", [False, True])
+@pytest.mark.parametrize("door", list(DOORS))
+def test_more_hypotheses_than_clusters_are_refused_of_fits_that_ended_early(door, use_t):
+    """Scores of G clusters sum to zero at the exact optimum only: eigenvalues tell nothing."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((200, 3)), rng.poisson(2, 200)
+        model = daskglm.PoissonRegressor(alpha=0).fit(X, y)
+        groups = {"covariance": "cluster", "clusters": np.arange(200) % 2, "use_t": use_t}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            two = model.inference(X, y, **groups)
+            one_less = model.inference(X, y, **{**groups, "clusters": np.arange(200) % 5})
+        with pytest.raises(ValueError, match="more than the covariance has dimensions, 1 "):
+            DOORS[door](two)
+        assert np.isfinite(one_less.wald_test(["x0", "x1"]).pvalue)
+        assert np.isfinite(two.wald_test("x0").pvalue)
+
+
+@pytest.mark.parametrize("covariance", ["classical", "HC0"])
+def test_more_hypotheses_than_rows_are_refused(covariance):
+    """A penalty leaves more coefficients than rows, and a covariance of no more dimensions."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6, 12)), rng.poisson(2, 6).astype(float)
+    model = daskglm.PoissonRegressor(alpha=0.5, tol=1e-12).fit(X, y)
+    found = model.inference(X, y, covariance=covariance, penalized="effective")
+    found.wald_test(["x0", "x1"])
+    with pytest.raises(ValueError, match="7 hypotheses are more than .* dimensions, 6 "):
+        found.wald_test([f"x{j}" for j in range(7)])
+    weight = np.array([1.0, 1, 1, 1, 0, 0])  # rows without weight are none
+    model = daskglm.PoissonRegressor(alpha=0.5, tol=1e-12).fit(X, y, weight)
+    found = model.inference(X, y, weight, covariance=covariance, penalized="effective")
+    with pytest.raises(ValueError, match="5 hypotheses are more than .* dimensions, 4 "):
+        found.wald_test([f"x{j}" for j in range(5)])
+
+
+@pytest.mark.parametrize("covariance", ["cluster", "HC0"])
+def test_columns_of_one_cluster_or_row_are_not_tested(covariance):
+    """Their scores are zero at the optimum: what is left of them is how far the fit is from it."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        of = np.arange(200) % 5 if covariance == "cluster" else np.arange(200)
+        X = np.column_stack([rng.standard_normal(200), of == 1, of == 2]) * 1.0
+        y = rng.poisson(np.exp(0.5 + 0.3 * X[:, 0])) + 1.0
+        model = daskglm.PoissonRegressor(alpha=0).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            groups = of if covariance == "cluster" else None
+            found = model.inference(X, y, covariance=covariance, clusters=groups)
+        assert np.isfinite(found.wald_test(["x0", "intercept"]).statistic)
+        with pytest.raises(ValueError, match="no information on it|not independent"):
+            found.wald_test(["x0", "x1", "x2", "intercept"])
+        one = daskglm.PoissonRegressor(alpha=0).fit(X[:, :2], y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = one.inference(X[:, :2], y, covariance=covariance, clusters=groups)
+        with pytest.raises(ValueError, match="no information on it|not independent"):
+            found.wald_test(["x0", "x1", "intercept"])
+
+
 # ---- what it says
 def test_frames_and_names():
     data = data_of(CASES["poisson"])
@@ -392,6 +643,15 @@ def test_the_summary_of_weights_and_penalties():
         "penalised",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("dispersion", "text"),
+    [(None, "1 (fixed)"), ("pearson", "(Pearson)"), ("deviance", "(deviance)"), (2, "2 (given)")],
+)
+def test_the_summary_tells_whose_dispersion_it_is(dispersion, text):
+    found = inferred("poisson", data_of(CASES["poisson"]), dispersion=dispersion)
+    assert text in str(found.summary())
 
 
 def test_an_inference_pickles():

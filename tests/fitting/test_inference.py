@@ -18,7 +18,11 @@ def check(config, loss="poisson", C=np.inf, clusters=False):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"covariance": "HC3"}, "covariance='HC3' is not one of 'classical', 'HC0', 'HC1', 'clu"),
+        ({"covariance": "HC4"}, "covariance='HC4' is not one of 'classical', 'HC0', 'HC1', 'HC2'"),
+        ({"dispersion": "X2"}, "dispersion='X2' is not one of 'pearson', 'deviance'"),
+        ({"dispersion": True}, "dispersion=True is not one of"),
+        ({"dispersion": 0.0}, "dispersion=0.0 must be a number above 0"),
+        ({"dispersion": np.nan}, "dispersion=nan must be a number above 0"),
         ({"weights": "variance"}, "weights='variance' is not one of"),
         ({"penalized": "yes"}, "penalized='yes' is not one of"),
         ({"observed": 1}, "observed=1"),
@@ -66,6 +70,18 @@ def test_observed_hessians_of_losses_that_have_the_expected_one_are_refused():
     check(InferenceConfig(observed=True), "gamma")
 
 
+@pytest.mark.parametrize("loss", ["ordinal", "multinomial", "squared_hinge"])
+def test_losses_without_a_dispersion_are_refused_one(loss):
+    with pytest.raises(ValueError, match=f"dispersion=2.0: loss='{loss}' is of no family with a"):
+        check(InferenceConfig("HC0", dispersion=2.0), loss)
+
+
+@pytest.mark.parametrize("loss", ["ordinal", "multinomial"])
+def test_rows_of_several_classes_have_no_leverage(loss):
+    with pytest.raises(ValueError, match=f"covariance='HC3': for loss='{loss}' rows have no lev"):
+        check(InferenceConfig("HC3"), loss)
+
+
 def test_likelihoods_and_dispersions_of_losses():
     without = {name for name, loss in LOSSES.items() if not has_likelihood(loss)}
     assert "squared_hinge" in without
@@ -100,6 +116,38 @@ class TestOnRows:
         assert found.passes == 1.0
         assert found.clusters == (7 if more else 0)
         assert found.df_inference == (6 if more else 199)
+
+    @pytest.mark.parametrize("covariance", ["HC2", "HC3"])
+    def test_leverages_take_a_second_pass(self, covariance):
+        found = self.infer(InferenceConfig(covariance))
+        # of one constant all leverages are weights of means: here mu over the sum of mu
+        mu, total = self.y.mean(), self.y.sum()
+        power = {"HC2": 1, "HC3": 2}[covariance]
+        wanted = ((self.y - mu) ** 2).sum() / total**2 / (1 - mu / total) ** power
+        assert found.cov[0, 0] == pytest.approx(wanted, rel=1e-12)
+        assert found.passes == 2.0
+
+    def test_a_constant_is_its_own_null_model(self):
+        found = self.infer()
+        assert found.null_deviance == pytest.approx(found.deviance, rel=1e-13)
+        assert found.null_llf == pytest.approx(found.llf, rel=1e-13)
+
+    @pytest.mark.parametrize("dispersion", ["pearson", "deviance", 2.5])
+    def test_dispersions_by_choice(self, dispersion):
+        found, own = self.infer(InferenceConfig(dispersion=dispersion)), self.infer()
+        spread = {"pearson": own.pearson_chi2, "deviance": own.deviance}
+        wanted = spread[dispersion] / 199 if dispersion in spread else 2.5
+        assert found.dispersion == pytest.approx(wanted, rel=1e-13)
+        np.testing.assert_allclose(found.cov, wanted * own.cov, rtol=1e-13)
+        assert found.llf == own.llf  # which is that of the family
+
+    def test_frequencies_that_are_no_whole_numbers_are_refused(self):
+        data = partitions(self.X * 0.0 + 1.0, self.y, np.full(200, 0.5), classify=False)
+        settings = FitConfig("poisson", C=np.inf, fit_intercept=False)
+        w = np.log([self.y.mean()])
+        infer(data, settings, w, InferenceConfig(), ["constant"])
+        with pytest.raises(ValueError, match="number of equal rows, and 200 of them are no whole"):
+            infer(data, settings, w, InferenceConfig(weights="frequency"), ["constant"])
 
     def test_other_coefficients_and_other_targets_are_refused(self):
         with pytest.raises(ValueError, match="moves 'constant' by .* standard errors"):
