@@ -149,7 +149,9 @@ class FitConfig:
         """Raise ValueError for a penalty that does not go with the other fields."""
         penalty = self.penalty
         of_strength = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
-        if math.isinf(self.C) and (given := [*of_strength, *penalty.of_features]):
+        # what leaves features out has an effect without a penalty, too
+        of_factors = [n for n in penalty.of_features if n != "penalty_factor" or not penalty.leaves_out]
+        if math.isinf(self.C) and (given := [*of_strength, *of_factors]):
             raise ValueError(
                 f"C={self.C!r} leaves no penalty, for which {' and '.join(given)} can have no "
                 "effect; leave that out, or give a finite C (an alpha above 0)"
