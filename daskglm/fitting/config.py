@@ -35,6 +35,9 @@ STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
 # Ways to add up sums of GPUs, beside None: over Dask's connections.
 COLLECTIVES = ("nccl",)
+# Solvers of smooth problems, and those that do the same within bounds, by which features that a
+# penalty leaves out are held at zero.
+WITHIN_BOUNDS = {"newton": "proximal_newton", "tron": "owlqn", "lbfgs": "owlqn", "gd": "owlqn"}
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,9 @@ class FitConfig:
                 f"{(beside or [what])[0]}; use 'auto'"
             )
         if penalty.is_smooth:
+            return
+        only_left_out = penalty.l1_ratio == 0 and not penalty.is_bounded
+        if only_left_out and self.solver in WITHIN_BOUNDS and not self.solver_options:
             return
         if named is not None and not named.takes_kinks:
             known = [get_solver(name) for name in solver_names()]

@@ -31,7 +31,7 @@ from daskglm.fitting.checkpoint import (
 )
 from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
-from daskglm.fitting.config import FitConfig
+from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
@@ -464,6 +464,9 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
     if settings.solver == "auto":
         quiet = functools.partial(_quiet_blas, objective.engine)
         return choose(objective, quiet, _tol(settings))
+    if not objective.is_smooth and settings.solver in WITHIN_BOUNDS:
+        name = WITHIN_BOUNDS[settings.solver]
+        return name, f"{_asked(settings)}, with features that are left out: {name}"
     return settings.solver, settings.why
 
 
