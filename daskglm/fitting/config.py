@@ -153,7 +153,8 @@ class FitConfig:
         penalty = self.penalty
         of_strength = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
         # what leaves features out has an effect without a penalty, too
-        of_factors = [n for n in penalty.of_features if n != "penalty_factor" or not penalty.leaves_out]
+        kept = "penalty_factor" if penalty.leaves_out else ""
+        of_factors = [name for name in penalty.of_features if name != kept]
         if math.isinf(self.C) and (given := [*of_strength, *of_factors]):
             raise ValueError(
                 f"C={self.C!r} leaves no penalty, for which {' and '.join(given)} can have no "

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
@@ -514,8 +515,8 @@ def _check_offset(objective: Objective, settings: FitConfig) -> None:
         return
     if not loss.differentiable:
         raise ValueError(
-            f"loss={loss.name!r} takes no offset; make it a column of X with a penalty_factor of 0, "
-            "and 1 as its lower and upper bound, or take 'smoothed_hinge' or 'squared_hinge'"
+            f"loss={loss.name!r} takes no offset; make it a column of X with a penalty_factor of "
+            "0, and 1 as its lower and upper bound, or take 'smoothed_hinge' or 'squared_hinge'"
         )
     if settings.solver != "auto" and get_solver(settings.solver).solves_dual:
         raise ValueError(
@@ -526,11 +527,12 @@ def _check_offset(objective: Objective, settings: FitConfig) -> None:
 
 def _warn_of_one_side(objective: Objective, problem: Problem) -> None:
     """Raise the ConvergenceWarning of a loss that falls for ever as the intercept grows."""
-    what = "one class" if problem.positive is None else f"class {problem.positive!r}"
-    what += " alone has weight" if objective.only_side > 0.0 else " has no weight"
+    alone = problem.positive is None or objective.only_side > 0.0
+    what = "one class" if problem.positive is None else f"class {shown(problem.positive)}"
     warn(
-        f"{what}: the objective falls for ever as the intercept grows, and there is no optimum. The "
-        f"coefficients are zero, with an intercept that predicts one class for every row.",
+        f"{what} {'alone has' if alone else 'has no'} weight: the objective falls for ever as the "
+        "intercept grows, and there is no optimum. The coefficients are zero, with an intercept "
+        "that predicts one class for every row.",
         ConvergenceWarning,
     )
 

@@ -15,7 +15,8 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) 
     """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
     The size is the number of features; a multinomial fit has a coefficient of each class for it.
-    Groups of one coefficient are plain L1, and so are those that are left out. Larger ones take no scale: `config` refuses it.
+    Groups of one coefficient are plain L1, and so are those that are left out. Larger ones take no
+    scale: `config` refuses it.
     """
     nothing = NonSmooth.nothing(size)
     if given.groups is None:

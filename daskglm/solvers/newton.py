@@ -113,7 +113,7 @@ def _is_ill_conditioned(point: Point) -> bool:
     """
     factor = point.factor
     likely = point.objective.rounding.gram(exact=point.exact, likely=True) * factor.norm
-    return point.exact and ILL_CONDITIONED < likely and not point.is_doubtful
+    return point.exact and likely > ILL_CONDITIONED and not point.is_doubtful
 
 
 def _is_one_pass(objective: Objective) -> bool:
