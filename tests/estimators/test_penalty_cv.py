@@ -38,8 +38,6 @@ THEIRS = {"tol": 1e-12, "max_iter": 10**6}
         {"alphas": 7, "eps": 0.05, "positive": True},
         {"alphas": [0.1, 10.0, 1.0]},
         {"l1_ratio": [0.2, 0.9], "alphas": [0.1, 10.0, 1.0]},
-        {"l1_ratio": [0.7], "alphas": [0.1, 1.0]},
-        {"l1_ratio": [0.7], "alphas": 5},
     ],
     ids=str,
 )
