@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
 from daskglm.core.engine import Engine
 from daskglm.core.outcome import Reason
@@ -528,7 +527,7 @@ def _check_offset(objective: Objective, settings: FitConfig) -> None:
 def _warn_of_one_side(objective: Objective, problem: Problem) -> None:
     """Raise the ConvergenceWarning of a loss that falls for ever as the intercept grows."""
     alone = problem.positive is None or objective.only_side > 0.0
-    what = "one class" if problem.positive is None else f"class {shown(problem.positive)}"
+    what = "one class" if problem.positive is None else f"class {problem.positive}"
     warn(
         f"{what} {'alone has' if alone else 'has no'} weight: the objective falls for ever as the "
         "intercept grows, and there is no optimum. The coefficients are zero, with an intercept "
