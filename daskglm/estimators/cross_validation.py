@@ -15,13 +15,13 @@ import numpy as np
 import sklearn
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
-from daskglm.core.arguments import check_choice, check_flag, shown
+from daskglm.core.arguments import check_choice, check_flag, is_whole, shown
 from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.fit_path import grid_of_C
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.penalty_parameters import l1_ratios_of
-from daskglm.estimators.regularization_path import check_relax
+from daskglm.estimators.regularization_path import check_relax, check_share
 from daskglm.estimators.scorers import DEFAULT, Decided, Scoring, defined, number
 from daskglm.estimators.validation import scores_of, wants_rows
 from daskglm.fitting.config import FitConfig
@@ -31,6 +31,7 @@ from daskglm.fitting.grid_checkpoint import checkpoints_of_mixes
 from daskglm.fitting.held_out import SELECTIONS, selected
 from daskglm.fitting.joint_grid import JointGrid, each_once
 from daskglm.fitting.open_grid import open_grid, warn_unsolved
+from daskglm.fitting.penalty_path import PathProblem
 from daskglm.fitting.problem_grid import ProblemGrid, Solutions
 from daskglm.fitting.runner import Trained
 from daskglm.objectives.batched import ProblemBatch
@@ -72,6 +73,10 @@ class LogisticRegressionCV(LogisticRegression):
     ----------
     Cs : int or sequence of float, default 10
         Values of C; a number means so many from 1e-4 to 1e4, evenly in their logarithm.
+    eps : float, optional
+        Where `Cs` is a number they are instead those from the largest C that leaves only
+        unpenalised coefficients, with the least of l1_ratios (at least 1e-3), to 1 / `eps` times
+        that, as the `eps` of `LassoCV`.
     l1_ratios : sequence of float, optional
         Shares of the L1 penalty, from 0 (L2) to 1 (L1), of which the best is taken together with C;
         default: 0, or 1 with `penalty="l1"`. Given, attributes have an axis for them.
@@ -174,6 +179,7 @@ class LogisticRegressionCV(LogisticRegression):
         self,
         Cs: Any = 10,
         *,
+        eps: float | None = None,
         l1_ratios: Any = None,
         fit_intercept: bool = True,
         cv: Any = None,
@@ -202,6 +208,7 @@ class LogisticRegressionCV(LogisticRegression):
         standardize: bool = False,
     ) -> None:
         self.Cs = Cs
+        self.eps = eps
         self.l1_ratios = l1_ratios
         self.fit_intercept = fit_intercept
         self.cv = cv
@@ -414,6 +421,7 @@ class LogisticRegressionCV(LogisticRegression):
             scoring.check_weights()
         check_splits(self.cv)
         Cs = grid_of_C(self.Cs, "Cs")
+        check_share(self.eps, optional=True)
         return SearchConfig(Cs, ratios, self.cv, scoring, split_params, score_params)
 
     def _choose(
@@ -434,6 +442,10 @@ class LogisticRegressionCV(LogisticRegression):
             assert grid.classes is not None
             plan = replace(plan, scoring=plan.scoring.of_joint(isinstance(grid, JointGrid)))
             plan.scoring.check_classes(grid.classes)
+            if self.eps is not None and is_whole(self.Cs):
+                largest = self._largest_alpha(grid, min(plan.ratios))
+                Cs = np.geomspace(1.0, 1.0 / float(self.eps), int(self.Cs)) / largest
+                plan = replace(plan, Cs=Cs)
             weighted = beside["sample_weight"] is not None
             as_trained = weighted == ("sample_weight" in plan.score_params)
             by_ratio, reports = [], []
@@ -456,6 +468,23 @@ class LogisticRegressionCV(LogisticRegression):
         self._adopt(Trained(W[:, :d], intercept, classes, report), names)
         self._lay_out(tried, plan, best)
         return self
+
+    def _largest_alpha(self, grid: ProblemGrid, ratio: float) -> float:
+        """Return the least 1 / C at which all penalised coefficients of all classes are zero.
+
+        Multinomial fits have the slopes there of one class against the rest. Cost: some passes for
+        each class.
+        """
+        grid.set_l1_ratio(ratio)
+        found = []
+        for k, problem in enumerate(grid.problems):
+            sides = grid.objective.sides(k, -1)
+            of_class = PathProblem(grid.engine, problem, sides, grid.loss, grid.settings)
+            # of strengths beside the mean loss
+            first = of_class.grid(1, 0.5, of_class.unpenalised())[0]
+            found.append(float(first) * of_class.total)
+            grid.single_passes += of_class.passes
+        return max(found)
 
     def _best(
         self, grid: ProblemGrid, tried: Tried, plan: SearchConfig

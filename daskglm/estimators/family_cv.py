@@ -20,6 +20,7 @@ from daskglm.estimators.families import GeneralizedLinearRegressor
 from daskglm.estimators.regularization_path import (
     check_gradient,
     check_relax,
+    check_share,
     eps_of,
     ratios_of,
     strengths_of,
@@ -50,8 +51,11 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         As of `GeneralizedLinearRegressor`; parameters of families are given, not estimated.
     alphas : int or sequence of float, default 10
         Strengths of the penalty; a number means so many from 10 to 1e-5, evenly in their logarithm,
-        and with an L1 part from the least strength that leaves no coefficient to 1e-4 of it (1e-2
-        with no more rows than features).
+        and with an L1 part, bounds or `eps` from the least strength that leaves no coefficient to
+        `eps` of it.
+    eps : float, optional
+        Least strength over the largest, where `alphas` is a number. Default: 1e-4, and 1e-2 with no
+        more rows than features; without an L1 part and bounds the strengths from 10 to 1e-5.
     l1_ratio : float or sequence of float, default 0.0
         Share of the L1 penalty; of several that with the least mean deviance is taken.
     selection : {"min", "1se"}, default "min"
@@ -110,6 +114,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         *,
         link: str = "auto",
         alphas: Any = 10,
+        eps: float | None = None,
         cv: Any = None,
         l1_ratio: Any = 0.0,
         selection: str = "min",
@@ -137,6 +142,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         self.family = family
         self.link = link
         self.alphas = alphas
+        self.eps = eps
         self.cv = cv
         self.l1_ratio = l1_ratio
         self.selection = selection
@@ -239,14 +245,17 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         settings = self._settings(**more)
         settings.check()
         check_relax(self.relax, f"l1_ratio={self.l1_ratio!r}", settings)
-        if isinstance(alphas, int) and settings.penalty.is_smooth:
+        check_share(self.eps, optional=True)
+        penalty = settings.penalty
+        kinked = penalty.l1_ratio > 0.0 or penalty.is_bounded
+        if isinstance(alphas, int) and self.eps is None and not kinked:
             alphas = np.geomspace(LARGEST, LEAST, alphas)
         beside = {"offset": offset, "exposure": exposure}
         X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
         how = {"sample_weight": sample_weight, **beside, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         choose = self._choose
-        if not settings.penalty.is_smooth or len(ratios) > 1:
+        if kinked or len(ratios) > 1 or isinstance(alphas, int):
             check_gradient(settings)
             choose = partial(self._choose_of_path, ratios)
         work = partial(choose, X, y, settings, names, alphas, how)
@@ -271,7 +280,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         fits = PathFits(settings)
         with open_grid(X, y, settings.without_checkpoints(), **how) as grid:
             facts = grid.engine.facts
-            eps = eps_of(None, facts.n_rows, facts.n_features or 0)
+            eps = eps_of(self.eps, facts.n_rows, facts.n_features or 0)
             found = cross_validate(
                 grid,
                 ratios,

@@ -159,10 +159,11 @@ def fit(
     l1_ratio : float, default 0.0
         Share of the L1 penalty, from 0 to 1. Bounds want a smooth loss.
     penalty_factor : (d,) array, or dict of feature name to number, optional
-        Factors of both parts of the penalty, not below 0; 0: the feature is not penalised. Features
-        that a dict lacks have 1.
+        Factors of both parts of the penalty, not below 0; 0: the feature is not penalised, inf: it
+        is left out, with a coefficient of 0. Features that a dict lacks have 1.
     P2 : (d, d) array or sparse matrix, optional
-        The L2 part is (1 - r)/2 w.P2 w; symmetric and positive semi-definite.
+        The L2 part is (1 - r)/2 w.P2 w; symmetric and positive semi-definite. `penalty_factor` is
+        that of the L1 part alone then.
     lower_bounds, upper_bounds : float, (d,) array, or dict of feature name to number, optional
         Bounds of coefficients, which may be infinite. Features that a dict lacks have none.
     positive : bool, default False

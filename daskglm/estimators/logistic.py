@@ -35,8 +35,9 @@ class LogisticRegression(Classifier):
         docs/scikit-learn.md.
     fit_intercept : bool, default True
         Whether to fit an intercept, which is never penalised.
-    intercept_scaling : 1
-        Applies to a penalised intercept, as LIBLINEAR has it; other values are refused.
+    intercept_scaling : float, default 1
+        Any number above 0, without effect: it scales the penalty of the intercept in LIBLINEAR, and
+        the intercept is not penalised here.
     class_weight : dict or "balanced", optional
         Factors of the rows' weights by label; labels that y lacks are ignored.
     random_state : int, optional

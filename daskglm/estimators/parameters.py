@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.core.arguments import is_number, is_whole
+from daskglm.core.arguments import is_number, is_whole, shown
 from daskglm.core.warn import warn
 from daskglm.estimators.penalty_parameters import penalty_of
 from daskglm.fitting.config import FitConfig
@@ -87,10 +87,10 @@ def settings_of(params: Mapping[str, Any], loss: str, **more: Any) -> FitConfig:
 def check_names(params: Mapping[str, Any]) -> None:
     """Raise ValueError for values of scikit-learn's parameters that ask for what is not there."""
     scaling = params.get("intercept_scaling", 1)
-    if not is_number(scaling) or (scaling != 1 and params.get("fit_intercept", True)):
+    if not is_number(scaling) or not 0.0 < scaling < math.inf:
         raise ValueError(
-            f"intercept_scaling={scaling!r} must be 1: the intercept is not penalised here, so it "
-            "needs no scaling"
+            f"intercept_scaling={shown(scaling)} must be a number above 0 (it has no effect, since "
+            "the intercept is not penalised here)"
         )
     multi_class = params.get("multi_class", "ovr")
     if multi_class not in MULTI_CLASS:

@@ -68,7 +68,8 @@ class ElasticNetCV(ElasticNet):
     alpha_, l1_ratio_ : float
         Those selected; the model is fitted with them to all rows.
     alphas_ : (values,) array, or (ratios, values) array
-        Falling strengths; with an axis for them where l1_ratio is a sequence.
+        Falling strengths; with an axis for values of l1_ratio where that is a sequence and
+        `alphas` a number, so that each has its own.
     mse_path_ : (values, folds) array, or (ratios, values, folds) array
         Weighted mean squared errors on the rows held out.
     mse_standard_error_ : (values,) array, or (ratios, values) array
@@ -286,7 +287,7 @@ class ElasticNetCV(ElasticNet):
         r, value = found.best
         self.l1_ratio_ = float(found.ratios[r])
         self.alpha_ = float(found.alphas[r, value])
-        self.alphas_ = found.alphas[first]
+        self.alphas_ = found.alphas[first if self._has_own else 0]
         self.mse_path_ = found.deviance[first]
         self.mse_standard_error_ = np.array([standard_errors(each) for each in found.deviance])[
             first
@@ -296,6 +297,11 @@ class ElasticNetCV(ElasticNet):
     def _has_several(self) -> bool:
         """Whether paths have an axis for values of l1_ratio."""
         return type(self)._ratios is None and not is_number(self.l1_ratio)
+
+    @property
+    def _has_own(self) -> bool:
+        """Whether each of several values of l1_ratio has strengths of its own."""
+        return self._has_several and isinstance(self._alphas(), int)
 
     # ---- what files keep
     def _tried(self) -> dict[str, Any]:
@@ -320,7 +326,8 @@ class ElasticNetCV(ElasticNet):
             wanted = (len(ratios), "values", "folds")[3 - axes :]
             raise ValueError(f"mse_path has the shape {shape}, where its shape is {wanted}")
         self.mse_path_ = schema.numbers(saved["mse_path"], shape, "mse_path")
-        self.alphas_ = schema.numbers(saved["alphas"], shape[:-1], "alphas")
+        of_alphas = shape[:-1] if self._has_own else shape[-2:-1]
+        self.alphas_ = schema.numbers(saved["alphas"], of_alphas, "alphas")
         self.mse_standard_error_ = schema.numbers(
             saved["mse_standard_error"], shape[:-1], "mse_standard_error"
         )
@@ -328,7 +335,7 @@ class ElasticNetCV(ElasticNet):
         if self.l1_ratio_ not in ratios:
             raise ValueError(f"l1_ratio is {self.l1_ratio_}, which is none of {ratios}")
         self.alpha_ = schema.number(saved["alpha"], "alpha", 0.0)
-        of_ratio = np.atleast_2d(self.alphas_)[ratios.index(self.l1_ratio_)]
+        of_ratio = np.atleast_2d(self.alphas_)[ratios.index(self.l1_ratio_) * self._has_own]
         if self.alpha_ not in of_ratio:
             raise ValueError(f"alpha is {self.alpha_}, which is none of those that were tried")
 
@@ -348,12 +355,12 @@ class ElasticNetCV(ElasticNet):
         matplotlib.axes.Axes
         """
         check_is_fitted(self, "mse_path_")
-        alphas, errors = np.atleast_2d(self.alphas_), self.mse_path_
-        r = 0
+        alphas, errors = self.alphas_, self.mse_path_
         if errors.ndim == 3:
             r = self._l1_ratios().index(self.l1_ratio_)
             errors = errors[r]
-        return draw_cv(alphas[r], errors, self.alpha_, "mean squared error", axes)
+            alphas = alphas if alphas.ndim == 1 else alphas[r]
+        return draw_cv(alphas, errors, self.alpha_, "mean squared error", axes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -61,15 +61,17 @@ def penalty_of(params: Mapping[str, Any]) -> PenaltyConfig:
 
 
 def _without_penalty(penalty: PenaltyConfig, params: Mapping[str, Any]) -> PenaltyConfig:
-    """Return the bounds alone where the parameters leave no penalty."""
+    """Return the bounds, and what leaves features out, where the parameters leave no penalty."""
     by_name = "penalty" in params and params["penalty"] is None
     alpha = params.get("alpha")
     if not by_name and not (is_number(alpha) and alpha == 0):
         return penalty
     ratio = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
-    if by_name and (lost := [*ratio, *penalty.of_features]):
+    kept = {"penalty_factor": penalty.penalty_factor} if penalty.leaves_out else {}
+    if by_name and (lost := [*ratio, *(n for n in penalty.of_features if n not in kept)]):
         warn(f"penalty=None: {', '.join(lost)} without effect, the fit has no penalty")
-    bounds = replace(PLAIN, lower_bounds=penalty.lower_bounds, upper_bounds=penalty.upper_bounds)
+    kept |= {"lower_bounds": penalty.lower_bounds, "upper_bounds": penalty.upper_bounds}
+    bounds = replace(PLAIN, **kept)
     return bounds if bounds.has_bounds else PLAIN
 
 

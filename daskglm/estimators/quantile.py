@@ -130,6 +130,23 @@ class QuantileRegressor(Regressor):
     def _settings(self, **more: Any) -> FitConfig:
         return self._each(**more)[0]
 
+    def _start(self, given: Any) -> Any:
+        """Return where a fit starts; with `warm_start` each quantile at the nearest one before."""
+        start, quantiles = super()._start(given), np.atleast_1d(self.quantile)
+        if start is None:
+            return None
+        coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
+        if given is None:
+            before = getattr(self, "_quantiles", quantiles)
+            nearest = np.abs(before - quantiles[:, None].astype(float)).argmin(axis=1)
+            return coef[nearest], intercept[nearest]
+        if np.ndim(self.quantile) and len(coef) not in (1, len(quantiles)):
+            raise ValueError(
+                f"warm_start has coefficients of shape {np.shape(start[0])}, and there are "
+                f"{len(quantiles)} quantiles: give a row for each, or one for all"
+            )
+        return start
+
     def _fit(
         self,
         X: Any,
@@ -165,11 +182,14 @@ class QuantileRegressor(Regressor):
         start: Any,
         client: Any,
     ) -> LinearModel:
-        found = []
-        given = None if start is None or len(np.atleast_2d(start[0])) != len(each) else start
+        found: list[Any] = []
+        starts: list[Any] = [None] * len(each)
+        if start is not None:
+            coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
+            coef = np.broadcast_to(coef, (len(each), coef.shape[1]))
+            starts = list(zip(coef, np.broadcast_to(intercept, len(each)), strict=True))
         with same_rows(X, y, each[0], **data, start=start, client=client) as rows:
-            for k, settings in enumerate(each):
-                begin = None if given is None else (given[0][k], given[1][k])
+            for settings, begin in zip(each, starts, strict=True):
                 found.append(rows.fit(settings, begin))
         report = combine([fit.report for fit in found])
         if not report.converged:
@@ -180,6 +200,7 @@ class QuantileRegressor(Regressor):
 
     def _set_fitted(self, trained: Trained) -> None:
         super()._set_fitted(trained)
+        self._quantiles = np.array(self.quantile, dtype=np.float64, ndmin=1)
         if np.ndim(self.quantile):
             self.coef_ = trained.coef
             self.intercept_ = trained.intercept

@@ -153,7 +153,8 @@ def regularization_path(
     l1_ratio : float, default 1.0
     alphas : sequence of float, optional
         Strengths, which are sorted to fall; default: `n_alphas` of them, evenly in their logarithm,
-        from the least one that leaves only unpenalised coefficients to `eps` of that.
+        from the least one that leaves only unpenalised coefficients to `eps` of that. Where bounds
+        alone leave none at any strength, from the least one without the bounds.
     n_alphas : int, default 100
     eps : float, optional
         Default: 1e-4 with more rows than features, else 1e-2.
@@ -223,8 +224,7 @@ def regularization_path(
     if alphas is not None:
         alphas = np.sort(values_of(alphas, "alphas", zero=True))[::-1]
     check_count(n_alphas, "n_alphas")
-    if eps is not None:
-        check_share(eps)
+    check_share(eps, optional=True)
     beside = {"offset": offset, "exposure": exposure}
     X, y, sample_weight, names = model._taken(X, y, sample_weight, **beside)
     data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
@@ -271,8 +271,10 @@ def strengths_of(given: Any, name: str) -> np.ndarray | int:
     return values_of(given, name, zero=True)
 
 
-def check_share(eps: Any) -> None:
+def check_share(eps: Any, *, optional: bool = False) -> None:
     """Raise ValueError for what is no share of the largest strength."""
+    if optional and eps is None:
+        return
     if not (is_number(eps) and 0.0 < eps < 1.0):
         raise ValueError(f"eps={eps!r} must be a number between 0 and 1")
 

@@ -35,6 +35,9 @@ STOPS = ("gap", "coefficients")
 DEVICES = ("cpu", "cuda")
 # Ways to add up sums of GPUs, beside None: over Dask's connections.
 COLLECTIVES = ("nccl",)
+# Solvers of smooth problems, and those that do the same within bounds, by which features that a
+# penalty leaves out are held at zero.
+WITHIN_BOUNDS = {"newton": "proximal_newton", "tron": "owlqn", "lbfgs": "owlqn", "gd": "owlqn"}
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,10 @@ class FitConfig:
         """Raise ValueError for a penalty that does not go with the other fields."""
         penalty = self.penalty
         of_strength = [f"l1_ratio={penalty.l1_ratio!r}"] if penalty.l1_ratio else []
-        if math.isinf(self.C) and (given := [*of_strength, *penalty.of_features]):
+        # what leaves features out has an effect without a penalty, too
+        kept = "penalty_factor" if penalty.leaves_out else ""
+        of_factors = [name for name in penalty.of_features if name != kept]
+        if math.isinf(self.C) and (given := [*of_strength, *of_factors]):
             raise ValueError(
                 f"C={self.C!r} leaves no penalty, for which {' and '.join(given)} can have no "
                 "effect; leave that out, or give a finite C (an alpha above 0)"
@@ -168,6 +174,9 @@ class FitConfig:
                 f"{(beside or [what])[0]}; use 'auto'"
             )
         if penalty.is_smooth:
+            return
+        only_left_out = penalty.l1_ratio == 0 and not penalty.is_bounded
+        if only_left_out and self.solver in WITHIN_BOUNDS and not self.solver_options:
             return
         if named is not None and not named.takes_kinks:
             known = [get_solver(name) for name in solver_names()]

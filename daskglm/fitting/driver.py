@@ -259,7 +259,7 @@ def solve(
         enough = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
-        elif (met_rule := rule.met(objective, point, gap, norm)) is not None:
+        elif not iterate.more and (met_rule := rule.met(objective, point, gap, norm)) is not None:
             reason = met_rule
         elif math.isnan(gap) and norm <= rule.tol * start_gradient_norm:
             reason = Reason.SMALL_GRADIENT

@@ -219,18 +219,18 @@ class PathProblem:
         penalised |= objective.penalty.diagonal(objective.size) > 0.0
         return objective.held(penalised)
 
-    def largest_alpha(self, point: Point) -> float:
+    def largest_alpha(self, point: Point, *, within: bool = True) -> float:
         """Return the least strength at which all penalised coefficients are zero.
 
         `point` is that of `unpenalised`. Where a coefficient cannot be zero this is the strength
-        at which all others are.
+        at which all others are. `within` says whether coefficients stay within their bounds.
         """
         ratio = max(self.asked.l1_ratio, LEAST_RATIO)
         terms = self._composite(replace(self.asked, l1_ratio=ratio), 1.0).terms
         pull = point.gradient - point.objective.penalty.gradient(point.w)
         # a bound at zero holds a coefficient that would grow across it
         held = ((point.w <= terms.lower) & (pull > 0.0)) | ((point.w >= terms.upper) & (pull < 0.0))
-        pull = np.where(held, 0.0, pull)
+        pull = np.where(held & within, 0.0, pull)
         alone = terms.strengths > 0.0
         found = [0.0]
         if alone.any():
@@ -244,10 +244,11 @@ class PathProblem:
     def grid(self, count: int, eps: float, point: Point) -> np.ndarray:
         """Return `count` strengths from the largest to `eps` of it, evenly in their logarithm.
 
-        Raises ValueError where all of them would be zero, or rounding.
+        Where bounds hold every coefficient at zero at any strength, the largest is that of the
+        problem without them. Raises ValueError where all of them would be zero, or rounding.
         """
         point, why = self._explained(point)
-        largest = self.largest_alpha(point)
+        largest = self.largest_alpha(point) or self.largest_alpha(point, within=False)
         if not why and not 0.0 < largest < math.inf:
             why = NO_EFFECT
         if why:

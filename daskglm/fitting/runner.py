@@ -31,7 +31,7 @@ from daskglm.fitting.checkpoint import (
 )
 from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
-from daskglm.fitting.config import FitConfig
+from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
@@ -119,6 +119,8 @@ def train(
             solved.append(
                 solve_one(objective, begin, settings, on.seconds, k, writer, columns=data.columns)
             )
+            if objective.only_side and not objective.loss.attains_infimum:
+                _warn_of_one_side(objective, problem)
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
@@ -305,8 +307,8 @@ def start_of(
         raise ValueError(
             f"warm_start has coefficients of shape {np.shape(start[0])} and intercepts of shape "
             f"{np.shape(start[1])}; "
-            f"this fit has {problems} problem(s), one for each class, and {objective.n_features} "
-            "features: it wants "
+            f"this fit has {f'{problems} problems, one for each class,' if problems > 1 else 'one'}"
+            f" and {objective.n_features} features: it wants "
             f"({problems}, {objective.n_features}) and ({problems},)"
         )
     w = at.copy()
@@ -357,8 +359,9 @@ def solve_one(
         _check_size(spec, objective.n_features)
     _check_corners(objective)
     if spec.solves_dual and not objective.has_dual:
+        how = _asked(settings) if settings.solver == name else f"solver={name!r}"
         raise ValueError(
-            f"solver={name!r} takes no offset of margins, and of penalties only those with the "
+            f"{how} takes no offset of margins, and of penalties only those with the "
             "same positive L2 strength and the same L1 strength for all features; use "
             f"{'newton' if objective.is_smooth else 'proximal_newton'!r}"
         )
@@ -461,6 +464,9 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
     if settings.solver == "auto":
         quiet = functools.partial(_quiet_blas, objective.engine)
         return choose(objective, quiet, _tol(settings))
+    if not objective.is_smooth and settings.solver in WITHIN_BOUNDS:
+        name = WITHIN_BOUNDS[settings.solver]
+        return name, f"{_asked(settings)}, with features that are left out: {name}"
     return settings.solver, settings.why
 
 
@@ -506,12 +512,35 @@ def _check_offset(objective: Objective, settings: FitConfig) -> None:
     loss, facts = objective.loss, objective.engine.facts
     if not facts.largest_offset or loss.shifts:
         return
-    dual = settings.solver != "auto" and get_solver(settings.solver).solves_dual
-    if dual or not loss.differentiable:
+    if not loss.differentiable:
         raise ValueError(
-            f"solver='sdca' takes no offset with loss={loss.name!r}; give another solver"
-            + ("" if loss.differentiable else ", and a loss with a gradient")
+            f"loss={loss.name!r} takes no offset; make it a column of X with a penalty_factor of "
+            "0, and 1 as its lower and upper bound, or take 'smoothed_hinge' or 'squared_hinge'"
         )
+    if settings.solver != "auto" and get_solver(settings.solver).solves_dual:
+        raise ValueError(
+            f"{_asked(settings)} takes no offset with loss={loss.name!r}; use solver='auto', and "
+            "dual='auto' where there is one"
+        )
+
+
+def _warn_of_one_side(objective: Objective, problem: Problem) -> None:
+    """Raise the ConvergenceWarning of a loss that falls for ever as the intercept grows."""
+    alone = problem.positive is None or objective.only_side > 0.0
+    what = "one class" if problem.positive is None else f"class {problem.positive}"
+    warn(
+        f"{what} {'alone has' if alone else 'has no'} weight: the objective falls for ever as the "
+        "intercept grows, and there is no optimum. The coefficients are zero, with an intercept "
+        "that predicts one class for every row.",
+        ConvergenceWarning,
+    )
+
+
+def _asked(settings: FitConfig) -> str:
+    """Return what asked for the solver, by the names that the user gave."""
+    if settings.why == FitConfig.why:
+        return f"solver={settings.solver!r}"
+    return settings.why  # such as dual=True, or another package's name and ours
 
 
 def _check_size(spec: SolverSpec, d: int) -> None:

@@ -41,6 +41,9 @@ from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
 SAME_VALUE = 1e-12
+# Share of the value of least squares without a penalty that rounding may hide for a bound to count:
+# targets that are fitted to nearly all digits have none. Chosen.
+MOST_HIDDEN = 1e-9
 # Numbers that name the margins and dual variables that workers keep.
 tokens = itertools.count()
 
@@ -149,7 +152,7 @@ class Objective:
 
     @property
     def proves(self) -> bool:
-        """Whether points can be bounded: losses of families even without a penalty."""
+        """Whether points can be bounded: of families and least squares even without a penalty."""
         return self.loss.is_bounded and (self.is_penalised or self.can_go_without)
 
     @property
@@ -163,7 +166,7 @@ class Objective:
     def can_go_without(self) -> bool:
         """Whether a Hessian alone bounds points, without a penalty."""
         loss = self.loss
-        return loss.family is not None and not loss.is_quadratic and loss.is_bounded
+        return (loss.family is not None or loss.is_quadratic) and loss.is_bounded
 
     @property
     def origin(self) -> Any:
@@ -371,8 +374,8 @@ class Objective:
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; nan where nothing is proved.
 
-        That is so without a penalty, but for losses of families at points with a Hessian, and for
-        losses of which too little is known (see `Loss.is_bounded`); those that have a
+        That is so without a penalty, but for families and least squares at points with a Hessian,
+        and for losses of which too little is known (see `Loss.is_bounded`); those that have a
         `Loss.local_rate` are bounded at points by `with_rates`. The least of three bounds, all of
         which allow for rounding in the gradient and the Hessian (see `bounds`): by strong
         convexity, by the Hessian where it is known, and the value itself, since losses are not
@@ -382,11 +385,24 @@ class Objective:
             return math.nan
         if self.is_local or not self.is_penalised:
             # without a Hessian there is no bound but the value, which says nothing
+            if self._is_exact_fit(point):
+                return math.nan
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         convex = self.rounding.convex(
             *point.vectors, point.value, point.error, self.span, point.near
         )
         return min(convex, point.value, point.excess)
+
+    def _is_exact_fit(self, point: Point) -> bool:
+        """Return whether rounding hides how well least squares without a penalty fit a point."""
+        if not self.loss.is_quadratic or self.is_penalised or point.gram is None:
+            return False
+        hidden = self._by_rounding(point)
+        return self.rounding.is_surveyed and not hidden <= MOST_HIDDEN * point.value
+
+    def _by_rounding(self, point: Point) -> float:
+        """Return the bound by the Hessian if the computed gradient were zero."""
+        return self.rounding.by_hessian(point.factor, np.zeros(self.size), point.error)
 
     def with_rates(self, point: Point) -> Point:
         """Let the rows say at which rates their curvatures fall near a point with a Hessian.
@@ -440,6 +456,8 @@ class Objective:
         if point.rates is not None and not self.rounding.is_surveyed:
             left = point.rates.excess(self.rounding, point.factor, point.vectors[0], 0.0)
             return left > HIDDEN * wanted
+        if self.loss.is_quadratic and not self.is_penalised and point.gram is not None:
+            return not self.rounding.is_surveyed and self._by_rounding(point) > HIDDEN * wanted
         if not (self.is_penalised and self.loss.is_bounded):
             return False
         return self.rounding.hides(wanted, point.w, point.value, point.error, self.span, point.near)

@@ -67,9 +67,23 @@ def check_factors(given: Any) -> None:
     _check_values(
         given,
         "penalty_factor",
-        "a finite number not below 0",
-        lambda v: (v >= 0.0) & (v < math.inf),
+        "a number not below 0 (inf leaves a feature out)",
+        lambda v: v >= 0.0,
     )
+
+
+def check_left_out(left_out: np.ndarray, lower: Any, upper: Any) -> None:
+    """Raise ValueError for features that are left out, (d,) of bool, with bounds that exclude 0."""
+    for bounds, what, beyond in ((lower, "lower_bounds", 1.0), (upper, "upper_bounds", -1.0)):
+        if bounds is None:
+            continue
+        wrong = np.flatnonzero(left_out & (beyond * bounds > 0.0))
+        if len(wrong):
+            j = int(wrong[0])
+            raise ValueError(
+                f"penalty_factor is inf for feature {j}, whose coefficient is 0 by that, and "
+                f"{what} has {bounds[j]:g} for it: no coefficient is both"
+            )
 
 
 def check_bounds(given: Any, what: str) -> None:

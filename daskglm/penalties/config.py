@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from daskglm.penalties.checks import (
     check_factors,
     check_factors_of_groups,
     check_groups,
+    check_left_out,
     check_order,
     semi_definite,
 )
@@ -35,9 +36,11 @@ class PenaltyConfig:
     l1_ratio : float, default 0.0
         rho, from 0 to 1.
     penalty_factor : (d,) array, or dict of feature name to number, optional
-        v, not below 0; 0: the feature is not penalised. Features that a dict lacks have 1.
+        v, not below 0; 0: the feature is not penalised, inf: it is left out, with a coefficient of
+        0. Features that a dict lacks have 1.
     P2 : (d, d) array or sparse matrix, optional
-        The L2 part is (1 - rho)/2 w.P2 w instead; symmetric, without negative eigenvalues.
+        The L2 part is (1 - rho)/2 w.P2 w instead, and v is that of the L1 part alone; symmetric,
+        without negative eigenvalues.
     lower_bounds, upper_bounds : float, (d,) array, or dict of feature name to number, optional
         Bounds of coefficients, which may be infinite. Features that a dict lacks have none.
     groups : (d,) array of labels, or list of lists of feature numbers or names, optional
@@ -57,8 +60,28 @@ class PenaltyConfig:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether coefficients have bounds."""
+        """Whether coefficients have bounds, or features are left out, which are held at zero."""
+        return self.is_bounded or self.leaves_out
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether bounds are given."""
         return self.lower_bounds is not None or self.upper_bounds is not None
+
+    @cached_property
+    def leaves_out(self) -> bool:
+        """Whether features are left out, by infinite factors."""
+        return bool(np.isinf(self._factors).any())
+
+    @property
+    def _factors(self) -> np.ndarray:
+        """The numbers among the factors, without names; `check` refuses others."""
+        given = self.penalty_factor
+        given = list(given.values()) if isinstance(given, Mapping) else given
+        try:
+            return np.atleast_1d(np.asarray(1.0 if given is None else given, dtype=np.float64))
+        except (TypeError, ValueError):
+            return np.ones(1)
 
     @property
     def is_smooth(self) -> bool:
@@ -97,12 +120,14 @@ class PenaltyConfig:
                 f"l1_ratio={shown(self.l1_ratio)} must be a number from 0 (L2 penalty) to 1 (L1)"
             )
         check_flag(self.standardize, "standardize")
-        if self.P2 is not None and self.penalty_factor is not None:
+        factors = self._factors
+        if self.P2 is not None and self.l1_ratio == 0 and not np.isin(factors, (1.0, np.inf)).all():
             raise ValueError(
                 f"penalty_factor={shown(self.penalty_factor)} and P2 are both given: put the "
-                "factors into P2, whose entry j, j is the factor of feature j"
+                "factors into P2, whose entry j, j is the factor of feature j; with an l1_ratio "
+                "above 0 they are those of the L1 part"
             )
-        if self.groups is not None and self.has_bounds:
+        if self.groups is not None and self.is_bounded:
             raise ValueError(
                 f"groups={shown(self.groups)} with bounds of coefficients is not implemented; give "
                 "groups, or lower_bounds, upper_bounds and positive"
@@ -162,7 +187,7 @@ class PenaltyConfig:
                 "and a column for each"
             )
         factors = features.values(self.penalty_factor, "penalty_factor", 1.0)
-        if factors is not None and not factors.any():
+        if factors is not None and P2 is None and not factors.any():
             raise ValueError(
                 "penalty_factor is 0 for all features, which leaves no penalty; ask for that by "
                 "C=inf or alpha=0"
@@ -170,6 +195,8 @@ class PenaltyConfig:
         lower = features.values(self.lower_bounds, "lower_bounds", -math.inf)
         upper = features.values(self.upper_bounds, "upper_bounds", math.inf)
         check_order(lower, upper)
+        if factors is not None and self.leaves_out:
+            check_left_out(np.isinf(factors), lower, upper)
         groups = None if self.groups is None else features.groups(self.groups)
         if groups is not None and factors is not None:
             check_factors_of_groups(factors, groups)

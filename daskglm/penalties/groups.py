@@ -15,16 +15,20 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) 
     """Return strength rho sqrt(size of G) v_G |w_G| of the groups.
 
     The size is the number of features; a multinomial fit has a coefficient of each class for it.
-    Groups of one coefficient are plain L1. Larger ones take no scale: `config` refuses it.
+    Groups of one coefficient are plain L1, and so are those that are left out. Larger ones take no
+    scale: `config` refuses it.
     """
     nothing = NonSmooth.nothing(size)
     if given.groups is None:
         return nothing
     single, members, strengths = np.zeros(size), [], []
     for group in given.groups:
-        factor = 1.0 if given.factors is None else float(given.factors[group[0]])
+        factors = given.finite_factors
+        factor = 1.0 if factors is None else float(factors[group[0]])
         of_group = strength * given.l1_ratio * factor
-        if len(group) == 1:
+        # bounds, which a group cannot have, leave features out
+        out = given.left_out[group[0]] if len(given.left_out) > 1 else False
+        if len(group) == 1 or out:
             single[group] = of_group * scale[group]
         else:
             members.append(group.astype(np.int64))

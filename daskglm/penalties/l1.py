@@ -15,7 +15,7 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float, size: int) 
     nothing = NonSmooth.nothing(size)
     if given.groups is not None:
         return nothing
-    factors = 1.0 if given.factors is None else given.factors
+    factors = 1.0 if given.finite_factors is None else given.finite_factors
     strengths = np.zeros(size)
     strengths[: len(scale)] = strength * given.l1_ratio * factors * scale
     return replace(nothing, strengths=strengths)

@@ -21,7 +21,8 @@ class ResolvedPenalty:
     ----------
     l1_ratio : float
     factors : (d,) array, or None
-        Factors of both parts; None: ones.
+        Factors of both parts, beside a matrix of the L1 part alone; None: ones. Infinite ones leave
+        a feature out.
     P2 : (d, d) array, or None
         Matrix of the L2 part; None: the identity.
     lower, upper : (d,) array, or None
@@ -42,6 +43,18 @@ class ResolvedPenalty:
     groups: list[np.ndarray] | None
     standardize: bool
     outputs: int = 1
+
+    @cached_property
+    def left_out(self) -> np.ndarray:
+        """Which features are left out, as an array of bool that broadcasts to (d,)."""
+        return np.isinf(np.zeros(1) if self.factors is None else self.factors)
+
+    @cached_property
+    def finite_factors(self) -> np.ndarray | None:
+        """The factors, with ones for features that are left out."""
+        if self.factors is None or not self.left_out.any():
+            return self.factors
+        return np.where(self.left_out, 1.0, self.factors)
 
     def repeated(self, outputs: int, n_features: int) -> ResolvedPenalty:
         """Return the penalty of so many sets of coefficients, (outputs * n_features,) arrays.

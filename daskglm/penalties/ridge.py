@@ -92,5 +92,5 @@ def part(given: ResolvedPenalty, scale: np.ndarray, strength: float) -> Ridge:
     d = len(scale)
     if given.factors is None and (scale == 1.0).all():
         return Ridge(d, strength)
-    factors = 1.0 if given.factors is None else given.factors
+    factors = 1.0 if given.finite_factors is None else given.finite_factors
     return Ridge(d, strength * factors * scale**2)

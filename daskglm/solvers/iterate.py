@@ -23,12 +23,16 @@ class Iterate:
         Writes what the solve keeps beside the rows to a folder.
     by : str, optional
         Name of the solver, where two take turns.
+    more : bool, optional
+        Whether a better point follows that costs nothing, so that no proof of this one is a reason
+        to stop.
     """
 
     point: Any
     resume: Callable[[], dict[str, Any]] = dict
     save_rows: Callable[[str], None] | None = None
     by: str = ""
+    more: bool = False
 
 
 # A solver at work, which returns the reason for which it ends by itself.

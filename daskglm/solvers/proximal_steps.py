@@ -46,9 +46,14 @@ def with_hessians(
     exact, before, hessian = point.exact, None, point.gram
     hidden = 0
     while True:
-        yield Iterate(point)
         hessian = hessian if point.gram is None else point.gram
-        found = model_minimum(objective, point, hessian, tol, before)
+        if before is None and point.gram is not None and objective.loss.is_quadratic:
+            # what a strong penalty leaves of coefficients counts, however little it changes values
+            found = model_minimum(objective, point, hessian, tol)
+            yield Iterate(point, more=change_of_model(objective, point, found) < 0.0)
+        else:
+            yield Iterate(point)
+            found = model_minimum(objective, point, hessian, tol, before)
         fall = change_of_model(objective, point, found)
         if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64

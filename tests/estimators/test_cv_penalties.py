@@ -185,6 +185,24 @@ def test_all_parameters_of_the_penalty_are_taken(given):
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
 
 
+@pytest.mark.parametrize("multi_class", ["auto", "ovr"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_eps_begins_where_the_first_coefficient_leaves_zero(classes, multi_class):
+    X, y = problem()
+    if classes == 3:
+        y = np.where(X[:, 2] > 0.7, "perhaps", y)
+    given = {"l1_ratios": [1.0], "class_weight": "balanced", "multi_class": multi_class}
+    model = daskglm.LogisticRegressionCV(Cs=3, eps=0.01, tol=1e-10, **given).fit(X, y)
+    assert model.Cs_[-1] == pytest.approx(100.0 * model.Cs_[0])
+    assert model.Cs_[1] == pytest.approx(10.0 * model.Cs_[0])
+    how = {"l1_ratio": 1.0, "class_weight": "balanced", "multi_class": multi_class, "tol": 1e-12}
+    none = daskglm.LogisticRegression(C=0.999 * model.Cs_[0], **how).fit(X, y)
+    assert not none.coef_.any()
+    assert daskglm.LogisticRegression(C=1.001 * model.Cs_[0], **how).fit(X, y).coef_.any()
+    numbers = daskglm.LogisticRegressionCV(Cs=[0.1, 1.0], eps=0.01, **given).fit(X, y)
+    assert numbers.Cs_.tolist() == [0.1, 1.0], "numbers are taken as they are"
+
+
 def test_factors_by_name():
     X, y = problem(n=150)
     frame = pd.DataFrame(X, columns=list("abcdefg"))
@@ -410,6 +428,8 @@ def test_multinomial_fits_take_ratios():
         ({"penalty": "l1", "l1_ratios": [0.5]}, "penalty='l1' with l1_ratios.*contradict"),
         ({"penalty": "l3"}, "penalty='l3' must be one of"),
         ({"selection": "best"}, "selection='best'"),
+        ({"eps": 1.0}, "eps=1.0 must be a number between 0 and 1"),
+        ({"eps": True}, "eps=True must be a number between 0 and 1"),
         ({"selection": "1se", "refit": False}, "selection='1se' takes one C for all folds"),
         ({"relax": 1, "penalty": "l1"}, "relax=1 must be True or False"),
         ({"relax": True}, "relax=True wants an L1 penalty.*penalty='l2' with l1_ratios=None has"),

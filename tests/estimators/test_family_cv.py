@@ -260,6 +260,23 @@ def test_folds_of_time_and_a_cluster_with_an_l1_part(request):
     np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-4)
 
 
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.7])
+def test_eps_is_the_least_strength_over_the_largest(l1_ratio):
+    how = {"alphas": 4, "l1_ratio": l1_ratio}
+    model = daskglm.GeneralizedLinearRegressorCV("poisson", eps=0.05, **how).fit(X, y)
+    path = daskglm.regularization_path(
+        X, y, family="poisson", l1_ratio=l1_ratio, n_alphas=4, eps=0.05
+    )
+    np.testing.assert_allclose(model.alphas_, path.alphas, rtol=1e-6)
+    assert model.alphas_[-1] == pytest.approx(0.05 * model.alphas_[0])
+    plain = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=3).fit(X, y)
+    assert plain.alphas_ == pytest.approx([10.0, 1e-2, 1e-5])
+    left = daskglm.GeneralizedLinearRegressorCV(
+        "poisson", alphas=3, penalty_factor=np.full(3, np.inf)
+    )
+    assert left.fit(X[:, :3], y).alphas_ == pytest.approx([10.0, 1e-2, 1e-5])
+
+
 def test_the_plot_shows_the_curve_whatever_the_order():
     alphas = [0.001, 1.0, 0.0, 0.1]
     model = daskglm.GeneralizedLinearRegressorCV("poisson", alphas=alphas).fit(X, y)
@@ -284,6 +301,8 @@ def test_the_plot_shows_the_curve_whatever_the_order():
         ({"l1_ratio": 0.5, "alphas": 0}, "alphas=0 must be a whole number from 1"),
         ({"l1_ratio": 0.5, "alphas": [-1.0]}, "-1 is none"),
         ({"selection": "cyclic"}, "selection='cyclic' is not one of 'min', '1se'"),
+        ({"eps": 0.0}, "eps=0.0 must be a number between 0 and 1"),
+        ({"eps": "small", "alphas": [1.0]}, "eps='small' must be a number between 0 and 1"),
         ({"l1_ratio": 0.5, "relax": 1}, "relax=1 must be True or False"),
         ({"relax": True}, "relax=True wants an L1 penalty.*l1_ratio=0.0 has none"),
         ({"l1_ratio": 0.5, "solver": "newton"}, "solver='newton' takes no L1 penalty"),

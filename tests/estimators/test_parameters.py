@@ -125,7 +125,9 @@ def test_no_penalty_by_name():
             "penalty=10.0 must be one of 'l2', .* or None; C, alpha and loss are arguments",
         ),
         (daskglm.LinearSVC("hinge"), "penalty='hinge' must be"),
-        (daskglm.LogisticRegression(intercept_scaling=10), "intercept_scaling=10 must be 1"),
+        (daskglm.LogisticRegression(intercept_scaling=0), "intercept_scaling=0 must be a number"),
+        (daskglm.LinearSVC(intercept_scaling=-1.0), "intercept_scaling=-1.0 must be a number ab"),
+        (daskglm.LogisticRegression(intercept_scaling=math.inf), "intercept_scaling=inf must be"),
         (
             daskglm.LinearSVC(multi_class="crammer_singer"),
             "multi_class='crammer_singer' is not implemented",
@@ -155,6 +157,18 @@ def test_what_is_not_there_is_refused_by_name_at_fit(model, message):
     X, y = make_problem(n=30, d=2)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+def test_any_scale_of_an_intercept_without_a_penalty_is_without_effect():
+    X, y = make_problem(n=60, d=3)
+    for cls in (daskglm.LogisticRegression, daskglm.LinearSVC, daskglm.LinearSVR):
+        plain = cls(tol=1e-8).fit(X, y)
+        for scale in (1e-3, 10, np.float64(1e6)):
+            scaled = cls(tol=1e-8, intercept_scaling=scale).fit(X, y)
+            np.testing.assert_array_equal(scaled.coef_, plain.coef_)
+            np.testing.assert_array_equal(scaled.intercept_, plain.intercept_)
+    chosen = daskglm.LogisticRegressionCV(Cs=2, cv=3, intercept_scaling=100.0).fit(X, y)
+    assert chosen.report_.converged
 
 
 def test_n_jobs_are_threads_of_this_process(monkeypatch):

@@ -37,6 +37,7 @@ THEIRS = {"tol": 1e-12, "max_iter": 10**6}
         {"l1_ratio": [0.2, 0.9, 1.0], "cv": 3},
         {"alphas": 7, "eps": 0.05, "positive": True},
         {"alphas": [0.1, 10.0, 1.0]},
+        {"l1_ratio": [0.2, 0.9], "alphas": [0.1, 10.0, 1.0]},
     ],
     ids=str,
 )
@@ -242,10 +243,21 @@ def test_they_are_cloned_pickled_and_saved(tmp_path):
     there = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(there.predict(X), model.predict(X))
     np.testing.assert_array_equal(there.mse_path_, model.mse_path_)
-    for each in (model, daskglm.LassoCV(alphas=3).fit(X, y)):
+    given = daskglm.ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=[0.1, 1.0]).fit(X, y)
+    for each in (model, daskglm.LassoCV(alphas=3).fit(X, y), given):
         daskglm.save(each, tmp_path / "model.json")
         there = daskglm.load(tmp_path / "model.json")
         np.testing.assert_array_equal(there.mse_path_, each.mse_path_)
+        np.testing.assert_array_equal(there.alphas_, each.alphas_)
+
+
+def test_the_plot_of_strengths_that_are_given_for_several_mixes():
+    model = daskglm.ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=[0.1, 1.0, 10.0]).fit(X, y)
+    curve = model.plot_cv().get_lines()[0]
+    assert curve.get_xdata().tolist() == [10.0, 1.0, 0.1]
+    mean = model.mse_path_[[0.5, 0.9].index(model.l1_ratio_)].mean(axis=-1)
+    np.testing.assert_allclose(curve.get_ydata(), mean)
+    matplotlib.pyplot.close("all")
 
 
 @pytest.mark.parametrize("l1_ratio", [0.9, [0.5, 0.9]], ids=str)

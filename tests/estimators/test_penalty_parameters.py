@@ -314,3 +314,164 @@ def test_corners_take_all_other_parameters():
     assert grouped.report_.converged
     smooth = daskglm.QuantileRegressor(alpha=0.1, l1_ratio=0.0, standardize=True).fit(X, y)
     assert smooth.report_.converged
+
+
+# ---- features that are left out
+OUT = np.array([1.0, math.inf, 2.0, 0.5, math.inf])
+KEPT = np.isfinite(OUT)
+LEAVING = {
+    "logistic": (daskglm.LogisticRegression(), "classes"),
+    "no penalty": (daskglm.LogisticRegression(penalty=None), "classes"),
+    "lasso": (daskglm.LogisticRegression(l1_ratio=1, C=0.1), "classes"),
+    "newton": (daskglm.LogisticRegression(solver="newton"), "classes"),
+    "tron": (daskglm.LogisticRegression(solver="tron"), "classes"),
+    "lbfgs": (daskglm.PoissonRegressor(alpha=0.1, solver="lbfgs"), "counts"),
+    "gd": (daskglm.Ridge(solver="gd"), "numbers"),
+    "three classes": (daskglm.LogisticRegression(), "three"),
+    "one against the rest": (daskglm.LogisticRegression(multi_class="ovr", l1_ratio=0.5), "three"),
+    "ordered": (daskglm.OrdinalRegression(), "three"),
+    "hinge": (daskglm.LinearSVC(loss="hinge"), "classes"),
+    "squared hinge": (daskglm.LinearSVC(), "classes"),
+    "ridge": (daskglm.Ridge(), "numbers"),
+    "least squares": (daskglm.Ridge(alpha=0), "numbers"),
+    "standardised": (daskglm.Lasso(alpha=0.1, standardize=True), "numbers"),
+    "huber": (daskglm.HuberRegressor(alpha=0.1), "numbers"),
+    "quantile": (daskglm.QuantileRegressor(alpha=0.05), "numbers"),
+    "svr": (daskglm.LinearSVR(), "numbers"),
+    "poisson": (daskglm.PoissonRegressor(alpha=0.1), "counts"),
+    "poisson without": (daskglm.PoissonRegressor(alpha=0), "counts"),
+    "lasso cv": (daskglm.LassoCV(alphas=5), "numbers"),
+    "relaxed": (daskglm.ElasticNetCV(alphas=5, relax=True), "numbers"),
+    "family cv": (daskglm.GeneralizedLinearRegressorCV("poisson", alphas=4), "counts"),
+    "l1 cv": (daskglm.GeneralizedLinearRegressorCV("poisson", l1_ratio=1, alphas=4), "counts"),
+    "logistic cv": (daskglm.LogisticRegressionCV(Cs=3, l1_ratios=[0, 1]), "classes"),
+}
+
+
+def targets_of(X):
+    rng = np.random.default_rng(1)
+    numbers = X @ [1.0, -1.0, 0.5, 0.0, 0.7] + rng.standard_normal(len(X))
+    return {
+        "numbers": numbers,
+        "classes": (numbers > 0.0).astype(int),
+        "three": np.digitize(numbers, [-0.5, 0.7]),
+        "counts": rng.poisson(np.exp(0.3 * numbers)).astype(float),
+    }
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_an_infinite_factor_is_a_column_that_is_not_there(name):
+    X, _ = make_problem(n=150, d=5)
+    model, kind = LEAVING[name]
+    y = targets_of(X)[kind]
+    model = model.set_params(tol=1e-8)
+    found = np.atleast_2d(model.set_params(penalty_factor=OUT).fit(X, y).coef_)
+    assert not found[:, ~KEPT].any()
+    factors = OUT[KEPT]
+    if model.get_params().get("alpha") == 0 or model.get_params().get("penalty", "l2") is None:
+        factors = None
+    there = model.set_params(penalty_factor=factors).fit(X[:, KEPT], y)
+    np.testing.assert_allclose(found[:, KEPT], np.atleast_2d(there.coef_), atol=2e-4)
+
+
+def test_groups_of_features_that_are_left_out():
+    X, _ = make_problem(n=150, d=5)
+    out = np.array([1.0, math.inf, math.inf, 0.5, math.inf])
+    kept = np.isfinite(out)
+    for model, kind in ((daskglm.Lasso(alpha=0.1), "numbers"), (LEAVING["lasso"][0], "three")):
+        y = targets_of(X)[kind]
+        model.set_params(groups=[0, 1, 1, 0, 2], tol=1e-10)
+        factors = np.where(out == 0.5, 1.0, out)
+        found = np.atleast_2d(model.set_params(penalty_factor=factors).fit(X, y).coef_)
+        there = model.set_params(penalty_factor=None, groups=[0, 0]).fit(X[:, kept], y)
+        assert not found[:, ~kept].any()
+        np.testing.assert_allclose(found[:, kept], np.atleast_2d(there.coef_), atol=1e-5)
+
+
+def test_features_left_out_by_name_on_paths_and_in_files(tmp_path):
+    X, _ = make_problem(n=150, d=5)
+    y, named = targets_of(X)["counts"], pd.DataFrame(X, columns=list("abcde"))
+    how = {"family": "poisson", "n_alphas": 4, "eps": 0.01}
+    found = daskglm.regularization_path(named, y, **how, penalty_factor={"b": math.inf})
+    there = daskglm.regularization_path(named[list("acde")], y, **how)
+    assert not found.coefs[:, 1].any()
+    np.testing.assert_allclose(found.alphas, there.alphas, rtol=1e-12)
+    np.testing.assert_allclose(np.delete(found.coefs, 1, axis=1), there.coefs, atol=1e-8)
+    model = daskglm.PoissonRegressor(alpha=0, penalty_factor={"b": math.inf}).fit(named, y)
+    daskglm.save(model, tmp_path / "model.json")
+    again = daskglm.load(tmp_path / "model.json")
+    assert again.penalty_factor == {"b": math.inf}
+    assert again.fit(named, y).coef_[1] == 0.0
+    with pytest.warns(UserWarning, match="penalty=None: l1_ratio=0.5 without effect"):
+        daskglm.LogisticRegression(None, l1_ratio=0.5, penalty_factor={"b": math.inf})._settings()
+
+
+def test_all_features_may_be_left_out():
+    X, _ = make_problem(n=150, d=5)
+    y = targets_of(X)
+    model = daskglm.LogisticRegression(penalty_factor=[math.inf] * 5, tol=1e-10).fit(
+        X, y["classes"]
+    )
+    share = y["classes"].mean()
+    assert not model.coef_.any()
+    assert model.intercept_[0] == pytest.approx(math.log(share / (1.0 - share)), rel=1e-6)
+    path = daskglm.regularization_path(
+        X, y["numbers"], family="gaussian", penalty_factor=[math.inf] * 5, n_alphas=3
+    )
+    assert not path.coefs.any()
+
+
+# ---- a matrix beside an L1 part of its own factors
+ROUGH = np.diff(np.eye(5), axis=0)
+
+
+@pytest.mark.parametrize("P2", [np.eye(5) + 0.3, ROUGH.T @ ROUGH], ids=["definite", "singular"])
+@pytest.mark.parametrize(
+    ("family", "kind"), [("poisson", "counts"), ("gaussian", "numbers"), ("binomial", "classes")]
+)
+def test_factors_of_the_l1_part_beside_a_matrix_are_glums(family, kind, P2):
+    glum = pytest.importorskip("glum", reason="glum is not installed")
+    X, _ = make_problem(n=150, d=5)
+    y, P1 = targets_of(X)[kind], np.array([1.0, 2.0, 0.5, 0.0, 4.0])
+    how = {"alpha": 0.1, "l1_ratio": 0.4, "P2": P2}
+    theirs = glum.GeneralizedLinearRegressor(
+        family=family, P1=P1, **how, gradient_tol=1e-9, max_iter=1000
+    ).fit(X, y)
+    model = daskglm.GeneralizedLinearRegressor(family, penalty_factor=P1, **how, tol=1e-12)
+    model.fit(X, y)
+    assert model.report_.relative_gap <= 1e-12
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=2e-6)
+    assert model.intercept_ == pytest.approx(theirs.intercept_, abs=2e-6)
+    assert np.count_nonzero(model.coef_) > 0
+
+
+def test_a_matrix_beside_factors_wherever_penalties_are_taken():
+    X, _ = make_problem(n=150, d=5)
+    y = targets_of(X)
+    P1, P2 = np.array([1.0, 2.0, 0.5, 0.0, 4.0]), 0.5 * ROUGH.T @ ROUGH
+
+    def penalty(w):
+        return 0.5 * P1 @ np.abs(w) + 0.25 * w @ P2 @ w
+
+    how = {"l1_ratio": 0.5, "penalty_factor": P1, "P2": P2}
+    model = daskglm.ElasticNet(alpha=0.3, tol=1e-12, **how).fit(X, y["numbers"])
+
+    def mean_loss(w, b):
+        return 0.3 * penalty(w) + 0.5 * np.mean((y["numbers"] - X @ w - b) ** 2)
+
+    least = mean_loss(model.coef_, model.intercept_)
+    assert model.report_.relative_gap <= 1e-12
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-3):
+        for _ in range(100):
+            w = model.coef_ + size * rng.standard_normal(5)
+            assert mean_loss(w, np.mean(y["numbers"] - X @ w)) > least
+    path = daskglm.regularization_path(
+        X, y["numbers"], family="gaussian", alphas=[0.3], tol=1e-12, **how
+    )
+    np.testing.assert_allclose(path.coefs[0], model.coef_, atol=1e-6)
+    held = {**how, "P2": P2 + 0.1 * np.eye(5)}
+    several = daskglm.LogisticRegression(C=0.1, tol=1e-9, **held).fit(X, y["three"])
+    assert several.report_.relative_gap <= 1e-9
+    chosen = daskglm.ElasticNetCV(alphas=[0.3], tol=1e-12, **how).fit(X, y["numbers"])
+    np.testing.assert_allclose(chosen.coef_, model.coef_, atol=1e-6)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn.linear_model
 from dask import delayed
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import mean_pinball_loss
 
 import daskglm
@@ -103,6 +104,42 @@ def test_several_quantiles_load_the_rows_once():
         model.score(X, y)
     again = model.set_params(warm_start=True).fit(X, y, weight)
     assert again.coef_.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "nearest"),
+    [
+        ([0.1, 0.9], 0.8, [1]),
+        ([0.1, 0.5, 0.9], 0.5, [1]),
+        (0.5, [0.5, 0.6], [0, 0]),
+        ([0.9, 0.2], [0.1, 0.25, 0.8], [1, 1, 0]),
+    ],
+    ids=str,
+)
+def test_a_warm_start_is_at_the_nearest_quantile_before(before, after, nearest):
+    X, y, weight = heavy()
+    model = daskglm.QuantileRegressor(quantile=before, alpha=0.01, tol=1e-9, warm_start=True)
+    model.fit(X, y, weight)
+    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    # the first point of a fit that may take no iteration
+    model.set_params(quantile=after, max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y, weight)
+    np.testing.assert_allclose(np.atleast_2d(model.coef_), coef[nearest], rtol=1e-12)
+    np.testing.assert_allclose(np.atleast_1d(model.intercept_), intercept[nearest], atol=1.0)
+    model.set_params(max_iter=None).fit(X, y, weight)
+    cold = daskglm.QuantileRegressor(quantile=after, alpha=0.01, tol=1e-9).fit(X, y, weight)
+    np.testing.assert_allclose(model.coef_, cold.coef_, atol=1e-5)
+
+
+def test_starts_that_are_given_have_a_row_for_each_quantile():
+    X, y, _ = heavy()
+    with pytest.raises(ValueError, match=r"shape \(2, 4\), and there are 3 quantiles"):
+        daskglm.QuantileRegressor(quantile=[0.1, 0.5, 0.9])._fit(
+            X, y, None, start=(np.zeros((2, 4)), np.zeros(2))
+        )
+    with pytest.raises(ValueError, match=r"this fit has one and 4 features: it wants \(1, 4\)"):
+        daskglm.fit(X, y, loss="quantile(0.5)", warm_start=(np.zeros((2, 4)), np.zeros(2)))
 
 
 def test_containers_give_the_same(client):

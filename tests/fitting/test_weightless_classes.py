@@ -1,12 +1,14 @@
 """Classes without weight, labels that y lacks: fitted as scikit-learn does, never NaN."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.linear_model
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import daskglm
@@ -34,6 +36,10 @@ def test_labels_that_y_lacks_are_ignored():
         daskglm.LogisticRegression(class_weight={-1: 0.0, 1: 0.0}).fit(X, y)
 
 
+NO_OPTIMUM = pytest.mark.filterwarnings("ignore:.*falls for ever as the intercept grows")
+
+
+@NO_OPTIMUM
 @pytest.mark.parametrize("solver", ["auto", "newton", "tron", "lbfgs", "sdca"])
 @pytest.mark.parametrize(
     "model",
@@ -53,6 +59,26 @@ def test_two_classes_one_of_them_without_weight_give_a_constant(model, solver, w
     np.testing.assert_array_equal(by_weights.predict(X), -weightless)
     theirs = sklearn.linear_model.LogisticRegression().fit(X, y, weights)
     np.testing.assert_array_equal(by_weights.predict(X), theirs.predict(X))
+
+
+def test_log_odds_of_a_class_without_weight_are_told_to_have_no_optimum():
+    X, y = make_problem(n=80, d=3)
+    alone = (y == 1).astype(float)
+    with pytest.warns(
+        ConvergenceWarning, match="class 1.0 alone has weight: .* there is no optimum"
+    ):
+        model = daskglm.LogisticRegression().fit(X, y, alone)
+    assert model.report_.relative_gap == math.inf
+    with pytest.warns(ConvergenceWarning, match="class 1.0 has no weight: .* there is no optimum"):
+        daskglm.LogisticRegression(class_weight={1: 0.0}).fit(X, y)
+    rows, labels = three_classes()
+    with pytest.warns(ConvergenceWarning, match="class 2 has no weight: .* there is no optimum"):
+        daskglm.LogisticRegression(multi_class="ovr", class_weight={2: 0.0}).fit(rows, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # hinges are zero, which is proved
+        for loss in ("hinge", "squared_hinge", "smoothed_hinge"):
+            hinge = daskglm.LinearSVC(loss=loss).fit(X, y, alone)
+            assert hinge.report_.relative_gap == 0.0
 
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "sdca"])
@@ -98,6 +124,7 @@ def test_bagging_of_a_rare_class_and_grids_over_folds_that_lack_one():
     assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
 
 
+@NO_OPTIMUM
 def test_a_cluster_gives_the_same_constant(client):
     import dask.array as da
 

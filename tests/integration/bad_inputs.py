@@ -395,7 +395,10 @@ NAMES = [  # of scikit-learn
         "dual", ["yes", 3, None, [True]], ("estimator",), "dual={} must be True, False or 'auto'"
     ),
     *value(
-        "intercept_scaling", [2.0, "a", NAN, None], ("estimator",), "intercept_scaling={} must be 1"
+        "intercept_scaling",
+        [0.0, "a", NAN, None],
+        ("estimator",),
+        "intercept_scaling={} must be a n",
     ),
     *value(
         "multi_class",

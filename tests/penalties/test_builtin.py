@@ -33,6 +33,7 @@ CASES = [
     {"l1_ratio": 0.3},
     {"l1_ratio": 0.3, "penalty_factor": FACTORS},
     {"l1_ratio": 0.3, "P2": ROOT @ ROOT.T},
+    {"l1_ratio": 0.3, "P2": ROOT @ ROOT.T, "penalty_factor": FACTORS},
     {"l1_ratio": 0.7, "groups": GROUPS},
     {"l1_ratio": 1.0, "groups": GROUPS, "penalty_factor": SAME},
     {"l1_ratio": 0.6, "groups": GROUPS, "P2": ROOT @ ROOT.T},
@@ -52,7 +53,7 @@ def test_both_parts_add_up_to_the_formula(case, size):
     assert len(terms.strengths) == size
 
 
-@pytest.mark.parametrize("case", CASES[:5], ids=lambda case: "-".join(case) or "plain")
+@pytest.mark.parametrize("case", CASES[:6], ids=lambda case: "-".join(case) or "plain")
 def test_standardised_is_the_penalty_of_scaled_coefficients(case):
     w = RNG.standard_normal(D + 1)
     quadratic, terms = parts(case, SCALE, D + 1)
@@ -68,6 +69,34 @@ def test_bounds_are_of_coefficients_as_they_are_and_remain_without_a_penalty():
         assert terms.upper.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, np.inf]
         w = 0.1 * np.ones(D + 1)
         assert (quadratic.value(w) + terms.value(w) > 0.0) == (strength > 0.0)
+
+
+OUT = np.where(FACTORS > 1.0, np.inf, FACTORS)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"penalty_factor": OUT},
+        {"penalty_factor": OUT, "l1_ratio": 0.5, "lower_bounds": -1.0, "upper_bounds": 2.0},
+        {"penalty_factor": OUT, "l1_ratio": 0.5, "groups": [[0], [1], [2, 4], [3]]},
+        {"penalty_factor": OUT, "l1_ratio": 0.5, "P2": ROOT @ ROOT.T},
+    ],
+    ids=lambda case: "-".join(case),
+)
+def test_infinite_factors_leave_features_out_and_others_as_they_are(case):
+    finite = np.where(np.isinf(OUT), 1.0, OUT)
+    for strength in (0.0, 1.0):
+        quadratic, terms = parts(case, SCALE, D + 1, strength=strength)
+        wanted = parts({**case, "penalty_factor": finite}, SCALE, D + 1, strength=strength)
+        out = np.append(np.isinf(OUT), False)
+        for name in ("lower", "upper"):
+            bounds = np.where(out, 0.0, getattr(wanted[1], name))
+            np.testing.assert_array_equal(getattr(terms, name), bounds)
+        assert not np.isin(terms.members, np.flatnonzero(out)).any()
+        w = np.where(out, 0.0, RNG.standard_normal(D + 1))
+        value_of = [q.value(w) + t.value(w) for q, t in ((quadratic, terms), wanted)]
+        assert value_of[0] == pytest.approx(value_of[1], rel=1e-13)
 
 
 def test_groups_of_one_are_plain():
