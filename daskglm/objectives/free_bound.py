@@ -102,6 +102,7 @@ def largest_norm(terms: NonSmooth, curvature: np.ndarray, value: float) -> float
     value : float
         Of the objective at some point.
     """
+    value = value if value >= 0.0 else math.inf  # foretold by sums that cancel: nothing is known
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         boxed = np.maximum(np.abs(terms.lower), np.abs(terms.upper))
         held = np.isfinite(boxed)
