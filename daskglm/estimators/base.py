@@ -18,7 +18,8 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
-from daskglm.estimators.infer import inference_of, loss_of_fit
+from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.estimators.infer import inference_of
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.row_numbers import residuals
 from daskglm.estimators.score_rows import accuracy
@@ -282,9 +283,8 @@ class LinearModel(BaseEstimator):
             For losses that are of no family (of numbers they have "response"), several vectors of
             coefficients, and what `fit` refuses.
         """
-        check_is_fitted(self)
         beside = {"offset": offset, "exposure": exposure}
-        return residuals(self, loss_of_fit(self), X, y, sample_weight, kind, **beside)
+        return residuals(self, record_of_fit(self).of_loss, X, y, sample_weight, kind, **beside)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -82,11 +82,6 @@ def _check_kind(record: FitRecord) -> None:
         )
 
 
-def loss_of_fit(model: Any) -> Loss:
-    """Return the loss that was fitted, with its parameter where that was estimated."""
-    return getattr(model, "_record", None) or find(settings_of_fit(model).loss)
-
-
 def _coefficients(model: Any, settings: FitConfig) -> np.ndarray:
     """Return the coefficients, the intercept last; ValueError for several problems."""
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
