@@ -254,14 +254,15 @@ def _restore(
     try:
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
-        classes = None if content["classes"] is None else schema.classes(content["classes"])
+        ordered = isinstance(model, OrdinalRegression)
+        given = content["classes"]
+        classes = None if given is None else schema.classes(given, own_order=ordered)
         if (classes is None) == find(model._loss).classifies:
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
             )
         problems = None if classes is None else 1 if len(classes) == 2 else len(classes)
         shapes: _Shapes = ((d,), ()) if problems is None else ((problems, d), (problems,))
-        ordered = isinstance(model, OrdinalRegression)
         if ordered and classes is not None:
             shapes = ((d,), (len(classes) - 1,))
         together = find(model._loss).name in JOINT_LOSSES

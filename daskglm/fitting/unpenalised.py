@@ -188,7 +188,7 @@ def _runaways(objective: Objective, solution: Solution) -> list[int]:
     proved there is an optimum, and with a penalty only an intercept can run away.
     """
     loss, point, d = objective.loss, solution.point, objective.n_features
-    may = loss.bends and loss.link is not None and not loss.link.positive
+    may = loss.bends and loss.link is not None and math.isinf(loss.link.low)
     may |= loss.classifies and not loss.attains_infimum and not objective.is_penalised
     # a gap of zero is that of an objective that rounding hides
     if not may or 0.0 < solution.relative_gap < math.inf or not point.gradient_norm < math.inf:
