@@ -16,7 +16,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.line_search import backtrack, has_ends
 from daskglm.solvers.linear_systems import (
     CurvaturePair,
     inverse_of,
@@ -29,6 +29,10 @@ from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 
 # Passes that least squares takes with samples, beside one: a second one, and what samples take.
 SAMPLED_WORK = 1.3
+
+
+# Share of |g|^2 along directions without curvature from which it is no rounding. Chosen.
+SLOPING = 1e-12
 
 
 class Model(NamedTuple):
@@ -74,6 +78,7 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
+        step = expected_step(objective, point, step)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
 
@@ -87,6 +92,22 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
+
+
+def expected_step(objective: Objective, point: Point, step: Any) -> Any:
+    """Return Fisher's step where Newton's leaves out a direction along which the objective falls.
+
+    Rows whose loss is linear have no curvature: counts of zero with the identity link. Of links
+    with ends the optimum may be at an end of margins along such a direction; expected curvatures
+    grow towards it, so that steps keep away from the end until all else is at its best. Of other
+    links what is left out is rounding, and the step is returned as it is. Cost: nothing, or 1 pass.
+    """
+    if not has_ends(objective) or objective.engine.capabilities.device != "cpu":
+        return step
+    left = point.gradient + point.gram @ step
+    if not float(left @ left) > SLOPING * float(point.gradient @ point.gradient):
+        return step
+    return newton_step(objective.expected_hessian(point.w), point.gradient)
 
 
 def _can_predict(objective: Objective, point: Point) -> bool:

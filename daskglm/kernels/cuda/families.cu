@@ -49,6 +49,11 @@ __device__ inline double where_positive(double z, double value) {
   return z > 0.0 ? value : INFINITE;
 }
 
+// A curvature cut off at the largest; NaN stays.
+__device__ inline double capped(double curvature) {
+  return curvature > LARGEST_CURVATURE ? LARGEST_CURVATURE : curvature;
+}
+
 // exp(d) - 1 - d for |d| <= NEAR, by its series: the difference would cancel.
 #define NEAR 0.5
 __device__ inline double exp_remainder(double d) {
@@ -184,7 +189,7 @@ __device__ inline LossTerms inverse_gaussian_identity(double y, double z) {
   LossTerms terms;
   terms.value = where_positive(z, 0.5 * r * r / y + 0.0 * z);
   terms.slope = rate * rate * r;
-  terms.curvature = smaller(rate * rate * rate, LARGEST_CURVATURE);
+  terms.curvature = capped(rate * rate * rate);
   return terms;
 }
 
@@ -223,7 +228,7 @@ __device__ inline LossTerms tweedie_power(double p, double q, double y, double z
   LossTerms terms = tweedie(p, y, log(t) / q, false);
   terms.value = where_positive(z, terms.value + 0.0 * z);
   terms.slope *= turned;
-  terms.curvature = smaller(terms.curvature * turned * turned, LARGEST_CURVATURE);
+  terms.curvature = capped(terms.curvature * turned * turned);
   return terms;
 }
 
@@ -360,7 +365,7 @@ __device__ inline LossTerms gaussian_inverse(double y, double z) {
   LossTerms terms;
   terms.value = where_positive(z, 0.5 * r * r + 0.0 * z);
   terms.slope = -r * square;
-  terms.curvature = smaller(square * square, LARGEST_CURVATURE);
+  terms.curvature = capped(square * square);
   return terms;
 }
 

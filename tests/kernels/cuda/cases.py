@@ -17,7 +17,7 @@ LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref
 NONE = np.empty(0)
 # what margins of standard normal size are multiplied by, and the constant that is added then, so that
 # they are inside of the ends of a link's: lower and upper end
-WITHIN = {(0.0, np.inf): (1.0, 8.0), (-np.inf, 0.0): (1.0, -8.0), (0.0, 1.0): (0.05, 0.5)}
+WITHIN = {(0.0, np.inf): (1.0, 8.0), (-np.inf, 0.0): (1.0, -8.0), (0.0, 1.0): (0.02, 0.5)}
 
 
 def within(loss):
