@@ -52,7 +52,9 @@ class Link:
         """Where margins are, in words, for errors."""
         if math.isinf(self.high):
             return f"above {self.low:g}"
-        return f"below {self.high:g}" if math.isinf(self.low) else f"in ({self.low:g}, {self.high:g})"
+        return (
+            f"below {self.high:g}" if math.isinf(self.low) else f"in ({self.low:g}, {self.high:g})"
+        )
 
     def room(self, z: Any) -> Any:
         """Return how far margins are inside of the ends, (n,); negative outside of them."""

@@ -78,7 +78,9 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
-        step = expected_step(objective, point, step)
+        expected = wants_expected(objective, point, step)
+        if expected:
+            step = newton_step(objective.expected_hessian(point.w), point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
 
@@ -88,26 +90,35 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         trial = objective.at(point.w + step, gram=not same, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
+        if not (expected or math.isfinite(trial.value)) and _has_expected(objective):
+            step = newton_step(objective.expected_hessian(point.w), point.gradient)
+            trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS
         point = accepted
 
 
-def expected_step(objective: Objective, point: Point, step: Any) -> Any:
-    """Return Fisher's step where Newton's leaves out a direction along which the objective falls.
+def wants_expected(objective: Objective, point: Point, step: Any) -> bool:
+    """Return whether Newton's step leaves out a direction along which the objective falls.
 
     Rows whose loss is linear have no curvature: counts of zero with the identity link. Of links
-    with ends the optimum may be at an end of margins along such a direction; expected curvatures
-    grow towards it, so that steps keep away from the end until all else is at its best. Of other
-    links what is left out is rounding, and the step is returned as it is. Cost: nothing, or 1 pass.
+    with ends the optimum may be at an end of margins along such a direction; of others what is left
+    out is rounding.
     """
-    if not has_ends(objective) or objective.engine.capabilities.device != "cpu":
-        return step
+    if not _has_expected(objective):
+        return False
     left = point.gradient + point.gram @ step
-    if not float(left @ left) > SLOPING * float(point.gradient @ point.gradient):
-        return step
-    return newton_step(objective.expected_hessian(point.w), point.gradient)
+    return float(left @ left) > SLOPING * float(point.gradient @ point.gradient)
+
+
+def _has_expected(objective: Objective) -> bool:
+    """Return whether expected curvatures are to be had where margins may be near an end.
+
+    They grow towards it also where those of the losses do not, so that steps keep away from the end
+    until all else is at its best.
+    """
+    return has_ends(objective) and objective.engine.capabilities.device == "cpu"
 
 
 def _can_predict(objective: Objective, point: Point) -> bool:

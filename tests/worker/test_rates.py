@@ -20,6 +20,7 @@ CASES = [
     ("inverse_gaussian", "1/mu^2", 3.0),
     ("binomial", "cloglog", 0.0),
     ("binomial", "probit", 0.0),
+    ("binomial", "log", -2.5),
 ]
 
 
