@@ -57,7 +57,7 @@ def inference_of(
 
     def work() -> Inference:
         classes = getattr(model, "classes_", None)
-        if getattr(model, "_order", None) is not None:
+        if classes is not None and getattr(model, "_order", None) is not None:
             classes = np.arange(len(classes))  # which rows have in the place of their labels
         client = where["client"]
         found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)

@@ -255,8 +255,11 @@ def _restore(
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         ordered = isinstance(model, OrdinalRegression)
-        given = content["classes"]
-        classes = None if given is None else schema.classes(given, own_order=ordered)
+        classes = (
+            None
+            if content["classes"] is None
+            else schema.classes(content["classes"], own_order=ordered)
+        )
         if (classes is None) == find(model._loss).classifies:
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"

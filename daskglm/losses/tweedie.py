@@ -1,7 +1,7 @@
 """Tweedie of a power p above 1: targets that are zero or, for p > 2, positive.
 
-The links are the logarithm, the identity, and z = mu^q with q = 1 - p by default, the canonical one.
-The variance is phi mu^p. Powers 1, 2 and 3 are those of Poisson, gamma and inverse Gaussian.
+The links are the logarithm, the identity, and z = mu^q, by default the canonical q = 1 - p. The
+variance is phi mu^p. Powers 1, 2 and 3 are those of Poisson, gamma and inverse Gaussian.
 """
 
 from __future__ import annotations

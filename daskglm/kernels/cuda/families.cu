@@ -194,7 +194,7 @@ __device__ inline LossTerms inverse_gaussian_identity(double y, double z) {
 }
 
 // Of a power p. For one above 2 the loss is not convex, and the curvature is the expected one.
-__device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
+__device__ inline LossTerms tweedie_uncut(double p, double y, double z, bool convex) {
   const double a = p - 1.0, b = 2.0 - p, log_y = log_of(y);
   double up = 0.0, down = 0.0, least = 0.0;  // mu^b, y mu^-a and y^b
   // by one copy of exp, since three of them at once take more registers than there are
@@ -218,14 +218,20 @@ __device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
     terms.value = up / b + 0.0 * z;
   }
   terms.slope = up - down;
-  terms.curvature = smaller(convex ? a * down + b * up : up, LARGEST_CURVATURE);
+  terms.curvature = convex ? a * down + b * up : up;
+  return terms;
+}
+
+__device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
+  LossTerms terms = tweedie_uncut(p, y, z, convex);
+  terms.curvature = smaller(terms.curvature, LARGEST_CURVATURE);
   return terms;
 }
 
 // With the link z = mu^q, by the margin of the log link.
 __device__ inline LossTerms tweedie_power(double p, double q, double y, double z) {
   const double t = positive(z), turned = 1.0 / (q * t);
-  LossTerms terms = tweedie(p, y, log(t) / q, false);
+  LossTerms terms = tweedie_uncut(p, y, log(t) / q, false);
   terms.value = where_positive(z, terms.value + 0.0 * z);
   terms.slope *= turned;
   terms.curvature = capped(terms.curvature * turned * turned);
