@@ -78,7 +78,10 @@ class Kinked(Problem):
             with np.errstate(all="ignore"):
                 return other_loss_of(self.loss, self.y.astype(LONG), z + self.o)
         with np.errstate(all="ignore"):
-            return loss_of(self.loss, self.y.astype(LONG), np.where(self.s > 0, z + self.o, 1))
+            # rows without weight may have margins that the link does not take
+            within = {"binomial_log": -1, "binomial_identity": 0.5}.get(self.loss.name, 1)
+            z = np.where(self.s > 0, z + self.o, within)
+            return loss_of(self.loss, self.y.astype(LONG), z)
 
     def kinks(self, w):
         total = self.l1 @ np.abs(w)
