@@ -24,6 +24,10 @@ CASES = [
     ("inverse_gaussian", "1/mu^2", 3.0),
     ("tweedie(1.5)", "log", 0.0),
     ("negative_binomial(0.7)", "log", 0.0),
+    ("gaussian", "inverse", 3.0),
+    ("binomial", "log", -3.0),
+    ("tweedie(1.5)", "identity", 3.0),
+    ("tweedie(1.5)", "power", 3.0),
 ]
 NAMES = list("abc")
 COEF = np.array([0.3, -0.4, 0.2])
@@ -42,6 +46,7 @@ def means(link, z):
         "sqrt": lambda: z**2,
         "inverse": lambda: 1 / z,
         "1/mu^2": lambda: z**-0.5,
+        "power": lambda: z**-2.0,
     }[link]()
 
 

@@ -199,9 +199,11 @@ class GeneralizedLinearRegressor(FamilyRegressor):
         such as "huber(1.35)". "tweedie(estimate)" and "negative_binomial(estimate)" find the
         likeliest power (1 < power < 2) and theta; a theta of 0 is Poisson, with a warning.
     link : str, default "auto"
-        "auto" is the first of: gaussian identity, log; binomial logit, probit, cloglog; poisson
-        log, identity, sqrt; gamma log, inverse, identity; inverse_gaussian log, 1/mu^2; tweedie and
-        negative_binomial log.
+        "auto" is the first of: gaussian identity, log, inverse; binomial logit, probit, cloglog,
+        log, identity; poisson log, identity, sqrt; gamma log, inverse, identity; inverse_gaussian
+        log, 1/mu^2, identity; tweedie log, identity, power; negative_binomial log. "power" is the
+        canonical mu^(1 - p) of tweedie(p), and "power(0.5)" is mu^0.5. docs/families.md says which
+        have a proof.
     alpha : float, default 1.0
         Strength of the penalty; 0: none.
     l1_ratio : float, default 0.0
@@ -310,11 +312,21 @@ class GeneralizedLinearRegressor(FamilyRegressor):
             raise ValueError(
                 f"family={self.family!r}: a parameter can be estimated of {', '.join(SEARCHES)}"
             )
-        return loss_of_family(name, self.link).full_name
+        return _with_log_link(name, self.link)
 
     @property
     def _estimates(self) -> bool:
         return _match(self.family) is not None
+
+
+def _with_log_link(family: str, link: Any) -> str:
+    """Return the loss of a family whose parameter is estimated; ValueError for other links."""
+    loss = loss_of_family(family, link)
+    if loss is not loss_of_family(family):
+        raise ValueError(
+            f"link={link!r}: the parameter of {family!r} is estimated with the log link only"
+        )
+    return loss.full_name
 
 
 def _match(family: Any) -> re.Match[str] | None:
@@ -494,7 +506,7 @@ class TweedieRegressor(OneFamily):
     def _loss(self) -> str:  # type: ignore[override]
         check_choice(self.link, "link", ("auto", "identity", "log"))
         if self._estimates:
-            return loss_of_family("tweedie", self.link).full_name
+            return _with_log_link("tweedie", self.link)
         if not is_number(self.power):
             raise ValueError(
                 f"power={self.power!r} must be a number, 0, 1 or above, or {ESTIMATE!r}"

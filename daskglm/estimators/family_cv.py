@@ -331,8 +331,8 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             found = held_out(grid, paths)
             best = selected(found.deviance, alphas, self.selection)
             alone = ProblemBatch(np.zeros(1, int), np.array([-1]), Cs[best : best + 1])
-            # a mean of the folds' models may be out of the domain of links with positive margins
-            bounded = grid.loss.link is not None and grid.loss.link.positive
+            # a mean of the folds' models may be out of what links with bounded margins take
+            bounded = grid.loss.link is not None and grid.loss.link.is_bounded
             start = None if bounded else paths[:, best].mean(axis=0)[None]
             again = grid.solve(alone, start)
             parts = [*solutions.reports, *again.reports]

@@ -60,6 +60,8 @@ def inference_of(
 
     def work() -> Inference:
         classes = getattr(model, "classes_", None)
+        if classes is not None and getattr(model, "_order", None) is not None:
+            classes = np.arange(len(classes))  # which rows have in the place of their labels
         client = where["client"]
         found = infer(data, settings, w, config, of, classes=classes, order=order, client=client)
         ref, intercept = loss.ref, record.fit_intercept

@@ -81,8 +81,8 @@ def _finished(scores: np.ndarray, link: Link | None, reach: float) -> np.ndarray
     ends = z - reach * error, z + reach * error
     if link is None:
         return np.stack([z, error, *ends], axis=1)
-    if link.positive:  # margins that no mean has are its end
-        ends = tuple(np.maximum(end, 0.0) for end in ends)
+    if link.is_bounded:  # margins that no mean has are its end
+        ends = tuple(np.clip(end, link.low, link.high) for end in ends)
     with np.errstate(divide="ignore"):
         low, high = link.mean(ends[0]), link.mean(ends[1])
     error = np.abs(link.slope(z)) * error

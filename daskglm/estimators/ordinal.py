@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +21,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
 from daskglm.estimators.score_rows import accuracy
+from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import Trained
 
 
@@ -26,7 +30,8 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
 
     The model of proportional odds, also called ordinal or cumulative logit. Minimises 1/2 |w|^2 -
     C sum_i s_i log P(y_i) over coefficients w and thresholds t, which are not penalised. Classes
-    are in the order of their labels: numbers by size, texts by alphabet.
+    are in the order of their labels: numbers by size, texts by alphabet; those of an ordered
+    categorical of pandas are in its own.
 
     Parameters
     ----------
@@ -76,6 +81,8 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     _loss = "ordinal"
     classes_: np.ndarray
     thresholds_: np.ndarray
+    # labels in their order while rows have their places in it, or None: labels are sorted
+    _order: list[Any] | None = None
 
     def __init__(
         self,
@@ -135,7 +142,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         ----------
         X : (n, d) array, CSR matrix, DataFrame, dask array or dataframe, or list of delayed blocks
         y : (n,) labels in a matching container, or the name of a column of X
-            Their sorted order is that of the classes.
+            Their sorted order is that of the classes; of an ordered categorical, its own is.
         sample_weight : (n,) non-negative weights, or the name of a column of X; default: ones
         offset : (n,) numbers that are added to x.w, or the name of a column of X
 
@@ -146,18 +153,48 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         Raises
         ------
         ValueError
-            For NaN or infinite values, one class only, an ordered categorical whose order is not
-            that of its labels, lengths that differ, or parameters out of range.
+            For NaN or infinite values, one class only, an ordered categorical of dask whose
+            categories are not known, lengths that differ, or parameters out of range.
         """
         return self._fit(X, y, sample_weight, offset=offset)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
-        check_order(X, y)
-        return super()._fit(X, y, sample_weight, **more)
+        self._order = own_order(X, y)
+        return super()._fit(*self._placed(X, y), sample_weight, **more)
+
+    def _settings(self, **more: Any) -> FitConfig:
+        settings = super()._settings(**more)
+        given = settings.class_weight
+        if self._order is None or not isinstance(given, Mapping):
+            return settings
+        places = {label: k for k, label in enumerate(self._order)}
+        weights = {places[label]: factor for label, factor in given.items() if label in places}
+        return replace(settings, class_weight=weights)
+
+    def _placed(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return rows and labels, which are their places where they have an order of their own."""
+        if self._order is None or y is None:
+            return X, y
+        if isinstance(y, str):
+            return X.assign(**{y: places_of(X[y], self._order)}), y
+        return X, places_of(y, self._order)
+
+    def inference(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Any:
+        """Return standard errors, tests and intervals of coefficients and thresholds.
+
+        Parameters and errors are those of `LinearModel.inference`; labels are taken in the order
+        of the fit.
+        """
+        check_is_fitted(self)
+        labels = self.classes_.tolist()
+        self._order = None if _is_sorted(labels) else labels
+        return super().inference(*self._placed(X, y), sample_weight, **options)
 
     def _set_fitted(self, trained: Trained) -> None:
         assert trained.classes is not None
         self.classes_ = trained.classes
+        if self._order is not None:
+            self.classes_ = np.array([self._order[int(place)] for place in trained.classes])
         self.coef_ = trained.coef[0]
         self.thresholds_ = trained.intercept
         self.n_iter_ = np.array([trained.report.n_iter], dtype=np.int32)
@@ -206,20 +243,44 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]
 
 
-def check_order(X: Any, y: Any) -> None:
-    """Raise ValueError for an ordered categorical whose order is not that of its labels."""
+def own_order(X: Any, y: Any) -> list[Any] | None:
+    """Return the labels of an ordered categorical in its order, None where that is the sorted one.
+
+    Raises ValueError for a categorical of dask whose categories are not known.
+    """
     if isinstance(y, str) and hasattr(X, "columns") and y in X.columns:
         y = X[y]
     dtype = getattr(y, "dtype", None)
     if not getattr(dtype, "ordered", False):
-        return
-    categories = getattr(dtype, "categories", None)
-    labels = [] if categories is None else list(categories)
-    if labels != sorted(labels):
+        return None
+    if getattr(getattr(y, "cat", None), "known", True) is False:
         raise ValueError(
-            f"y is an ordered categorical, {labels}, but classes are taken in the order of their "
-            f"labels, {sorted(labels)}; give its codes (y.cat.codes)"
+            "y is an ordered categorical whose categories are not known, so neither is the order "
+            "of its classes; give y.cat.as_known()"
         )
+    labels = list(getattr(dtype, "categories", ()))
+    return None if _is_sorted(labels) else labels
+
+
+def _is_sorted(labels: list[Any]) -> bool:
+    try:
+        return labels == sorted(labels)
+    except TypeError:  # of different kinds
+        return False
+
+
+def places_of(y: Any, order: list[Any]) -> Any:
+    """Return the place of each label in the order as floats, (n,), in the container of y.
+
+    Missing ones and labels that are not in the order are NaN, which data may not have.
+    """
+    if hasattr(y, "map_partitions"):
+        return y.map_partitions(places_of, order, meta=pd.Series([], dtype=float, name=y.name))
+    if hasattr(y, "map_blocks"):
+        return y.map_blocks(places_of, order, dtype=float)
+    codes = pd.Categorical(np.asarray(y), categories=order).codes
+    places = np.where(codes < 0, np.nan, codes.astype(float))
+    return pd.Series(places, index=y.index, name=y.name) if isinstance(y, pd.Series) else places
 
 
 def _labels(classes: np.ndarray, thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -265,7 +265,11 @@ def _restore(
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
         d = schema.integer(content["n_features"], "n_features", 1)
         ordered = isinstance(model, OrdinalRegression)
-        classes = None if content["classes"] is None else schema.classes(content["classes"])
+        classes = (
+            None
+            if content["classes"] is None
+            else schema.classes(content["classes"], own_order=ordered)
+        )
         record = _record(content, model, settings)
         loss = record.of_loss
         if (classes is None) == loss.classifies or ordered != (loss.name == "ordinal"):

@@ -135,10 +135,10 @@ class FitConfig:
                 f"C={self.C!r}: without a penalty there is no dual problem for solver={dual!r} to "
                 "solve"
             )
-        if loss.link is not None and loss.link.positive and not self.fit_intercept:
+        if loss.link is not None and loss.link.is_bounded and not self.fit_intercept:
             raise ValueError(
-                f"loss={self.loss!r} wants margins above zero, and fit_intercept=False leaves no "
-                "margin to start from; fit an intercept, or take the log link"
+                f"loss={self.loss!r} wants margins {loss.link.inside}, and fit_intercept=False "
+                "leaves no margin to start from; fit an intercept, or take another link"
             )
         if self.class_weight is not None and not loss.classifies:
             raise ValueError(

@@ -116,8 +116,8 @@ def cross_validate(
         r = int(deviance.mean(axis=2).min(axis=1).argmin())
         best = r, selected(deviance[r], strengths[r], selection)
         chosen = by_ratio[r][0]
-        # a mean of the folds' models may be out of the domain of links with positive margins
-        bounded = grid.loss.link is not None and grid.loss.link.positive
+        # a mean of the folds' models may be out of what links with bounded margins take
+        bounded = grid.loss.link is not None and grid.loss.link.is_bounded
         start = W[r, 0 if bounded else slice(None), best[1]].reshape(-1, W.shape[-1]).mean(axis=0)
         (final,) = chosen.solve([float(strengths[r][best[1]])], start)
         if relax:

@@ -200,8 +200,8 @@ def feature_names(saved: Any, count: int) -> np.ndarray | None:
     return np.array(saved, dtype=object)
 
 
-def classes(saved: Any) -> np.ndarray:
-    """Check labels, each of them once and in order.
+def classes(saved: Any, *, own_order: bool = False) -> np.ndarray:
+    """Check labels, each of them once and in order, which may be their own.
 
     Texts are as wide as the longest, whatever the file declares.
     """
@@ -234,7 +234,8 @@ def classes(saved: Any) -> np.ndarray:
             values,
             dtype=f"<U{max(width, 1)}" if kind == "U" else np.dtype(declared).newbyteorder("="),
         )
-        ordered = all(low < high for low, high in pairwise(values))
+        inside = sorted(values) if own_order else values
+        ordered = all(low < high for low, high in pairwise(inside))
     # texts and numbers together; numbers too large for the dtype
     except (TypeError, OverflowError) as error:
         raise wrong from error

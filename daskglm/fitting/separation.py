@@ -81,8 +81,8 @@ def ends_of(loss: Loss) -> Ends | None:
         return None
     with np.errstate(all="ignore"):
         rises = bool(link.slope(1.0) > 0.0)
-        above = _limit(link, FAR_MARGIN)
-        below = math.nan if link.positive else _limit(link, -FAR_MARGIN)
+        above = math.nan if math.isfinite(link.high) else _limit(link, FAR_MARGIN)
+        below = math.nan if math.isfinite(link.low) else _limit(link, -FAR_MARGIN)
     low, high = (below, above) if rises else (above, below)
     # no target lies beyond the end of its domain
     low = math.nan if low < family.domain.low else low

@@ -105,7 +105,7 @@ def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:
     facts, loss = objective.engine.facts, objective.loss
     if not loss.bends and not facts.largest_offset:
         ask([facts.target_sum / facts.weight])
-    elif loss.link is not None and loss.link.positive and not facts.largest_offset:
+    elif loss.link is not None and loss.link.is_bounded and not facts.largest_offset:
         ask([loss.start(facts)])
     else:
         least_point(ask, loss.start(facts), smooth=True)

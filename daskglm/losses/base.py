@@ -32,6 +32,8 @@ TWEEDIE, TWEEDIE_ABOVE_TWO = range(28, 30)
 NEGATIVE_BINOMIAL = 30
 BINOMIAL, BINOMIAL_PROBIT, BINOMIAL_CLOGLOG = range(31, 34)
 GAUSSIAN_LOG = 34
+GAUSSIAN_INVERSE, BINOMIAL_LOG, BINOMIAL_IDENTITY = range(35, 38)
+INVERSE_GAUSSIAN_IDENTITY, TWEEDIE_IDENTITY, TWEEDIE_POWER = range(38, 41)
 # Code of all losses from outside of the package, whose functions kernels call by address.
 OUTSIDE = 1000
 
@@ -145,9 +147,9 @@ class Loss:
     local_rate : callable, optional
         (y, z) to rates at which the curvature falls near a margin, vectors (n,): within d of z it
         is at least exp(-rate |d|) times that at z, for all d up to `LARGEST_FALL` / rate. For
-        convex losses of families whose curvature changes at no bounded rate. Of links that take
-        margins above zero only it falls in z, and the curvature too; of others the curvature rises
-        no faster.
+        convex losses of families whose curvature changes at no bounded rate. Of links whose
+        margins have an end the curvature rises, and the rate grows, no faster than 1 / r^2 does in
+        the distance r from the nearest; of others the curvature rises no faster than it falls.
     rest_curvature : callable, optional
         (weight, sum of weighted targets, p1) to a bound on the weighted sum of the curvatures at
         the margins where each row's loss is least: for self-concordant losses without smoothness.
@@ -174,6 +176,8 @@ class Loss:
         constant, a proximal term around the dual variables a; y and a are vectors.
     at : callable, optional
         Takes a value of the parameter and returns the loss with it; default: with another p1.
+    at_exponent : callable, optional
+        Takes this loss and the exponent of its link, which is p2; returns the loss with it.
     code : int
         Branch of the compiled kernels; losses from outside of the package have none.
     module : str
@@ -206,13 +210,17 @@ class Loss:
     smoothed: Callable[[Loss, float], Loss] | None = None
     moved: Callable[..., Any] | None = None
     at: Callable[[float], Loss] | None = None
+    at_exponent: Callable[[Loss, float], Loss] | None = None
     code: int = OUTSIDE
     module: str = ""
 
     @property
     def full_name(self) -> str:
         """The name with the parameter, by which `losses.table.find` returns this loss."""
-        return self.name if self.parameter is None else f"{self.name}({self.p1!r})"
+        if self.parameter is None:
+            return self.name
+        exponent = "" if self.at_exponent is None else f", {self.p2!r}"
+        return f"{self.name}({self.p1!r}{exponent})"
 
     def with_parameter(self, value: float) -> Loss:
         """Return the loss with another value of its parameter.
@@ -280,7 +288,7 @@ class Loss:
     def bends(self) -> bool:
         """Whether it is of a family whose mean is not the margin itself, but a function of it."""
         link = self.link
-        return link is not None and (link.name != "identity" or link.positive)
+        return link is not None and (link.name != "identity" or link.is_bounded)
 
     def span(self, facts: DataSummary, positive: float, negative: float) -> float:
         """Bound how far the best intercept can be outside the range of -x.w, for all rows.
@@ -314,11 +322,21 @@ class Loss:
             mean = LEAST_MEAN
         if not offset:
             return float(link.of_mean(mean))
-        if link.name == "log" and math.isfinite(facts.exposure_sum) and facts.exposure_sum > 0.0:
+        exposed = math.isfinite(facts.exposure_sum) and facts.exposure_sum > 0.0
+        if link.name == "log" and exposed and not link.is_bounded:
             return float(link.of_mean(mean)) - math.log(facts.exposure_sum / facts.weight)
-        if link.positive:
-            return float(link.of_mean(mean)) + offset
-        return float(link.of_mean(mean)) - facts.offset_sum / facts.weight
+        margin = float(link.of_mean(mean))
+        if not link.is_bounded:
+            return margin - facts.offset_sum / facts.weight
+        # inside for every row, if there is such an intercept
+        if math.isinf(link.high):
+            return margin + offset
+        if math.isinf(link.low):
+            return margin - offset
+        if 2.0 * offset >= link.high - link.low:
+            return margin - facts.offset_sum / facts.weight
+        least, most = link.low + offset, link.high - offset
+        return least + (most - least) * (margin - link.low) / (link.high - link.low)
 
     def best_constant(self, positive: float, negative: float) -> float:
         """Return the margin z at which positive * loss(z) + negative * loss(-z) is least.
@@ -337,10 +355,26 @@ class Loss:
     def check_targets(self, facts: DataSummary) -> None:
         """Raise ValueError for targets that the loss cannot be fitted to."""
         if not self.classifies:
+            self._check_mean(facts)
             return
         names = [repr(_plain(label)) for label, _, _ in facts.classes]
         if len(names) < 2:
             raise ValueError(f"all rows have one class, {', '.join(names)}: a classifier needs two")
+
+    def _check_mean(self, facts: DataSummary) -> None:
+        """Raise ValueError where a link has means above zero, and the mean of any targets is not.
+
+        Of families without negative targets a mean of zero is the end of what the link has.
+        """
+        family, link = self.family, self.link
+        if family is None or link is None or not (link.is_bounded and family.domain.is_everything):
+            return
+        mean = facts.target_sum / facts.weight if facts.weight > 0.0 else math.nan
+        if mean <= 0.0:
+            raise ValueError(
+                f"the mean target is {mean:.6g}, and the link {link.name!r} has means above zero "
+                "only; take another link, or targets of the other sign"
+            )
 
 
 def _plain(label: Any) -> Any:

@@ -15,6 +15,8 @@ from scipy.special import gammaln, xlog1py, xlogy
 from daskglm.losses.base import (
     BINOMIAL,
     BINOMIAL_CLOGLOG,
+    BINOMIAL_IDENTITY,
+    BINOMIAL_LOG,
     BINOMIAL_PROBIT,
     TINY,
     DualFormulas,
@@ -22,7 +24,7 @@ from daskglm.losses.base import (
 )
 from daskglm.losses.entropy import beyond, bounded, log_or_least, poisson_conjugate
 from daskglm.losses.family import Domain, Family
-from daskglm.losses.links import CLOGLOG, LOGIT, PROBIT
+from daskglm.losses.links import CLOGLOG, LOGIT, PROBIT, SHARE_IDENTITY, SHARE_LOG
 from daskglm.losses.logistic import sigma
 from daskglm.losses.poisson import LARGEST_CURVATURE
 from daskglm.losses.vector_math import divergence, exp_any, exp_less_linear, less, log, log1p
@@ -159,6 +161,53 @@ def cloglog_rate(y: Any, z: Any) -> Any:
     return np.where(u < LARGEST_CURVATURE, rate, np.inf)
 
 
+def share_log(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Value, slope and curvature with the log link, mu = exp(z); infinite unless z < 0."""
+    t, other = z if z < 0.0 else np.nan, 1.0 - y
+    # mu / (1 - mu), and -log(1 - mu) by the smaller of both shares
+    odds = math.exp(t) / -math.expm1(t)
+    seldom = -math.log(-math.expm1(t)) if t > -0.5 else -math.log1p(-math.exp(t))
+    if y > 0.0 and y < 1.0:
+        value = divergence(y, other, t + seldom - log(max(y / other, TINY)))
+    else:
+        value = (seldom if y == 0.0 else -t) + 0.0 * t
+    return (value if z < 0.0 else np.inf), less(other * odds, y), other * odds * (1.0 + odds)
+
+
+def share_log_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the expected curvature with the log link."""
+    return math.exp(z) / -math.expm1(z)
+
+
+def share_log_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which odds (1 + odds) fall: see `Loss.local_rate`."""
+    return 1.0 / np.tanh(-0.5 * np.asarray(z))
+
+
+def share_identity(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Value, slope and curvature with the identity link; infinite unless 0 < z < 1."""
+    inside = z > 0.0 and z < 1.0
+    t, other = z if inside else np.nan, 1.0 - y
+    rest = 1.0 - t
+    if y > 0.0 and y < 1.0:
+        value = divergence(y, other, math.log(t / rest) - log(max(y / other, TINY)))
+    else:
+        value = -math.log1p(-t) if y == 0.0 else -math.log(t)
+    curvature = y / (t * t) + other / (rest * rest)
+    return (value if inside else np.inf), less(t, y) / (t * rest), curvature
+
+
+def share_identity_fisher(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Return the expected curvature with the identity link."""
+    return 1.0 / (z * (1.0 - z))
+
+
+def share_identity_rate(y: Any, z: Any) -> Any:
+    """Return the rate at which y / z^2 and (1 - y) / (1 - z)^2 fall: see `Loss.local_rate`."""
+    z = np.asarray(z)
+    return np.maximum(np.where(y > 0.0, 2.0 / z, 0.0), np.where(y < 1.0, 2.0 / (1.0 - z), 0.0))
+
+
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
     """Return logarithms of the likelihoods of y times `weight` successes in `weight` trials."""
     good = y * weight
@@ -203,5 +252,27 @@ LOSSES = (
         fisher=cloglog_fisher,
         local_rate=cloglog_rate,
         code=BINOMIAL_CLOGLOG,
+    ),
+    Loss(
+        "binomial_log",
+        share_log,
+        classifies=False,
+        smoothness=np.inf,
+        family=FAMILY,
+        link=SHARE_LOG,
+        fisher=share_log_fisher,
+        local_rate=share_log_rate,
+        code=BINOMIAL_LOG,
+    ),
+    Loss(
+        "binomial_identity",
+        share_identity,
+        classifies=False,
+        smoothness=np.inf,
+        family=FAMILY,
+        link=SHARE_IDENTITY,
+        fisher=share_identity_fisher,
+        local_rate=share_identity_rate,
+        code=BINOMIAL_IDENTITY,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from daskglm.losses.binomial import LOSSES as BINOMIAL
 from daskglm.losses.epsilon_insensitive import LOSS as EPSILON_INSENSITIVE
 from daskglm.losses.gamma import LOSSES as GAMMA
-from daskglm.losses.gaussian import LOSS as GAUSSIAN_LOG
+from daskglm.losses.gaussian import LOSSES as GAUSSIAN
 from daskglm.losses.hinge import LOSS as HINGE
 from daskglm.losses.huber import LOSS as HUBER
 from daskglm.losses.inverse_gaussian import LOSSES as INVERSE_GAUSSIAN
@@ -17,11 +17,11 @@ from daskglm.losses.smoothed_hinge import LOSS as SMOOTHED_HINGE
 from daskglm.losses.squared import LOSS as SQUARED
 from daskglm.losses.squared_epsilon_insensitive import LOSS as SQUARED_EPSILON_INSENSITIVE
 from daskglm.losses.squared_hinge import LOSS as SQUARED_HINGE
-from daskglm.losses.tweedie import LOSS as TWEEDIE
+from daskglm.losses.tweedie import LOSSES as TWEEDIE
 
 BUILTIN = (
     *(LOGISTIC, SQUARED_HINGE, HINGE, SMOOTHED_HINGE),
-    *(SQUARED, GAUSSIAN_LOG, *BINOMIAL, *POISSON, *GAMMA, *INVERSE_GAUSSIAN),
-    *(TWEEDIE, NEGATIVE_BINOMIAL),
+    *(SQUARED, *GAUSSIAN, *BINOMIAL, *POISSON, *GAMMA, *INVERSE_GAUSSIAN),
+    *(*TWEEDIE, NEGATIVE_BINOMIAL),
     *(HUBER, QUANTILE, EPSILON_INSENSITIVE, SQUARED_EPSILON_INSENSITIVE),
 )

@@ -1,4 +1,7 @@
-"""Gaussian with a log link: half the square of y - exp(z). With the identity it is `squared`."""
+"""Gaussian with the log and the inverse link: half the square of y - exp(z), and of y - 1 / z.
+
+With the identity it is `squared`. The inverse link has means above zero only.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.losses.base import GAUSSIAN_LOG, Loss
+from daskglm.losses.base import GAUSSIAN_INVERSE, GAUSSIAN_LOG, Loss
 from daskglm.losses.family import Family
-from daskglm.losses.links import LOG
+from daskglm.losses.links import INVERSE, LOG
 from daskglm.losses.poisson import LARGEST_CURVATURE
 from daskglm.losses.vector_math import exp_any
 
@@ -18,6 +21,14 @@ def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
     mu = exp_any(z)
     r = mu - y
     return 0.5 * r * r + 0.0 * z, mu * r, min(mu * mu, LARGEST_CURVATURE)
+
+
+def inverse(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Value, slope and expected curvature with the inverse link; infinite unless z > 0."""
+    mu = 1.0 / (z if z > 0.0 else np.nan)
+    r, square = mu - y, mu * mu
+    value = 0.5 * r * r + 0.0 * z
+    return (value if z > 0.0 else np.inf), -r * square, min(square * square, LARGEST_CURVATURE)
 
 
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
@@ -33,13 +44,25 @@ FAMILY = Family(
     variance_by_weight=True,
 )
 
-LOSS = Loss(
-    "gaussian_log",
-    row,
-    classifies=False,
-    smoothness=np.inf,
-    convex=False,
-    family=FAMILY,
-    link=LOG,
-    code=GAUSSIAN_LOG,
+LOSSES = (
+    Loss(
+        "gaussian_log",
+        row,
+        classifies=False,
+        smoothness=np.inf,
+        convex=False,
+        family=FAMILY,
+        link=LOG,
+        code=GAUSSIAN_LOG,
+    ),
+    Loss(
+        "gaussian_inverse",
+        inverse,
+        classifies=False,
+        smoothness=np.inf,
+        convex=False,
+        family=FAMILY,
+        link=INVERSE,
+        code=GAUSSIAN_INVERSE,
+    ),
 )

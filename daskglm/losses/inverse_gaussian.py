@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from daskglm.losses.base import INVERSE_GAUSSIAN, INVERSE_GAUSSIAN_SQUARED, Loss
+from daskglm.losses.base import (
+    INVERSE_GAUSSIAN,
+    INVERSE_GAUSSIAN_IDENTITY,
+    INVERSE_GAUSSIAN_SQUARED,
+    Loss,
+)
 from daskglm.losses.family import Domain, Family
-from daskglm.losses.links import INVERSE_SQUARED, LOG
+from daskglm.losses.links import INVERSE_SQUARED, LOG, POSITIVE_IDENTITY
 from daskglm.losses.poisson import LARGEST_CURVATURE
 from daskglm.losses.vector_math import exp_any
 
@@ -32,6 +37,15 @@ def inverse_squared(y, z, p1, p2):  # type: ignore[no-untyped-def]
 def inverse_squared_rate(y: Any, z: Any) -> Any:
     """Return the rate at which z^-1.5 falls: see `Loss.local_rate`."""
     return 1.5 / z
+
+
+def identity(y, z, p1, p2):  # type: ignore[no-untyped-def]
+    """Value, slope and expected curvature with the identity link; infinite unless z > 0."""
+    rate = 1.0 / (z if z > 0.0 else np.nan)
+    r = 1.0 - y * rate
+    curvature = min(rate * rate * rate, LARGEST_CURVATURE)
+    value = 0.5 * r * r / y + 0.0 * z
+    return (value if z > 0.0 else np.inf), rate * rate * r, curvature
 
 
 def log_density(y: Any, mu: Any, weight: Any, phi: float, p1: float) -> Any:
@@ -64,5 +78,15 @@ LOSSES = (
         link=INVERSE_SQUARED,
         local_rate=inverse_squared_rate,
         code=INVERSE_GAUSSIAN_SQUARED,
+    ),
+    Loss(
+        "inverse_gaussian_identity",
+        identity,
+        classifies=False,
+        smoothness=np.inf,
+        convex=False,
+        family=FAMILY,
+        link=POSITIVE_IDENTITY,
+        code=INVERSE_GAUSSIAN_IDENTITY,
     ),
 )

@@ -104,11 +104,22 @@ def find(name: Any) -> Loss:
     base = match["name"] if match else name
     check_choice(base, "loss", (*LOSSES, *JOINT_LOSSES))
     assert match is not None
+    known = (LOSSES | JOINT_LOSSES)[base]
+    value, comma, exponent = match["value"].partition(",")
+    found = known.with_parameter(_number(value, f"loss={name!r}"))
+    if not comma:
+        return found
+    if known.at_exponent is None:
+        raise ValueError(f"loss={name!r}: {match['value']!r} is not a number")
+    return known.at_exponent(found, _number(exponent, f"loss={name!r}"))
+
+
+def _number(text: str, where: str) -> float:
+    """Return the number that a text is; ValueError for others."""
     try:
-        value = float(match["value"])
+        return float(text)
     except ValueError as error:
-        raise ValueError(f"loss={name!r}: {match['value']!r} is not a number") from error
-    return (LOSSES | JOINT_LOSSES)[base].with_parameter(value)
+        raise ValueError(f"{where}: {text.strip()!r} is not a number") from error
 
 
 def for_classes(loss: Loss, count: int) -> Loss:
@@ -124,7 +135,7 @@ def law_of(ref: LossRef, *, compiled: bool = True, curvature: str = "observed") 
     ValueError for an unknown loss.
     """
     known = loss_of(ref)
-    bounded = known.link is not None and known.link.positive
+    bounded = known.link is not None and known.link.is_bounded
     address = 0
     if compiled:
         address = _address_of(known.row, curvature, known.fisher, bounded=bounded)
@@ -151,6 +162,8 @@ def loss_of(ref: LossRef) -> Loss:
     if (known.p1, known.p2) == (ref.p1, ref.p2):
         return known
     found = known if known.at is None else known.at(ref.p1)
+    if known.at_exponent is not None:
+        return known.at_exponent(found, ref.p2)
     return replace(found, p1=ref.p1, p2=ref.p2)
 
 
@@ -163,7 +176,8 @@ def loss_of_family(family: Any, link: Any = "auto") -> Loss:
         Its name, for some with a parameter: "tweedie(1.5)", "negative_binomial(0.5)". Losses that
         are of no family go by their own names: "huber(1.35)".
     link : str, default "auto"
-        "auto" is the first link that the table has for the family.
+        "auto" is the first link that the table has for the family. "power(0.5)" is the link mu^0.5
+        of families that have the link "power".
 
     Raises
     ------
@@ -180,9 +194,16 @@ def loss_of_family(family: Any, link: Any = "auto") -> Loss:
         check_choice(link, f"link of family={family!r}", ("auto",))
         return find(family)
     links = {loss.link.name: loss for loss in known if loss.link}
-    check_choice(link, f"link of family={family!r}", ("auto", *links))
-    loss = known[0] if link == "auto" else links[link]
-    return find(f"{loss.name}({match['value']})") if match else loss
+    raised = _WITH_PARAMETER.fullmatch(link) if isinstance(link, str) else None
+    chosen = raised["name"] if raised and raised["name"] in links else link
+    check_choice(chosen, f"link of family={family!r}", ("auto", *links))
+    loss = known[0] if chosen == "auto" else links[chosen]
+    found = find(f"{loss.name}({match['value']})") if match else loss
+    if raised is None:
+        return found
+    if found.at_exponent is None:
+        raise ValueError(f"link={link!r}: the link {chosen!r} takes no exponent")
+    return found.at_exponent(found, _number(raised["value"], f"link={link!r}"))
 
 
 # Of each link a convex loss of positive means, from whose optimum losses that are not may start.

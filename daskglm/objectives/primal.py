@@ -17,6 +17,7 @@ import numpy as np
 
 from daskglm.core.device import gpu, to_host
 from daskglm.core.engine import Engine
+from daskglm.core.inference_requests import InferenceSums
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import (
     Evaluate,
@@ -298,6 +299,11 @@ class Objective:
             norms=(Norms(found.norm, found.intercept), Norms(found.gradient_norm, found.slope)),
             beside=None if beside is None else (beside.token, found.moved),
         )
+
+    def expected_hessian(self, w: np.ndarray) -> np.ndarray:
+        """Return the Hessian with expected curvatures, Fisher's. Cost: 1 pass, 1 round."""
+        hessian: np.ndarray = self._hessian(self.ask(InferenceSums(w))["bread"])
+        return hessian
 
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""

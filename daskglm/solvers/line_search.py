@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from daskglm.objectives.primal import Objective
 # Share of the decrease that the slope predicts which a step must reach (Nocedal & Wright,
 # equation 3.4).
 ARMIJO = 1e-4
+# Share of a step that leads out of what a link takes, tried before its halves: Nocedal & Wright,
+# equation 19.9.
+NEARLY = 0.995
 # Relative differences of the objective below this are rounding.
 ROUNDING = 16 * np.finfo(float).eps
 
@@ -61,11 +65,22 @@ def backtrack(
     while t > 1e-300 and slope < 0:
         # four step lengths share a request, which costs n losses for each but no pass
         steps = t * 0.5 ** np.arange(1, 5)
+        if t == 1.0 and not math.isfinite(trial.value) and has_ends(objective):
+            # steps that lead to an end of margins reach it fast: Nocedal & Wright, section 19.2
+            steps[0] = NEARLY
         values = objective.between(point, trial, steps)
         good = np.flatnonzero(values <= reference + ARMIJO * steps * slope)
         if len(good):
             t = float(steps[good[np.argmin(values[good])]])
             w = point.w + t * (trial.w - point.w)
-            return objective.at(w, **how)
+            found = objective.at(w, **how)
+            # at an end of the margins that a link takes, rounding may put a margin outside
+            return found if math.isfinite(found.value) or not has_ends(objective) else None
         t = float(steps[-1])
     return None
+
+
+def has_ends(objective: Objective) -> bool:
+    """Return whether margins have an end, beyond which the objective is infinite."""
+    link = objective.loss.link
+    return link is not None and link.is_bounded

@@ -16,7 +16,7 @@ from daskglm.objectives.primal import Objective
 from daskglm.objectives.quadratic_model import predicted, with_same_hessian
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterate, Iterates
-from daskglm.solvers.line_search import backtrack
+from daskglm.solvers.line_search import backtrack, has_ends
 from daskglm.solvers.linear_systems import (
     CurvaturePair,
     inverse_of,
@@ -33,6 +33,10 @@ from daskglm.solvers.workload import Workload, entry_passes, hessian_passes
 ILL_CONDITIONED = 1e-9
 # Passes that least squares takes with samples, beside one: a second one, and what samples take.
 SAMPLED_WORK = 1.3
+
+
+# Share of |g|^2 along directions without curvature from which it is no rounding. Chosen.
+SLOPING = 1e-12
 
 
 class Model(NamedTuple):
@@ -82,6 +86,9 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
             exact = True
             point = objective.at(point.w, gram=True, keep=keep, exact=True)
             continue
+        expected = wants_expected(objective, point, step)
+        if expected:
+            step = newton_step(objective.expected_hessian(point.w), point.gradient)
         if not float(point.gradient @ step) < 0.0:
             return Reason.NO_PROGRESS
 
@@ -91,6 +98,9 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         trial = objective.at(point.w + step, gram=not same, keep=keep, beside=point, exact=exact)
         if same:
             trial = with_same_hessian(trial, point)
+        if not (expected or math.isfinite(trial.value)) and _has_expected(objective):
+            step = newton_step(objective.expected_hessian(point.w), point.gradient)
+            trial = objective.at(point.w + step, gram=True, keep=keep, beside=point, exact=exact)
         accepted = backtrack(objective, point, trial, gram=True, keep=keep, exact=exact)
         if accepted is None:
             return Reason.NO_PROGRESS
@@ -98,6 +108,28 @@ def newton(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Iterate
         if foretells and _is_ill_conditioned(point):
             refined = predicted(point, point.w + newton_step(point.gram, point.gradient))
             yield Iterate(refined)
+
+
+def wants_expected(objective: Objective, point: Point, step: Any) -> bool:
+    """Return whether Newton's step leaves out a direction along which the objective falls.
+
+    Rows whose loss is linear have no curvature: counts of zero with the identity link. Of links
+    with ends the optimum may be at an end of margins along such a direction; of others what is left
+    out is rounding.
+    """
+    if not _has_expected(objective):
+        return False
+    left = point.gradient + point.gram @ step
+    return float(left @ left) > SLOPING * float(point.gradient @ point.gradient)
+
+
+def _has_expected(objective: Objective) -> bool:
+    """Return whether expected curvatures are to be had where margins may be near an end.
+
+    They grow towards it also where those of the losses do not, so that steps keep away from the end
+    until all else is at its best.
+    """
+    return has_ends(objective) and objective.engine.capabilities.device == "cpu"
 
 
 def _can_predict(objective: Objective, point: Point) -> bool:

@@ -43,10 +43,14 @@ def rate_sums(problem: Problem, request: RateSums, caches: Sequence[Any], each: 
             y, z, slope, curvature = (part[counted] for part in (y, z, slope, curvature))
 
         # errors of margins, and of slopes as differences: as if margins were off by more
-        error = request.margin_error + MARGIN_ROUNDING * (z if link.positive else 1.0 + np.abs(z))
         rates = rate(y, z)
-        falling = np.maximum(rates, 2.0 / z) if link.positive else rates
-        changed = np.where(z > 0.0, error * falling, np.inf) if link.positive else error * falling
+        if link.is_bounded:
+            room = link.room(z)
+            error = request.margin_error + MARGIN_ROUNDING * room
+            changed = np.where(room > 0.0, error * np.maximum(rates, 2.0 / room), np.inf)
+        else:
+            error = request.margin_error + MARGIN_ROUNDING * (1.0 + np.abs(z))
+            changed = error * rates
         # no row is farther in the norm of the inverse Hessian than its own part of that allows
         own = 1.0 / np.sqrt(request.scale * curvature)
         moved = np.where(curvature > 0.0, rates * np.minimum(request.reach, own), 0.0)

@@ -13,6 +13,7 @@ import sklearn.linear_model
 from sklearn.base import clone
 
 import daskglm
+from daskglm.losses.table import find
 from tests.glm import CASES, COEF, NAMES, containers, sample
 
 X, y, WEIGHT, OFFSET = sample()
@@ -82,7 +83,11 @@ def by_statsmodels(family, link, rows, target, **given):
         "negative_binomial(0.7)": (sm.families.NegativeBinomial, {"alpha": 0.7}),
     }
     kind, params = families[family]
-    of = kind(getattr(sm.families.links, links[link])(), **params)
+    if link.startswith("power"):
+        known = sm.families.links.Power(float(link[6:-1]) if "(" in link else -0.5)
+    else:
+        known = getattr(sm.families.links, links[link])()
+    of = kind(known, **params)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # links that are not the family's own
         model = sm.GLM(target, sm.add_constant(rows), of, **given)
@@ -106,6 +111,105 @@ def test_statsmodels_agrees_for_every_family_and_link(family, link, centre, how)
     assert model.null_deviance_ == pytest.approx(theirs.null_deviance, rel=1e-10)
     dispersion = theirs.pearson_chi2 / theirs.df_resid
     assert model.dispersion_ == pytest.approx(dispersion, rel=1e-7)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(
+    ("family", "link", "ends"),
+    [
+        ("binomial", "log", (-1.6, -0.2)),
+        ("binomial", "identity", (0.1, 0.9)),
+        ("gaussian", "inverse", (0.5, 2.0)),
+        ("inverse_gaussian", "identity", (0.5, 2.0)),
+        ("tweedie(1.5)", "identity", (0.5, 2.0)),
+        ("tweedie(1.5)", "power", (0.5, 2.0)),
+        ("tweedie(1.5)", "power(0.3)", (0.5, 2.0)),
+    ],
+)
+def test_links_with_ends_agree_with_statsmodels(family, link, ends, beside):
+    """Coefficients, deviance and standard errors; steps from the start lead beyond the ends."""
+    rng = np.random.default_rng(8)
+    n, middle = 500, sum(ends) / 2
+    rows, spread = rng.uniform(-1, 1, (n, 3)), (ends[1] - ends[0]) / 2
+    offset = 0.1 * spread * rng.uniform(-1, 1, n) if beside else np.zeros(n)
+    weight = rng.integers(1, 6, n).astype(float)
+    z = middle + spread * rows @ [0.5, -0.3, 0.1] + offset
+    if family == "binomial":
+        y = rng.binomial(weight.astype(int), np.exp(z) if link == "log" else z) / weight
+    else:
+        powers = {"inverse": -1.0, "power": -2.0, "power(0.3)": 1 / 0.3, "identity": 1.0}
+        mean = z ** powers[link]
+        y = {
+            "gaussian": lambda: mean + 0.2 * rng.standard_normal(n),
+            "inverse_gaussian": lambda: rng.wald(mean, 5.0),
+            "tweedie(1.5)": lambda: rng.poisson(2.0, n) * rng.gamma(2.0, mean / 4.0),
+        }[family]()
+    given = {"var_weights": weight} | ({"offset": offset} if beside else {})
+    theirs = by_statsmodels(family, link, rows, y, **given)
+    model = daskglm.GeneralizedLinearRegressor(family, link=link, alpha=0, tol=1e-14)
+    moved = offset if beside else None
+    model.fit(rows, y, weight, moved)
+    assert model.report_.converged
+    assert np.isnan(model.report_.relative_gap) == (family != "binomial")
+    np.testing.assert_allclose(coefficients(model), theirs.params, rtol=1e-6, atol=1e-7)
+    assert model.deviance_ == pytest.approx(theirs.deviance, rel=1e-9)
+    errors = np.asarray(model.inference(rows, y, weight, offset=moved, use_t=False).bse)
+    np.testing.assert_allclose(np.roll(errors, 1), theirs.bse, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(rows, offset=moved), theirs.fittedvalues, rtol=1e-6)
+
+
+def cells(family, link):
+    """Groups with a target each; that of one is the end of what the family has."""
+    rng = np.random.default_rng(7)
+    g = rng.integers(0, 6, 240)
+    if family == "poisson":
+        y = rng.poisson(2.0, 240).astype(float)
+        y[g == 3] = 0.0
+    else:
+        y = (rng.random(240) < 0.5).astype(float)
+        y[g == 3] = 1.0
+    mean = np.array([y[g == k].mean() for k in range(6)])[g]
+    loss = find(daskglm.GeneralizedLinearRegressor(family, link=link)._loss)
+    margins = np.array([loss.link.of_mean(m) for m in mean])
+    inside = g != 3
+    values = [loss.row(t, z, 0.0, 0.0)[0] for t, z in zip(y[inside], margins[inside], strict=True)]
+    return np.eye(6)[g][:, 1:], y, 2.0 * sum(values)
+
+
+@pytest.mark.parametrize(
+    ("family", "link"), [("poisson", "identity"), ("binomial", "log"), ("binomial", "identity")]
+)
+def test_an_optimum_at_an_end_of_margins_is_come_near(family, link):
+    """The means of the cells, one of them at the end; nothing is proved, and nothing too large."""
+    rows, target, least = cells(family, link)
+    model = daskglm.GeneralizedLinearRegressor(family, link=link, alpha=0, solver="newton")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, target)
+    assert abs(model.deviance_ - least) <= 1e-8 * least
+    assert not any("too large" in str(one.message) for one in caught)
+    for solver in ("lbfgs", "tron", "gd"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            daskglm.GeneralizedLinearRegressor(family, link=link, alpha=0, solver=solver).fit(
+                rows, target
+            )
+        assert not any("too large" in str(one.message) for one in caught)
+
+
+def test_what_links_with_ends_refuse():
+    X, y = np.ones((4, 1)), np.array([-3.0, 1.0, 0.5, 0.5])
+    inverse = daskglm.GeneralizedLinearRegressor("gaussian", link="inverse")
+    with pytest.raises(ValueError, match=r"mean target is -0\.25, and the link 'inverse'"):
+        inverse.fit(X, y)
+    for link, where in (("log", "below 0"), ("identity", r"in \(0, 1\)")):
+        model = daskglm.GeneralizedLinearRegressor("binomial", link=link, fit_intercept=False)
+        with pytest.raises(ValueError, match=f"wants margins {where}"):
+            model.fit(X, np.array([0.0, 1.0, 0.0, 1.0]))
+    with pytest.raises(ValueError, match="link='identity': .* with the log link only"):
+        daskglm.GeneralizedLinearRegressor("tweedie(estimate)", link="identity").fit(X, y + 4)
+    with pytest.raises(ValueError, match="with the log link only"):
+        daskglm.TweedieRegressor(power="estimate", link="identity").fit(X, y + 4)
 
 
 def test_exposures_are_offsets_by_their_logarithm_and_add_to_them():

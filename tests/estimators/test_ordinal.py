@@ -248,15 +248,86 @@ def test_labels_of_texts_and_their_order():
     X, y = rows(11, K=3)
     model = daskglm.OrdinalRegression().fit(X, np.array(["a", "b", "c"])[y])
     assert set(model.predict(X)) <= {"a", "b", "c"}
-    ordered = pd.Series(pd.Categorical.from_codes(y, ["low", "middle", "high"], ordered=True))
-    with pytest.raises(ValueError, match=r"give its codes \(y\.cat\.codes\)"):
-        daskglm.OrdinalRegression().fit(X, ordered)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=ordered)
-    with pytest.raises(ValueError, match="ordered categorical"):
-        daskglm.OrdinalRegression().fit(frame, "y")
     fine = pd.Series(pd.Categorical.from_codes(y, ["1 low", "2 middle", "3 high"], ordered=True))
     again = daskglm.OrdinalRegression().fit(X, fine)
     np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+# ---- ordered categoricals
+WORDS = ["low", "middle", "high", "very high"]
+
+
+def in_words(K=4):
+    X, y = rows(11, K=K)
+    ordered = pd.Series(pd.Categorical.from_codes(y, WORDS, ordered=True), name="y")
+    return X, y, pd.DataFrame(X, columns=list("abcd")), ordered
+
+
+@pytest.mark.parametrize(
+    "container", ["series", "categorical", "column", "dask", "dask column", "column of numbers"]
+)
+def test_ordered_categoricals_are_taken_in_their_own_order(container):
+    X, y, frame, ordered = in_words()
+    names = np.array(WORDS)
+    if container == "column of numbers":
+        names = np.array([30, 10, 20, 5])
+        ordered = ordered.cat.rename_categories(names)
+    lazy, both = dd.from_pandas(frame, 3), frame.assign(y=ordered)
+    given = {
+        "series": (frame, ordered),
+        "categorical": (X, pd.Categorical(ordered)),
+        "column": (both, "y"),
+        "dask": (lazy, dd.from_pandas(ordered, 3)),
+        "dask column": (dd.from_pandas(both, 3), "y"),
+        "column of numbers": (both, "y"),
+    }[container]
+    by_number = daskglm.OrdinalRegression(C=np.inf, tol=1e-10).fit(X, y)
+    model = daskglm.OrdinalRegression(C=np.inf, tol=1e-10).fit(*given)
+    np.testing.assert_array_equal(model.classes_, names)
+    np.testing.assert_allclose(model.coef_, by_number.coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.thresholds_, by_number.thresholds_, rtol=1e-9)
+    features = lazy if "dask" in container else X if container == "categorical" else frame
+    np.testing.assert_array_equal(np.asarray(model.predict(features)), names[by_number.predict(X)])
+    np.testing.assert_allclose(
+        np.asarray(model.predict_proba(features)), by_number.predict_proba(X), rtol=1e-9
+    )
+    assert model.score(*given) == by_number.score(X, y)
+    if container == "series":  # labels without an order
+        assert model.score(frame, names[y]) == by_number.score(X, y)
+    found, wanted = model.inference(*given), by_number.inference(X, y)
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-9)
+    assert f"{names[0]}|{names[1]}" in found.params.index
+
+
+def test_an_order_of_labels_goes_with_weights_of_classes_and_files(tmp_path):
+    X, y, frame, ordered = in_words()
+    by_number = daskglm.OrdinalRegression(class_weight={0: 3.0, 3: 0.5}).fit(X, y)
+    weighted = daskglm.OrdinalRegression(class_weight={"low": 3.0, "very high": 0.5, "no": 2.0})
+    weighted.fit(frame, ordered)
+    np.testing.assert_array_equal(weighted.coef_, by_number.coef_)
+    free = daskglm.OrdinalRegression(C=np.inf, tol=1e-10).fit(frame, ordered)
+    daskglm.save(free, tmp_path / "m.json")
+    loaded = daskglm.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(loaded.predict(frame), free.predict(frame))
+    found, wanted = loaded.inference(frame, ordered), free.inference(frame, ordered)
+    np.testing.assert_array_equal(found.bse, wanted.bse)
+    # levels that no row has are no classes, and another fit forgets the order
+    fewer = ordered.where(ordered != "middle").dropna()
+    some = daskglm.OrdinalRegression().fit(frame.loc[fewer.index], fewer)
+    assert some.classes_.tolist() == ["low", "high", "very high"]
+    again = some.fit(frame, ordered.astype(str))
+    assert again.classes_.tolist() == sorted(WORDS)
+
+
+def test_what_ordered_categoricals_may_not_have():
+    X, _, frame, ordered = in_words()
+    missing = ordered.copy()
+    missing.iloc[5] = np.nan
+    with pytest.raises(ValueError, match="y contains NaN"):
+        daskglm.OrdinalRegression().fit(X, missing)
+    unknown = dd.from_pandas(ordered, 3).cat.as_unknown()
+    with pytest.raises(ValueError, match=r"give y\.cat\.as_known\(\)"):
+        daskglm.OrdinalRegression().fit(dd.from_pandas(frame, 3), unknown)
 
 
 # ---- the rest of an estimator

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from daskglm.losses.base import LARGEST_FALL
-from tests.losses.formulas import POSITIVE, reference
+from tests.losses.formulas import reference
 
 LONG = np.longdouble
 # from tiny to beyond what exp takes; margins of links that want them positive are the sizes alone
@@ -20,14 +20,20 @@ def at(loss, y, z):
 
 def margins(loss):
     """Margins of all sizes that the loss takes."""
-    return SIZES if loss.link.positive else [0.0, *SIZES, *(-z for z in SIZES)]
+    sizes = [0.0, *SIZES, *(-z for z in SIZES), *(1.0 - z for z in SIZES)]
+    return inside(loss, sizes if loss.link.is_bounded else sizes[: 1 + 2 * len(SIZES)])
+
+
+def inside(loss, margins):
+    """Those of the margins that the loss takes."""
+    return [z for z in margins if loss.link.room(z) > 0.0]
 
 
 def check_derivatives(loss, targets):
     """The slope is that of the value; the curvature that of the slope, or the expected one."""
     h = 1e-5
     for y in targets:
-        for z in (0.03, 0.4, 1.0, 2.5) if loss.link.positive else (-6.0, -1.0, 0.1, 2.5):
+        for z in inside(loss, (-6.0, -1.0, -0.1, 0.03, 0.4, 0.9, 2.5)):
             value, slope, curvature = at(loss, y, z)
             low, high = at(loss, y, z - h * z), at(loss, y, z + h * z)
             size = abs(value) + abs(z * slope) + abs(z * z * curvature)
@@ -63,8 +69,8 @@ def check_extremes(loss, targets, *, rtol=1e-11, atol=1e-300):
                 assert off <= 1e-9 * wanted[2] + atol + 1e-300 * abs(y), where
         for bad in (math.nan, math.inf, -math.inf):
             assert not math.isfinite(at(loss, y, bad)[0]), f"y={y:g}, z={bad}"
-        if loss.name in POSITIVE:
-            for outside in (0.0, -1e-9, -1.0, -1e3):
+        for outside in (0.0, 1e-9, 1.0, 2.0, 1e3, -1e-9, -1.0, -1e3):
+            if loss.link.room(outside) <= 0.0:
                 assert at(loss, y, outside)[0] == math.inf
 
 
@@ -113,14 +119,15 @@ def check_local_rate(loss, targets, margins):
             within = min(LARGEST_FALL / rate, 1e3 * abs(z)) if rate else 1e3 * abs(z)
             for share in (1e-3, 0.1, 0.5, 1.0):
                 for d in (share * within, -share * within):
-                    if loss.link.positive and not z + d > 0.0:
+                    if not loss.link.room(z + d) > 0.0:
                         continue
                     other = at(loss, y, z + d)[2]
                     least = curvature * math.exp(-rate * abs(d))
                     assert other >= least * (1 - 1e-9) - 1e-290, f"y={y:g}, z={z:g}, d={d:g}"
-                    if d > 0.0 and rate * d > 1e-4 and other < curvature:
-                        tight = max(tight, math.log(curvature / max(other, 1e-300)) / (rate * d))
-            falling = max(rate, 2.0 / z) if loss.link.positive else rate
+                    far = rate * abs(d)
+                    if far > 1e-4 and other < curvature:
+                        tight = max(tight, math.log(curvature / max(other, 1e-300)) / far)
+            falling = max(rate, 2.0 / loss.link.room(z)) if loss.link.is_bounded else rate
             for d in (-0.25 / falling, 0.25 / falling):
                 grown = math.exp(0.5 + 1e-9)
                 other, faster = at(loss, y, z + d)[2], loss.local_rate(np.float64(y), z + d)
@@ -133,7 +140,7 @@ def check_fisher(loss, targets):
     """The expected curvature is slope(mean)^2 / variance, whatever the target."""
     sizes = (0.02, 0.3, 1.0, 2.0, 5.0)
     for y in targets:
-        for z in sizes if loss.link.positive else (*sizes, *(-z for z in sizes)):
+        for z in inside(loss, (*sizes, *(-z for z in sizes))):
             mean, slope = float(loss.link.mean(z)), float(loss.link.slope(z))
             variance = float(loss.family.variance(mean, loss.p1))
             if variance < 1e-12:  # of a share that has too few digits left beside one

@@ -7,8 +7,11 @@ from daskglm.losses.table import LOSSES
 
 # beyond this the package gives infinite values or cuts curvatures off: see `losses.poisson`
 LARGEST_CURVATURE = 1e30
-# families whose link takes margins above zero only
-POSITIVE = tuple(name for name, loss in LOSSES.items() if loss.link and loss.link.positive)
+# families whose link takes margins within ends only, and those of them that take all above zero
+BOUNDED = tuple(name for name, loss in LOSSES.items() if loss.link and loss.link.is_bounded)
+POSITIVE = tuple(
+    name for name in BOUNDED if (LOSSES[name].link.low, LOSSES[name].link.high) == (0.0, np.inf)
+)
 FAMILIES = tuple(
     name for name, loss in LOSSES.items() if loss.family is not None and name != "squared"
 )
@@ -42,7 +45,12 @@ def targets(name, z, rng):
 
 def margins_of(name, z):
     """Margins that the loss takes, from any."""
-    return np.abs(z) + 0.05 if name in POSITIVE else z
+    if name not in BOUNDED:
+        return z
+    link, z = LOSSES[name].link, np.abs(z) + 0.05
+    if name in POSITIVE:
+        return z
+    return -z if np.isinf(link.low) else z / (1.0 + z)
 
 
 def reference(loss, y, z):
@@ -68,9 +76,11 @@ def reference(loss, y, z):
     with np.errstate(all="ignore"):
         found = _BY_NAME[loss](np.longdouble(1) * y, np.longdouble(1) * z, LOSSES[loss].p1)
         value, slope, curvature = (np.asarray(part, float) for part in found)
-    if loss not in POSITIVE:
+    if loss not in BOUNDED:
         return value, slope, np.minimum(curvature, LARGEST_CURVATURE)
-    outside = z <= 0.0
+    if not LOSSES[loss].convex:
+        curvature = np.minimum(curvature, LARGEST_CURVATURE)
+    outside = LOSSES[loss].link.room(z) <= 0.0
     return tuple(
         np.where(outside, at_zero, part)
         for part, at_zero in ((value, np.inf), (slope, np.nan), (curvature, np.nan))
@@ -151,6 +161,31 @@ def _cloglog(y, z, p1):
     return value, other * u - y * odds, np.where(u < 1e30, other * u, 1e30 * other) + y * bend
 
 
+def _share_log(y, z, p1):
+    other, odds = 1 - y, 1 / np.expm1(-z)
+    seldom = np.where(z > -0.5, np.log(-np.expm1(z)), np.log1p(-np.exp(z)))
+    value = _ylog(y, y) + _ylog(other, other) - y * z - other * seldom
+    return value, other * odds - y, other * odds * (1 + odds)
+
+
+def _share_identity(y, z, p1):
+    other = 1 - y
+    value = _ylog(y, y / z) + np.where(other > 0, other * np.log1p((z - y) / (1 - z)), 0)
+    return value, (z - y) / (z * (1 - z)), y / z**2 + other / (1 - z) ** 2
+
+
+def _power(q):
+    """Tweedie with the link mu^q."""
+
+    def found(y, z, p):
+        mu = z ** (1 / np.longdouble(q))
+        by_margin = mu / (q * z)
+        variance = mu**p
+        return _tweedie(y, mu, p), (mu - y) / variance * by_margin, by_margin**2 / variance
+
+    return found
+
+
 _BY_NAME = {
     "gaussian_log": _log(
         lambda y, mu, p: (y - mu) ** 2 / 2, lambda mu, p: np.ones_like(mu), expected=True
@@ -179,6 +214,16 @@ _BY_NAME = {
         (np.exp(z) - y) / (1 + p * np.exp(z)),
         (1 + p * y) / (np.exp(-z) + p) / (1 + p * np.exp(z)),
     ),
+    "gaussian_inverse": lambda y, z, p: ((y - 1 / z) ** 2 / 2, (y - 1 / z) / z**2, z**-4),
+    "inverse_gaussian_identity": lambda y, z, p: (
+        _inverse_gaussian(y, z),
+        (z - y) / z**3,
+        1 / z**3,
+    ),
+    "tweedie_identity": _power(1.0),
+    "tweedie_power": _power(-0.5),
+    "binomial_log": _share_log,
+    "binomial_identity": _share_identity,
     "binomial": _binomial,
     "binomial_probit": _probit,
     "binomial_cloglog": _cloglog,

@@ -1,4 +1,4 @@
-"""Binomial of one row, of shares and of labels, with three links."""
+"""Binomial of one row, of shares and of labels, with five links."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from daskglm.losses.table import law_of
 from tests.losses import checks
 from tests.losses.formulas import reference
 
-LOGIT, PROBIT, CLOGLOG = LOSSES
+LOGIT, PROBIT, CLOGLOG, LOG, IDENTITY = LOSSES
 SHARES = [0.0, 1e-9, 0.3, 0.5, 1.0 - 1e-9, 1.0]
 
 
@@ -20,7 +20,7 @@ def test_formulas(loss):
     checks.check_derivatives(loss, [0.0, 0.3, 1.0])
     checks.check_fisher(loss, [0.0, 0.3])
     # beside other links than the logit, differences of terms of the size of one
-    exact = {} if loss is LOGIT else {"rtol": 1e-10, "atol": 2e-15}
+    exact = {"rtol": 1e-10, "atol": 2e-15} if loss in (PROBIT, CLOGLOG) else {}
     checks.check_extremes(loss, SHARES, **exact)
 
 
@@ -65,13 +65,21 @@ def test_constants():
     for y in (0.0, 0.3, 1.0):
         curvatures = [checks.at(PROBIT, y, z)[2] for z in np.linspace(-40, 40, 801)]
         assert max(curvatures) <= PROBIT.smoothness
-    assert not CLOGLOG.is_bounded
+    assert not any(loss.is_bounded for loss in (CLOGLOG, LOG, IDENTITY))
+    assert all(loss.convex for loss in LOSSES)
 
 
 @pytest.mark.parametrize("loss", [PROBIT, CLOGLOG], ids=lambda loss: loss.name)
 def test_rates_at_which_curvatures_fall(loss):
     # beyond, curvatures of single rows are below 1e-250
     checks.check_local_rate(loss, SHARES, np.linspace(-25.0, 5.0, 121))
+
+
+@pytest.mark.parametrize("loss", [LOG, IDENTITY], ids=lambda loss: loss.name)
+def test_rates_near_the_ends_of_margins(loss):
+    sizes = np.array([1e-9, 1e-6, 1e-3, 0.1, 0.4, 0.9, 1.0 - 1e-6, 3.0, 25.0])
+    margins = -sizes if loss is LOG else sizes[sizes < 1.0]
+    checks.check_local_rate(loss, SHARES[:-1] if loss is LOG else SHARES, margins)
 
 
 def test_the_normal_density_over_its_tail():

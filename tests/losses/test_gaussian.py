@@ -2,9 +2,11 @@
 
 from scipy import stats
 
-from daskglm.losses.gaussian import LOSS
+from daskglm.losses.gaussian import LOSSES
 from daskglm.losses.squared import LOSS as SQUARED
 from tests.losses import checks
+
+LOSS, INVERSE = LOSSES
 
 
 def test_formulas():
@@ -15,6 +17,15 @@ def test_formulas():
     checks.check_log_density(
         LOSS, lambda y, mu: stats.norm.logpdf(y, mu, 0.3**0.5), [-1.0, 2.0], phi=0.3
     )
+
+
+def test_formulas_with_the_inverse_link():
+    checks.check_derivatives(INVERSE, [-2.0, 0.0, 3.0])
+    checks.check_extremes(INVERSE, [-1e9, -2.0, 0.0, 1e-9, 3.0, 1e9])
+    checks.check_fisher(INVERSE, [-2.0, 3.0])
+    assert not INVERSE.convex
+    assert INVERSE.bends
+    assert INVERSE.family is SQUARED.family
 
 
 def test_nothing_is_known_of_its_curvature_and_it_is_of_the_squared_losses_family():

@@ -24,5 +24,5 @@ def test_formulas(loss):
 def test_bounds_are_local_ones():
     assert not any(loss.is_bounded for loss in LOSSES)
     checks.check_local_rate(LOSSES[1], [0.3, 7.0], checks.SIZES)
-    assert LOSSES[0].local_rate is None
-    assert [loss.convex for loss in LOSSES] == [False, True]
+    assert LOSSES[0].local_rate is LOSSES[2].local_rate is None
+    assert [loss.convex for loss in LOSSES] == [False, True, False]

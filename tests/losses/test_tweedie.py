@@ -8,9 +8,11 @@ import pytest
 from daskglm.losses.gamma import LOSSES as GAMMA
 from daskglm.losses.inverse_gaussian import LOSSES as INVERSE_GAUSSIAN
 from daskglm.losses.poisson import LOSSES as POISSON
-from daskglm.losses.table import find
-from daskglm.losses.tweedie import LOSS
+from daskglm.losses.table import find, loss_of, loss_of_family
+from daskglm.losses.tweedie import LOSSES
 from tests.losses import checks
+
+LOSS, IDENTITY, POWER = LOSSES
 
 POWERS = [1.001, 1.1, 1.5, 1.9, 1.999]
 TARGETS = [0.0, 1e-9, 0.3, 1.0, 7.0, 1e9]
@@ -69,3 +71,51 @@ def test_powers():
     for wrong in (1.0, 0.5, 0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="power"):
             LOSS.with_parameter(wrong)
+
+
+@pytest.mark.parametrize("loss", [IDENTITY, POWER], ids=lambda loss: loss.name)
+def test_other_links(loss):
+    checks.check_extremes(loss, TARGETS, rtol=1e-10)
+    for power in (1.1, 1.5, 1.9, 2.5, 3.0):
+        targets = [0.3, 7.0] if power > 2.0 else [0.0, 0.3, 7.0]
+        checks.check_derivatives(loss.with_parameter(power), targets)
+        checks.check_fisher(loss.with_parameter(power), targets)
+        assert not loss.with_parameter(power).convex
+        assert loss.with_parameter(power).family.domain.open == (power > 2.0)
+
+
+@pytest.mark.parametrize("exponent", [-2.0, -0.3, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("power", [1.2, 2.0, 2.7])
+def test_exponents_of_the_link(power, exponent):
+    loss = loss_of_family(f"tweedie({power})", f"power({exponent})")
+    assert (loss.p1, loss.p2, loss.link.of_mean(4.0)) == (power, exponent, 4.0**exponent)
+    checks.check_derivatives(loss, [0.3, 7.0])
+    checks.check_fisher(loss, [0.3])
+    for known in (find(loss.full_name), loss_of(loss.ref)):
+        assert (known.ref, known.link.of_mean(4.0)) == (loss.ref, 4.0**exponent)
+    assert POWER.with_parameter(power).p2 == 1.0 - power
+
+
+def test_what_other_losses_links_of_a_power_are():
+    """Those of gamma and inverse Gaussian, and the limit of Poisson."""
+    pairs = [
+        (("tweedie(2)", "power"), "gamma_inverse", 1.0),
+        (("tweedie(2)", "power(1)"), "gamma_identity", 1.0),
+        (("tweedie(3)", "power"), "inverse_gaussian_squared", 1.0),
+        (("tweedie(3)", "identity"), "inverse_gaussian_identity", 1.0),
+        (("tweedie(1.000000001)", "power(0.5)"), "poisson_sqrt", None),
+    ]
+    for names, other, exact in pairs:
+        loss, known = loss_of_family(*names), find(other)
+        for y in (0.2, 3.0):
+            for z in (0.1, 1.0, 4.0):
+                rtol = 1e-11 if exact else 1e-6
+                found, wanted = checks.at(loss, y, z), checks.at(known, y, z)
+                parts = 3 if exact else 2  # the last curvature is the expected one
+                np.testing.assert_allclose(found[:parts], wanted[:parts], rtol=rtol, atol=1e-12)
+    assert loss_of_family("tweedie(2)", "identity") is find("gamma_identity")
+    for wrong in ("power(0)", "power(inf)", "power(nan)", "power(x)", "power(1, 2)", "powers(1)"):
+        with pytest.raises(ValueError, match="power"):
+            loss_of_family("tweedie(1.5)", wrong)
+    with pytest.raises(ValueError, match="link"):
+        loss_of_family("poisson", "power(0.5)")

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from scipy.special import log_ndtr, xlogy
 
 from daskglm.losses.table import find
-from tests.losses.formulas import POSITIVE
+from tests.losses.formulas import BOUNDED, POSITIVE
 
 LONG = np.longdouble
 
@@ -73,6 +73,9 @@ def loss_of(loss, y, z):
         parts = positive_loss_of(name, y, z)
         return np.where(z > 0, parts[0], np.inf), *parts[1:]
     inside = (y > 0) & (y < 1)
+    if name in BOUNDED:
+        parts = bounded_share_of(name, y, z, inside)
+        return np.where(loss.link.room(z) > 0, parts[0], np.inf), *parts[1:]
     if name == "binomial_probit":
         return probit_of(np.float64(y), np.float64(z))
     if name == "binomial_cloglog":
@@ -105,6 +108,21 @@ def positive_loss_of(name, y, z):
     return (y * root - 1) ** 2 / (2 * y), (y - 1 / root) / 2, root**-3 / 4
 
 
+def bounded_share_of(name, y, z, inside):
+    """Shares beside the links that take margins below zero, and between zero and one."""
+    rest = 1 - np.where(inside, y, 0)
+    shifted = -np.log(np.where(inside, y / rest, 1))
+    if name == "binomial_log":
+        odds = -np.exp(z) / np.expm1(z)
+        log_odds = z - np.log(-np.expm1(z))
+        label = np.where(y == 1, -z, -np.log(-np.expm1(z)))
+        value = np.where(inside, divergence(y, log_odds + shifted), label)
+        return value, (1 - y) * odds - y, (1 - y) * odds * (1 + odds)
+    label = np.where(y == 1, -np.log(z), -np.log1p(-z))
+    value = np.where(inside, divergence(y, np.log(z) - np.log1p(-z) + shifted), label)
+    return value, (z - y) / (z * (1 - z)), y / z**2 + (1 - y) / (1 - z) ** 2
+
+
 def probit_of(y, z):
     """In double precision, which special functions have."""
     up, down = (np.exp(-z * z / 2 - log_ndtr(m)) / np.sqrt(2 * np.pi) for m in (z, -z))
@@ -128,7 +146,9 @@ class Problem:
     def losses(self, z):
         with np.errstate(all="ignore"):
             # rows without weight may have margins that the link does not take
-            z = np.where(self.s > 0, z + self.o, 1)
+            link = self.loss.link
+            inside = 1 if np.isinf(link.high) else -1 if np.isinf(link.low) else 0.5
+            z = np.where(self.s > 0, z + self.o, inside)
             return loss_of(self.loss, self.y.astype(LONG), z)
 
     def value(self, w, b):
@@ -169,6 +189,10 @@ class Problem:
         mean = (self.s @ self.y) / max(self.s.sum(), LONG(1e-300))
         if self.loss.name in POSITIVE:
             return LONG(self.loss.link.of_mean(float(max(mean, LONG(1e-8))))) + abs(self.o).max()
+        if self.loss.name in BOUNDED:  # shares
+            mean = LONG(min(max(mean, LONG(0.25)), LONG(0.75)))
+            largest = abs(self.o).max() if np.isinf(self.loss.link.low) else 0
+            return LONG(self.loss.link.of_mean(float(mean))) - largest
         if self.loss.family.name == "binomial":
             mean = min(max(mean, LONG(1e-3)), LONG(1 - 1e-3))
             return LONG(self.loss.link.of_mean(float(mean)))
@@ -228,7 +252,7 @@ LOSS_NAMES = (
 # those whose curvature changes at no bounded rate
 LOCAL_NAMES = (
     *("poisson_identity", "poisson_sqrt", "gamma_inverse", "inverse_gaussian_squared"),
-    *("binomial_cloglog", "binomial_probit"),
+    *("binomial_cloglog", "binomial_probit", "binomial_log", "binomial_identity"),
 )
 
 
@@ -261,8 +285,12 @@ def targets(rng, loss, X):
     if family == "binomial":
         if rng.random() < 0.2:
             return (z > 0).astype(float)
-        trials = rng.integers(1, 20)
-        return rng.binomial(trials, 1 / (1 + np.exp(-z)), n) / trials
+        trials, mean = rng.integers(1, 20), 1 / (1 + np.exp(-z))
+        if loss in BOUNDED and rng.random() < 0.6:
+            # as the link has it: else the optimum is mostly where some margin is at an end
+            centre = {"binomial_log": -1.0, "binomial_identity": 0.5}[loss]
+            mean = find(loss).link.mean(centre + 0.4 * np.tanh(z))
+        return rng.binomial(trials, mean, n) / trials
     mean = np.exp(np.clip(z, -20, 20)) * 10 ** rng.uniform(-6, 6)
     if loss in POSITIVE and rng.random() < 0.6:
         # as the link has it: else the optimum is mostly where some margin is zero
@@ -292,12 +320,14 @@ def draw(seed, loss=None):
     if offset is not None and loss in POSITIVE:
         # of the size of margins
         offset *= 0.1 * float(find(loss).link.of_mean(y.mean() or 1.0))
+    elif offset is not None and loss in BOUNDED:
+        offset *= 0.05
     C = (
         float("inf")
         if rng.random() < 0.3
         else float(10 ** rng.uniform(-3, 4) / max(y.mean(), 1e-6))
     )
-    intercept = bool(rng.integers(2)) or loss in POSITIVE
+    intercept = bool(rng.integers(2)) or loss in BOUNDED
     problem = Problem(loss, X, y, C, intercept, weight, offset)
     solver = str(rng.choice(["auto", "newton", "newton", "lbfgs", "tron"]))
     return problem, solver, float(10 ** rng.uniform(-12, -1))

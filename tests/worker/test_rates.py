@@ -20,6 +20,7 @@ CASES = [
     ("inverse_gaussian", "1/mu^2", 3.0),
     ("binomial", "cloglog", 0.0),
     ("binomial", "probit", 0.0),
+    ("binomial", "log", -2.5),
 ]
 
 
@@ -40,8 +41,9 @@ def test_sums_are_those_of_all_rows(family, link, centre, beside):
     s = np.ones(len(y)) if weight is None else weight
     _, slope, curvature = reference(loss.name, y, z)
     rate = loss.local_rate(y, z)
-    falling = np.maximum(rate, 2.0 / z) if loss.link.positive else rate
-    error = 0.01 + MARGIN_ROUNDING * (z if loss.link.positive else 1.0 + np.abs(z))
+    room = loss.link.room(z)
+    falling = np.maximum(rate, 2.0 / room) if loss.link.is_bounded else rate
+    error = 0.01 + MARGIN_ROUNDING * (room if loss.link.is_bounded else 1.0 + np.abs(z))
     bent = curvature > 0.0
     own = (rate[bent] / np.sqrt(2.0 * (s * curvature)[bent])).max()
     for cuts in ((), (50, 50, 200)):

@@ -19,6 +19,12 @@
 #define BINOMIAL_PROBIT 32
 #define BINOMIAL_CLOGLOG 33
 #define GAUSSIAN_LOG 34
+#define GAUSSIAN_INVERSE 35
+#define BINOMIAL_LOG 36
+#define BINOMIAL_IDENTITY 37
+#define INVERSE_GAUSSIAN_IDENTITY 38
+#define TWEEDIE_IDENTITY 39
+#define TWEEDIE_POWER 40
 
 // Largest curvature that is returned, as in losses/poisson.py.
 #define LARGEST_CURVATURE 1e30
@@ -41,6 +47,11 @@ __device__ inline double positive(double z) { return z > 0.0 ? z : nan(""); }
 // The value of a loss whose margins must be positive: it is infinite at others.
 __device__ inline double where_positive(double z, double value) {
   return z > 0.0 ? value : INFINITE;
+}
+
+// A curvature cut off at the largest; NaN stays.
+__device__ inline double capped(double curvature) {
+  return curvature > LARGEST_CURVATURE ? LARGEST_CURVATURE : curvature;
 }
 
 // exp(d) - 1 - d for |d| <= NEAR, by its series: the difference would cancel.
@@ -173,8 +184,17 @@ __device__ inline LossTerms inverse_gaussian_squared(double y, double z) {
   return terms;
 }
 
+__device__ inline LossTerms inverse_gaussian_identity(double y, double z) {
+  const double rate = 1.0 / positive(z), r = 1.0 - y * rate;
+  LossTerms terms;
+  terms.value = where_positive(z, 0.5 * r * r / y + 0.0 * z);
+  terms.slope = rate * rate * r;
+  terms.curvature = capped(rate * rate * rate);
+  return terms;
+}
+
 // Of a power p. For one above 2 the loss is not convex, and the curvature is the expected one.
-__device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
+__device__ inline LossTerms tweedie_uncut(double p, double y, double z, bool convex) {
   const double a = p - 1.0, b = 2.0 - p, log_y = log_of(y);
   double up = 0.0, down = 0.0, least = 0.0;  // mu^b, y mu^-a and y^b
   // by one copy of exp, since three of them at once take more registers than there are
@@ -191,14 +211,30 @@ __device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
   LossTerms terms;
   if (y > 0.0) {
     const double d = z - log_y;
-    const double parts =
-        exp_less_linear(-a * d, down / least) / a + exp_less_linear(b * d, up / least) / b;
+    double parts = exp_less_linear(-a * d, down / least) / a;
+    if (b != 0.0) parts += exp_less_linear(b * d, up / least) / b;
     terms.value = least * parts + 0.0 * z;
   } else {
     terms.value = up / b + 0.0 * z;
   }
   terms.slope = up - down;
-  terms.curvature = smaller(convex ? a * down + b * up : up, LARGEST_CURVATURE);
+  terms.curvature = convex ? a * down + b * up : up;
+  return terms;
+}
+
+__device__ inline LossTerms tweedie(double p, double y, double z, bool convex) {
+  LossTerms terms = tweedie_uncut(p, y, z, convex);
+  terms.curvature = smaller(terms.curvature, LARGEST_CURVATURE);
+  return terms;
+}
+
+// With the link z = mu^q, by the margin of the log link.
+__device__ inline LossTerms tweedie_power(double p, double q, double y, double z) {
+  const double t = positive(z), turned = 1.0 / (q * t);
+  LossTerms terms = tweedie_uncut(p, y, log(t) / q, false);
+  terms.value = where_positive(z, terms.value + 0.0 * z);
+  terms.slope *= turned;
+  terms.curvature = capped(terms.curvature * turned * turned);
   return terms;
 }
 
@@ -288,6 +324,38 @@ __device__ inline LossTerms binomial_cloglog(double y, double z) {
   return terms;
 }
 
+// With the log link: margins must be below zero.
+__device__ inline LossTerms binomial_log(double y, double z) {
+  const double t = z < 0.0 ? z : nan(""), other = 1.0 - y;
+  // mu / (1 - mu), and -log(1 - mu) by the smaller of both shares
+  const double odds = exp(t) / -expm1(t);
+  const double seldom = t > -0.5 ? -log(-expm1(t)) : -log1p(-exp(t));
+  LossTerms terms;
+  if (y > 0.0 && y < 1.0)
+    terms.value = divergence(y, other, t + seldom - log(y / other));
+  else
+    terms.value = (y == 0.0 ? seldom : -t) + 0.0 * t;
+  if (!(z < 0.0)) terms.value = INFINITE;
+  terms.slope = other * odds - y;
+  terms.curvature = other * odds * (1.0 + odds);
+  return terms;
+}
+
+// With the identity link: margins must be between zero and one.
+__device__ inline LossTerms binomial_identity(double y, double z) {
+  const bool inside = z > 0.0 && z < 1.0;
+  const double t = inside ? z : nan(""), rest = 1.0 - t, other = 1.0 - y;
+  LossTerms terms;
+  if (y > 0.0 && y < 1.0)
+    terms.value = divergence(y, other, log(t / rest) - log(y / other));
+  else
+    terms.value = y == 0.0 ? -log1p(-t) : -log(t);
+  if (!inside) terms.value = INFINITE;
+  terms.slope = (t - y) / (t * rest);
+  terms.curvature = y / (t * t) + other / (rest * rest);
+  return terms;
+}
+
 // ---- any numbers
 __device__ inline LossTerms gaussian_log(double y, double z) {
   const double mu = exp(z), r = mu - y;
@@ -298,9 +366,18 @@ __device__ inline LossTerms gaussian_log(double y, double z) {
   return terms;
 }
 
+__device__ inline LossTerms gaussian_inverse(double y, double z) {
+  const double mu = 1.0 / positive(z), r = mu - y, square = mu * mu;
+  LossTerms terms;
+  terms.value = where_positive(z, 0.5 * r * r + 0.0 * z);
+  terms.slope = -r * square;
+  terms.curvature = capped(square * square);
+  return terms;
+}
+
 template <int CODE>
 __device__ inline LossTerms family_at(double p1, double p2, double y, double z) {
-  static_assert(CODE >= POISSON && CODE <= GAUSSIAN_LOG, "no loss has this code");
+  static_assert(CODE >= POISSON && CODE <= TWEEDIE_POWER, "no loss has this code");
   if constexpr (CODE == POISSON) return poisson(y, z);
   if constexpr (CODE == POISSON_IDENTITY) return poisson_identity(y, z);
   if constexpr (CODE == POISSON_SQRT) return poisson_sqrt(y, z);
@@ -316,4 +393,10 @@ __device__ inline LossTerms family_at(double p1, double p2, double y, double z) 
   if constexpr (CODE == BINOMIAL_PROBIT) return binomial_probit(y, z);
   if constexpr (CODE == BINOMIAL_CLOGLOG) return binomial_cloglog(y, z);
   if constexpr (CODE == GAUSSIAN_LOG) return gaussian_log(y, z);
+  if constexpr (CODE == GAUSSIAN_INVERSE) return gaussian_inverse(y, z);
+  if constexpr (CODE == BINOMIAL_LOG) return binomial_log(y, z);
+  if constexpr (CODE == BINOMIAL_IDENTITY) return binomial_identity(y, z);
+  if constexpr (CODE == INVERSE_GAUSSIAN_IDENTITY) return inverse_gaussian_identity(y, z);
+  if constexpr (CODE == TWEEDIE_IDENTITY) return tweedie_power(p1, 1.0, y, z);
+  if constexpr (CODE == TWEEDIE_POWER) return tweedie_power(p1, p2, y, z);
 }

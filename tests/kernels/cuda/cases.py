@@ -9,14 +9,22 @@ from daskglm.kernels import dense as host_dense
 from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.losses.table import LOSSES, find, law_of
 
-PARAMETERS = ("tweedie(1.1)", "tweedie(2.6)", "negative_binomial(0.3)")
+PARAMETERS = ("tweedie(1.1)", "tweedie(2.6)", "negative_binomial(0.3)", "tweedie_power(2.6, 0.7)")
 CASES = (*LOSSES.values(), smoothed_hinge(0.01), *map(find, PARAMETERS))
 # whose kernels are compared in both dtypes: one of each kind, since the compiler takes a second for each
 BOTH_DTYPES = ("logistic", "squared", "smoothed_hinge", "poisson", "binomial_probit")
 LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref)
 NONE = np.empty(0)
-# margins of links that want them above zero
-POSITIVE_MARGIN = 8.0
+# what margins of standard normal size are multiplied by, and the constant that is added then, so that
+# they are inside of the ends of a link's: lower and upper end
+WITHIN = {(0.0, np.inf): (1.0, 8.0), (-np.inf, 0.0): (1.0, -8.0), (0.0, 1.0): (0.02, 0.5)}
+
+
+def within(loss):
+    """A factor and a constant that take margins to where the loss has them; 1 and None elsewhere."""
+    if loss.link is None or not loss.link.is_bounded:
+        return 1.0, None
+    return WITHIN[loss.link.low, loss.link.high]
 
 
 # narrow tiles with one and many rows of the block missing, registers of a warp at each size, two

@@ -11,7 +11,6 @@ from tests.kernels.cuda.cases import (
     CASES,
     LOGISTIC,
     NONE,
-    POSITIVE_MARGIN,
     SHAPES,
     TOLERANCE,
     both,
@@ -19,6 +18,7 @@ from tests.kernels.cuda.cases import (
     name_of,
     problem,
     targets,
+    within,
 )
 
 
@@ -53,8 +53,10 @@ def agree(cupy, kernels, loss, vectors, w, v):
     host, rows, device, device_rows = kernels
     backend, (n, d) = gpu(), (len(vectors[0]), len(w) - 1)
     law, side, exact = law_of(loss.ref), gram_side(d) if d < 400 else 0, not loss.classifies
-    if loss.link is not None and loss.link.positive:
-        w = np.append(w[:-1], POSITIVE_MARGIN)
+    factor, constant = within(loss)
+    if constant is not None:
+        w = np.append(factor * w[:-1], constant)
+        vectors = (*vectors[:2], factor * vectors[2])
     single = backend.vector_dtype(device_rows) == np.float32
     # of sums that are made of float64 numbers only, and of what is made of curvatures in the rows' dtype
     tolerance = 3e-6 if single and not exact else 1e-11

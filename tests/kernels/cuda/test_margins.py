@@ -6,11 +6,7 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import margins as host_margins
 from daskglm.losses.table import LOSSES, law_of
-from tests.kernels.cuda.cases import CASES, NONE, POSITIVE_MARGIN, name_of, targets
-
-
-def wants_positive(loss):
-    return loss.link is not None and loss.link.positive
+from tests.kernels.cuda.cases import CASES, NONE, name_of, targets, within
 
 
 @pytest.mark.parametrize("loss", CASES, ids=name_of)
@@ -20,8 +16,12 @@ def test_combinations_of_margins(cupy, loss, k):
     n, many, law = 1000, 4, law_of(loss.ref)
     y, weight, offset = targets(loss, n), rng.random(n), rng.standard_normal(n)
     Z, coefficients = [rng.standard_normal(n) for _ in range(k)], rng.standard_normal((many, k + 1))
-    if wants_positive(loss):
-        coefficients[:, k] = 3 * POSITIVE_MARGIN
+    factor, constant = within(loss)
+    coefficients *= factor
+    if constant is not None:
+        # margins of several combinations are larger
+        coefficients[:, k] = constant * (1.0 if factor < 1.0 else 3.0)
+        offset *= factor
     backend = gpu()
     for beside in ((weight, NONE), (NONE, NONE), (NONE, offset)):
         shapes = ((many,), (many, k + 1), (many, k + 1, k + 1))
@@ -40,7 +40,8 @@ def test_combinations_of_margins(cupy, loss, k):
 def test_curvatures_at_kept_margins(cupy, loss):
     rng, n, law = np.random.default_rng(2), 500, law_of(loss.ref)
     y, weight, offset, z = targets(loss, n), rng.random(n), rng.standard_normal(n), rng.random(n)
-    offset += POSITIVE_MARGIN * wants_positive(loss)
+    factor, constant = within(loss)
+    offset, z = factor * offset + (constant or 0.0), factor * z
     for beside in ((weight, offset), (NONE, offset), (weight, NONE)):
         wanted, found = np.zeros(n), cupy.zeros(n)
         host_margins.curvatures(law, y, *beside, z, 37, 450, wanted)

@@ -27,7 +27,7 @@ TYPES = [
 ]
 LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
 # codes of the families, of which the probit's tails take the most registers
-FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 35), "-DMODE=32", "-DMODE=30"
+FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 41), "-DMODE=32", "-DMODE=30"
 BINOMIAL = "-DMODE=31"
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
