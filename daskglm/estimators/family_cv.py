@@ -17,6 +17,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.regularization_path import (
     check_gradient,
     check_relax,
@@ -242,14 +243,14 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         if isinstance(alphas, int) and settings.penalty.is_smooth:
             alphas = np.geomspace(LARGEST, LEAST, alphas)
         beside = {"offset": offset, "exposure": exposure}
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
         how = {"sample_weight": sample_weight, **beside, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         choose = self._choose
         if not settings.penalty.is_smooth or len(ratios) > 1:
             check_gradient(settings)
             choose = partial(self._choose_of_path, ratios)
-        work = partial(choose, X, y, settings, names, alphas, how)
+        work = partial(choose, X, y, settings, known, alphas, how)
         return awaitable_on(client, is_lazy(X), work)
 
     def _params(self) -> dict[str, Any]:
@@ -261,7 +262,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         alphas: Any,
         how: dict[str, Any],
     ) -> GeneralizedLinearRegressorCV:
@@ -286,7 +287,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         warn_unsolved([found.report], float(settings.tol))
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if settings.fit_intercept else np.zeros(1)
-        self._adopt(Trained(w[None, :d], intercept, None, found.report), names)
+        self._adopt(Trained(w[None, :d], intercept, None, found.report), known)
         self.n_iter_ = max(found.final.n_iter, 1)
         self.alpha_, self.alphas_ = float(found.alphas[r, best]), found.alphas[r]
         self.l1_ratio_ = float(found.ratios[r])
@@ -303,7 +304,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         alphas: np.ndarray,
         how: dict[str, Any],
     ) -> GeneralizedLinearRegressorCV:
@@ -328,7 +329,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         def intercepts(W: np.ndarray) -> np.ndarray:
             return W[..., d] if settings.fit_intercept else np.zeros(W.shape[:-1])
 
-        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report), names)
+        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report), known)
         self.alpha_, self.alphas_, self.l1_ratio_ = float(alphas[best]), alphas, 0.0
         self.deviance_path_, self.d2_path_ = found
         by_value = paths.swapaxes(0, 1)

@@ -149,11 +149,11 @@ def _fit_now(
     start: Any,
     client: Any,
 ) -> list[LinearModel]:
-    began, (X, y, weight, names, beside) = time.perf_counter(), data
+    began, (X, y, weight, known, beside) = time.perf_counter(), data
     how = {"sample_weight": weight, "client": client, **beside}
     if find(settings.loss).two_classes:
         trained = train_path(X, y, settings, Cs, **how, starts=start)
-        return [model._adopt(each, names) for model, each in zip(models, trained, strict=True)]
+        return [model._adopt(each, known) for model, each in zip(models, trained, strict=True)]
     with open_grid(X, y, settings, **how, start=start) as grid:
         begin = None if start is None else grid.starts(start)
         solutions = grid.solve(grid.batch(Cs), begin, resumable=True)
@@ -163,6 +163,6 @@ def _fit_now(
             W = solutions.W[of_model.start :: of_model.step]
             intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
             report = grid.report([solutions.reports[p] for p in of_model], began)
-            fitted.append(model._adopt(Trained(W[:, :d], intercept, grid.classes, report), names))
+            fitted.append(model._adopt(Trained(W[:, :d], intercept, grid.classes, report), known))
     warn_unsolved(solutions.reports, float(settings.tol))
     return fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from daskglm.core.arguments import check_whole, is_number, shown
 from daskglm.data.containers import plain
 from daskglm.data.partitions import is_lazy
 from daskglm.estimators.base import LinearModel
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.parameters import inverse, settings_of
 from daskglm.estimators.regressor import Regressor
 from daskglm.fitting.config import FitConfig
@@ -139,7 +141,7 @@ class HuberRegressor(Regressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         data: dict[str, Any],
         start: Any,
         client: Any,
@@ -156,7 +158,7 @@ class HuberRegressor(Regressor):
             warn_unconverged(found.report, settings)
         fit = found.fit
         trained = Trained(fit.coef[None, :], np.array([fit.intercept]), None, found.report)
-        self._adopt(trained, names)
+        self._adopt(trained, known)
         self.scale_ = found.scale
         self.n_iter_ = found.steps
         if hasattr(self, "outliers_"):
@@ -174,5 +176,12 @@ class HuberRegressor(Regressor):
         of X.
         """
         if isinstance(y, str):
+            X = plain(X)
             X, y = X.drop(columns=y), X[y]
-        return abs(plain(y) - self.predict(X, offset)) > self.scale_ * self.epsilon
+        finish = partial(_beyond, self.scale_ * self.epsilon)
+        return self._values(X, finish, np.empty(0, bool), offset=offset, y=y)
+
+
+def _beyond(most: float, residuals: np.ndarray) -> np.ndarray:
+    """Mark residuals of more than this size."""
+    return np.abs(residuals) > most

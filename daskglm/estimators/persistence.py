@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from daskglm.core.arguments import file_path
+from daskglm.core.arguments import file_path, shown
 from daskglm.data import npz
 from daskglm.estimators.families import (
     GammaRegressor,
@@ -67,7 +67,7 @@ _KEYS = (
     "n_iter",
     "report",
 )
-_OPTIONAL = ("arrays", "family_parameter", "scale", "tried")
+_OPTIONAL = ("arrays", "family_parameter", "scale", "tried", "fitted_with")
 LISTED = (list, tuple, np.ndarray)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -138,6 +138,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
             key: _plain(value, f"report {key!r}") for key, value in as_dict(model.report_).items()
         },
     }
+    if fitted_with := getattr(model, "fitted_with_", ()):
+        content["fitted_with"] = list(fitted_with)
     if hasattr(model, "family_parameter_"):
         content["family_parameter"] = float(model.family_parameter_)
     if hasattr(model, "scale_"):
@@ -286,6 +288,7 @@ def _restore(
             model._set_tried(content["tried"], settings)
         if report.n_features != d:
             raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
+        model.fitted_with_ = _fitted_with(content.get("fitted_with", []))
         if ordered and (np.diff(intercept) < 0.0).any():
             raise ValueError(f"thresholds {intercept} fall")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -333,6 +336,13 @@ def _take_parameter(model: Any, content: dict[str, Any]) -> None:
         value = schema.number(content["family_parameter"], "family_parameter", 0.0)
         model._set_parameter(value)
         model._record  # noqa: B018  # raises ValueError for a value that the family does not have
+
+
+def _fitted_with(saved: Any) -> tuple[str, ...]:
+    """Check which of offset and exposure a model was fitted with."""
+    if saved not in ([], ["offset"], ["exposure"], ["offset", "exposure"]):
+        raise ValueError(f"it was fitted with {shown(saved)}")
+    return tuple(saved)
 
 
 # ---- arrays
