@@ -96,6 +96,7 @@ class LinearModel(BaseEstimator):
         X = plain(X)
         y = plain(y)
         sample_weight = plain(sample_weight)
+        _refuse_empty_array(X)
         known = Known(feature_names(X, y, sample_weight, *beside.values()), added_in(beside))
         return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), known)
 
@@ -161,9 +162,12 @@ class LinearModel(BaseEstimator):
                 )
         else:
             X = checked_rows(rows_of(X))
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-            )
+            if not self.n_features_in_ and X.ndim == 2 and not X.shape[1]:
+                X = np.empty(X.shape)  # rows of a model without features
+            else:
+                X = validate_data(
+                    self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+                )
             features = None  # by now an array
         of = Margins(dense(self.coef_), np.atleast_1d(self._constants), finish, names, features)
         return in_kind(X, of, like=like, beside=beside)
@@ -326,6 +330,21 @@ class Classifier(ClassifierMixin, LinearModel):
 
 
 # ---- pieces
+def _refuse_empty_array(X: Any) -> None:
+    """Raise ValueError for an array in memory without columns, as scikit-learn's checks want it.
+
+    An array of no columns is mostly a selection that went wrong; other containers without columns
+    ask for the intercept alone.
+    """
+    X = np.asarray(X) if isinstance(X, list) and len(X) and X[0] == [] else X
+    if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) and not X.shape[1]:
+        raise ValueError(
+            f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: X has no columns. "
+            "To fit the intercept alone give a dataframe, a sparse matrix or a dask array without "
+            "columns, such as pandas.DataFrame(index=range(n))"
+        )
+
+
 def same(scores: np.ndarray) -> np.ndarray:
     """Decision values as they are."""
     return scores

@@ -255,7 +255,7 @@ def _restore(
     """
     try:
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
-        d = schema.integer(content["n_features"], "n_features", 1)
+        d = schema.integer(content["n_features"], "n_features", 0)
         classes = None if content["classes"] is None else schema.classes(content["classes"])
         if (classes is None) == find(model._loss).classifies:
             raise ValueError(
@@ -288,7 +288,6 @@ def _restore(
             model._set_tried(content["tried"], settings)
         if report.n_features != d:
             raise ValueError(f"the report is of {report.n_features:,} features, the model of {d:,}")
-        model.fitted_with_ = _fitted_with(content.get("fitted_with", []))
         if ordered and (np.diff(intercept) < 0.0).any():
             raise ValueError(f"thresholds {intercept} fall")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -328,7 +327,8 @@ def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
 
 
 def _take_parameter(model: Any, content: dict[str, Any]) -> None:
-    """Set the parameter of the family, if the model estimates it and only then."""
+    """Set what the fit had beside rows, and the parameter of a family that it estimated."""
+    model.fitted_with_ = _fitted_with(content.get("fitted_with", []))
     estimates = getattr(model, "_estimates", False)
     if estimates != ("family_parameter" in content):
         raise ValueError(f"a {type(model).__name__} with{'out' * estimates} an estimated parameter")

@@ -241,16 +241,21 @@ class PathProblem:
             found.append(float((norms[positive] / terms.group_strengths[positive]).max(initial=0)))
         return max(found) * ABOVE
 
-    def grid(self, count: int, eps: float, point: Point) -> np.ndarray:
+    def grid(
+        self, count: int, eps: float, point: Point, *, otherwise: float | None = None
+    ) -> np.ndarray:
         """Return `count` strengths from the largest to `eps` of it, evenly in their logarithm.
 
-        Raises ValueError where all of them would be zero, or rounding.
+        Where all of them would be zero, or rounding, the largest is `otherwise`; ValueError
+        without. Features stay out of the model at any strength then.
         """
         point, why = self._explained(point)
         largest = self.largest_alpha(point)
         if not why and not 0.0 < largest < math.inf:
             why = NO_EFFECT
-        if why:
+        if why and otherwise is not None:
+            largest = otherwise
+        elif why:
             raise ValueError(
                 f"the largest strength of the penalty is {largest:g}: {why}, so that all features "
                 "stay out of the model; give alphas as numbers, or other targets"

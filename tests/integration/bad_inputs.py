@@ -610,9 +610,25 @@ DATA = [
     Bad(
         "X without columns",
         spoil("X", lambda X, y, w: X[:, :0]),
-        ROWS,
+        ("fit", "estimator", "cv", "path", "client", "score"),
         ValueError,
-        "X has no columns|0 feature",
+        "0 feature.*X has no columns|X has 0 features",
+    ),
+    Bad(
+        "X without columns or intercept",
+        {"fit_intercept": False},
+        ("no columns",),
+        ValueError,
+        "X has no columns, and fit_intercept=False",
+        loads=True,
+    ),
+    Bad(
+        "X without columns, hinge",
+        {"loss": "hinge"},
+        ("no columns",),
+        ValueError,
+        "X has no columns, and loss='hinge' wants one",
+        loads=True,
     ),
     *(
         Bad(
