@@ -336,7 +336,8 @@ def _refuse_empty_array(X: Any) -> None:
     An array of no columns is mostly a selection that went wrong; other containers without columns
     ask for the intercept alone.
     """
-    X = np.asarray(X) if isinstance(X, list) and len(X) and X[0] == [] else X
+    if isinstance(X, list) and len(X) and isinstance(X[0], (list, tuple)) and not X[0]:
+        X = np.empty((len(X), 0))
     if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) and not X.shape[1]:
         raise ValueError(
             f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: X has no columns. "
