@@ -930,7 +930,7 @@ LAZILY = [  # beside dask arrays
         Bad(
             f"lazy sample_weight {given}",
             spoil("w", lambda X, y, w, given=given: given),
-            ("fit", "array", "frame", "delayed", "cluster", "score", "score lazy", "cv", "path"),
+            ("fit", "array", "frame", "cluster", "score", "score lazy", "cv", "path"),
             ValueError,
             f"sample_weight={given}.* must be a finite number not below 0",
         )
