@@ -96,7 +96,9 @@ def main(context: click.Context, verbose: int) -> None:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if not text or isinstance(error, KeyError):
+    if not text:
+        text = f"{type(error).__name__}, without a reason; daskglm -v shows where"
+    elif isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}"
     return _visible(text)
 
@@ -459,7 +461,11 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
 @click.argument("model", type=click.Path(), callback=_not_blank)
 @click.argument("data", callback=_not_blank)
 @click.option(
-    "--out", required=True, type=click.Path(), callback=_not_blank, help="CSV file to write."
+    "--out",
+    required=True,
+    type=click.Path(),
+    callback=_not_blank,
+    help="File to write: .csv, .parquet or .pq.",
 )
 @click.option(
     "--proba", is_flag=True, help="Write the probability of each class (logistic regression)."
@@ -484,16 +490,20 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
     help="First index of svmlight data; default: found by reading all rows.",
 )
 def predict(model: str, data: str, out: str, proba: bool, decision: bool, **options: Any) -> None:
-    """Predict with MODEL for each row of DATA, and write one line a row.
+    """Predict with MODEL for each row of DATA, and write one row for each, as CSV or Parquet.
 
     One partition at a time is in memory.
     """
     from daskglm.estimators.persistence import load
-    from daskglm.estimators.prediction_file import write_predictions
+    from daskglm.estimators.prediction_file import FORMATS, write_predictions
 
     if proba and decision:
         raise click.UsageError("give --proba or --decision, not both.")
     _check_out(out, model, data)
+    if Path(out).suffix.lower() not in FORMATS:
+        raise click.UsageError(
+            f"--out: {_visible(out)!r} does not say the format: let it end in {', '.join(FORMATS)}."
+        )
     fitted = load(model)
     method = "predict_proba" if proba else "decision_function" if decision else "predict"
     if proba and not hasattr(fitted, method):
@@ -610,11 +620,10 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
     """
     if scheduler:
         import dask
-        from distributed import Client
 
         from daskglm.launch import tls
 
-        with dask.config.set(tls.settings(tls_dir)), Client(scheduler) as client:
+        with dask.config.set(tls.settings(tls_dir)), _connected(scheduler) as client:
             yield client
     elif workers:
         from distributed import Client, LocalCluster
@@ -636,6 +645,23 @@ def _client(scheduler: str | None, workers: int | None, tls_dir: Path | None) ->
             yield client
     else:
         yield None
+
+
+def _connected(scheduler: str) -> Any:
+    """Return a client of a scheduler; ConnectionError where none answers."""
+    import dask
+    from distributed import Client
+
+    began = time.monotonic()
+    try:
+        return Client(scheduler)
+    except OSError as error:  # timeouts are among them, mostly without a word
+        raise ConnectionError(
+            f"no scheduler answers at {scheduler} (tried for {time.monotonic() - began:.3g} s; "
+            f"distributed.comm.timeouts.connect is "
+            f"{dask.config.get('distributed.comm.timeouts.connect')}): is it running there, and "
+            "is this the address that it printed?" + (f" {error}" if str(error) else "")
+        ) from error
 
 
 def _format(path: str, asked: str) -> str:

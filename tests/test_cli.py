@@ -1,6 +1,7 @@
 import bz2
 import csv
 import logging
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -248,12 +249,44 @@ def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
         ["fit", "x.svm", "--out", "m", "--class-weight", "balanced", "--loss", "squared"],
         ["fit", "x.dat", "--out", "m"],
         ["predict", "m", "x.svm", "--out", "p", "--proba", "--decision"],
+        ["predict", "m", "x.svm", "--out", "p"],
+        ["predict", "m", "x.svm", "--out", "p.xlsx"],
         ["bogus"],
     ],
 )
 def test_bad_usage_exit_2(args, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "Usage" in run(*args, code=2).stderr
+
+
+def test_predictions_as_parquet(frame, tmp_path):
+    data, model = tmp_path / "train.csv", tmp_path / "m.json"
+    run("fit", data, "--out", model)
+    for out in ("p.parquet", "p.csv"):
+        run("predict", model, data, "--label", "kind", "--out", tmp_path / out)
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    assert found["prediction"].tolist() == load(model).predict(frame[["a", "b", "c"]]).tolist()
+    assert found["prediction"].tolist() == pd.read_csv(tmp_path / "p.csv")["prediction"].tolist()
+
+
+@pytest.mark.parametrize("command", ["fit", "doctor"])
+def test_a_scheduler_that_is_away_is_named(command, svm, tmp_path):
+    with socket.socket() as closed:  # a port that nobody listens on
+        closed.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+    args = {"fit": ("fit", svm, "--out", tmp_path / "m.json"), "doctor": ("doctor",)}[command]
+    with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
+        result = run(*args, "--scheduler", address, code=1)
+    one_error(result, f"no scheduler answers at {address}", "timeouts.connect is 200ms")
+
+
+def test_errors_without_a_word_say_how_to_learn_more(svm, tmp_path, monkeypatch):
+    def silent(*args, **kwargs):
+        raise TimeoutError
+
+    monkeypatch.setattr("daskglm.estimators.datafiles.read_training", silent)
+    result = run("fit", svm, "--out", tmp_path / "m.json", code=1)
+    one_error(result, "TimeoutError, without a reason", "daskglm -v")
 
 
 def test_proba_needs_a_model_that_has_it(svm, tmp_path):

@@ -45,6 +45,12 @@ RAISE = {
         LAZY[:, LAZY[0] > 0], da.from_array(y, chunks=50)
     ),
     "ValueError: X has 3": lambda: daskglm.LogisticRegression().fit(X, y).predict(X[:, :3]),
+    "ValueError: column 'a' has dtype category": lambda: daskglm.fit(
+        pd.DataFrame({"a": pd.Categorical([1, 2] * 100)}), y
+    ),
+    "ValueError: PoissonRegressor was": lambda: (
+        daskglm.PoissonRegressor().fit(X, y, exposure=1.0 + y).score(X, y)
+    ),
     "MemoryError": too_large,
     "RuntimeError: device='cuda'": lambda: daskglm.fit(X, y, device="cuda"),
 }

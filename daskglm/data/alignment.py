@@ -65,7 +65,7 @@ def bundles(X: Any, beside: dict[str, Any]) -> list[Any]:
     others = {name: values for name, values in beside.items() if name not in of_kind}
     if is_frame(X):
         for name, values in of_kind.items():
-            _same_divisions(values, X, name)
+            same_divisions(values, X, name)
         parts, of_kind = _frames(X, of_kind), {}
     else:
         same = {
@@ -151,12 +151,13 @@ def _same_index(rows: Any, index: Any, name: str, place: Any) -> None:
     raise ValueError(
         f"the index of {name} is not that of X: {place.row(at)} is {rows[at]!r} in X and "
         f"{index[at]!r} in {name}. Take both from one dataframe, or bring them together (join, or "
-        "set_index on both) before fit"
+        "set_index on both)"
     )
 
 
 # ---- checks before anything is computed
-def _same_divisions(values: Any, X: Any, name: str) -> None:
+def same_divisions(values: Any, X: Any, name: str) -> None:
+    """Raise ValueError where frames are known to be cut at other rows."""
     if values.npartitions != X.npartitions:
         raise ValueError(
             f"X has {X.npartitions} partitions but {name} has {values.npartitions}: repartition "

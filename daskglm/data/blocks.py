@@ -25,7 +25,13 @@ from daskglm.data.containers import plain
 from daskglm.data.frames import frame_rows, numbers
 from daskglm.data.row_files import Span
 from daskglm.data.sparse_rows import canonical, is_sparse
-from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
+from daskglm.data.values import (
+    Place,
+    as_float,
+    refuse_masked,
+    refuse_no_numbers,
+    refuse_text,
+)
 from daskglm.kernels import Pattern, for_rows
 from daskglm.losses.family import Domain
 
@@ -82,8 +88,8 @@ def to_block(
         What is on a GPU stays there. float32 and float64 are kept, other numbers become floats;
         arrays become C ordered, sparse ones canonical CSR.
     y, weight : (n,) array_like
-        Labels or targets; row weights (None: ones).
-    offset, exposure : (n,) array_like, optional
+        Labels or targets; row weights (None: ones; a float: of all rows).
+    offset, exposure : (n,) array_like, or a float for all rows, optional
         Added to the margins: the offset, and the logarithm of the exposure.
     clusters : (n,) array_like, optional
         Label of the cluster of each row.
@@ -176,6 +182,11 @@ def _offset_facts(
     with np.errstate(over="ignore", invalid="ignore"):
         exposed = _weighted(np.exp(added), weights)
     return _largest(added), _weighted(added, weights), exposed
+
+
+def numbers_beside(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    """Return what is beside n rows as floats (n,); ValueError, with the place, for what is none."""
+    return _float_column(values, name, n, place).values
 
 
 def added_to_margins(offset: Any, exposure: Any, n: int, place: Place) -> np.ndarray | None:
@@ -357,6 +368,8 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 
 # ---- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
+    if isinstance(values, float):  # see `values.constant`
+        return np.full(n, values)
     values = plain(values)
     refuse_masked(values, name, place)
     if on_device(values) or not hasattr(values, "to_numpy"):
@@ -390,6 +403,7 @@ def _float_column(values: Any, name: str, n: int, place: Place, threads: int = 1
         column = _measured(values, threads)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place}{name} has values that are not numbers ({error})") from error
+    refuse_text(values, name, place)
     if not np.isfinite(column.largest):
         i = int(np.argmin(np.isfinite(column.values)))
         kind = "NaN" if np.isnan(column.values[i]) else "infinity (inf)"

@@ -4,30 +4,31 @@ errors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.device import gpu, on_device
-from daskglm.data.values import Place, as_float, refuse_no_numbers
+from daskglm.data.values import Place, as_float, refuse_no_numbers, refuse_text
 
 
 def frame_rows(frame: Any, place: Place) -> Any:
     """Return rows of a pandas or cuDF frame as C ordered floats, on the same device.
 
-    Columns of objects, strings and categories are converted if they hold numbers, as `np.asarray`
-    does.
+    Columns of objects and strings are converted if they hold numbers, as `np.asarray` does.
 
     Raises
     ------
     ValueError
         For the first value that is missing or not a number, with its row and column, and for
-        dates and complex numbers.
+        dates, complex numbers and categories.
     """
     kinds = [getattr(dtype, "kind", "O") for dtype in frame.dtypes]
     for name, dtype, kind in zip(frame.columns, frame.dtypes, kinds, strict=True):
         if kind not in "fiub":
             refuse_no_numbers(dtype, f"{place}column {name!r}")
+            refuse_category(dtype, f"{place}column {name!r}")
     if on_device(frame):  # cuDF; missing values become NaN, which the check of values reports
         exact = all(
             dtype == np.float32 or (dtype.kind in "biu" and dtype.itemsize <= 2)
@@ -41,6 +42,32 @@ def frame_rows(frame: Any, place: Place) -> Any:
     if any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.ascontiguousarray(as_float(frame.to_numpy(), f"{place}X"))
+
+
+def with_features(frame: Any, features: Sequence[str], *, place: Place) -> Any:
+    """Return a frame with the columns of the fit, in their order, without others.
+
+    Raises ValueError for columns that are missing.
+    """
+    columns = list(frame.columns)
+    if columns == list(features):
+        return frame
+    if missing := [name for name in features if name not in columns]:
+        raise ValueError(
+            f"{place}X lacks {len(missing):,} of the columns of the fit: "
+            f"{', '.join(map(repr, missing[:8]))}"
+        )
+    return frame[list(features)]
+
+
+def refuse_category(dtype: Any, name: str) -> None:
+    """Raise ValueError for a categorical dtype: levels are not one number, even if they look so."""
+    if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
+        raise ValueError(
+            f"{name} has dtype category: its levels are no numbers of one column. Encode it before "
+            "fit (sklearn.preprocessing.OneHotEncoder, pandas.get_dummies), or convert it by "
+            "astype(float) where levels are quantities"
+        )
 
 
 def _converted(frame: Any, kinds: list[str], place: Place) -> np.ndarray:
@@ -71,7 +98,7 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
         What NumPy raises for the first that is no number, with its place.
     """
     try:
-        return values.astype(np.float64)
+        floats = values.astype(np.float64)
     except (TypeError, ValueError):
         for at in np.ndindex(values.shape):
             try:
@@ -85,3 +112,6 @@ def numbers(values: np.ndarray, place: Place, column: str | None = None) -> np.n
                     "encode it before fit"
                 ) from error
         raise
+    if column is None:  # of a frame, a column of text that holds numbers is converted
+        refuse_text(values, "X", place)
+    return floats

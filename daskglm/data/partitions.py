@@ -13,6 +13,7 @@ import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from daskglm.core.device import to_host
 from daskglm.data.alignment import bundles, is_delayed, is_frame, same_length, unbundle
 from daskglm.data.blocks import Block, to_block, with_order
 from daskglm.data.containers import is_future, plain
+from daskglm.data.frames import refuse_category
 from daskglm.data.sparse_rows import check_csr, checked_chunk, is_sparse, to_csr
-from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
+from daskglm.data.values import CONSTANTS, Place, constant, refuse_masked, refuse_no_numbers
 from daskglm.losses.family import Domain
 
 logger = logging.getLogger("daskglm")
@@ -120,7 +122,7 @@ def partitions(
     ----------
     X : (n, d) array, sparse matrix, DataFrame, dask array or dataframe, or list of delayed blocks
     y : (n,) matching container, or the name of a column of a frame
-    sample_weight : (n,) matching container, name of a column, or None
+    sample_weight : (n,) matching container, name of a column, number for all rows, or None
     classify : bool
         Whether y are labels.
     offset, exposure : as sample_weight, optional
@@ -138,6 +140,7 @@ def partitions(
     X = plain(X)
     beside = y, sample_weight, offset, exposure, clusters
     given = dict(zip(BESIDE, map(plain, beside), strict=True))
+    given |= {name: _constant_or(given[name], name) for name in CONSTANTS}
     how: dict[str, Any] = {"classify": classify, "domain": domain}
     for name, values in {"X": X, **given}.items():
         refuse_masked(values, name, Place())
@@ -168,14 +171,40 @@ def partitions(
         columns = tuple(map(str, X.columns))
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
+    two_dimensions(X)
     _refuse_names(given, X)
+    constants = _constants(given)
     given = {
-        name: values.compute() if is_dask(values) else values for name, values in given.items()
+        name: np.full(X.shape[0], values)
+        if name in constants
+        else values.compute()
+        if is_dask(values)
+        else values
+        for name, values in given.items()
     }
     for name, values in given.items():
+        if values is not None and not np.ndim(values):
+            raise ValueError(
+                f"{name}={shown(values)} should be a 1d array with a value for each of the rows "
+                "of X"
+            )
         if values is not None and np.shape(values)[:1] != X.shape[:1]:
-            same_length(len(values) if np.ndim(values) else 0, X.shape[0] if X.ndim else 0, name)
+            same_length(len(values), X.shape[0], name)
     return Partitions((X, *given.values()), [], columns, **how)
+
+
+def two_dimensions(X: Any) -> None:
+    """Raise ValueError unless X has rows and columns."""
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"X has {len(X.shape)} dimension(s); expected rows and columns (reshape to 2-D)"
+        )
+
+
+def _constant_or(given: Any, name: str) -> Any:
+    """Return a number that stands for all rows as a float, and anything else as it is."""
+    number = constant(given, name)
+    return given if number is None else number
 
 
 def _refuse_columns(columns: list[Any]) -> None:
@@ -250,25 +279,56 @@ def _from_frame(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
     for name in features:
         dtype = X.dtypes[name]
         refuse_no_numbers(dtype, f"column {name!r}")
-    beside = {}
-    for name, values in given.items():
-        if values is None or name in named:
-            continue
-        if not is_dask(values):
-            raise ValueError(
-                f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is a "
-                f"{type(values).__name__}: give {name} as a dask collection with the same "
-                "partitions, or as the name of a column"
-            )
-        beside[name] = _one_column(values, name)
-    columns = tuple(map(str, features))
-    make, parts = _maker(), bundles(X, beside)
+        refuse_category(dtype, f"column {name!r}")
+    columns, constants = tuple(map(str, features)), _constants(given)
+    make, parts = _maker(), bundles(X, like_partitions(X, given))
     lazy = [
-        make(part, place=Place(i, columns), features=features, named=named, **how)
+        make(
+            part,
+            place=Place(i, columns),
+            features=features,
+            named=named,
+            constants=constants,
+            **how,
+        )
         for i, part in enumerate(parts)
     ]
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
     return Partitions(None, lazy, columns, collections, frames=tuple(parts), **how)
+
+
+def _constants(given: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers for all rows among what is given; see `values.constant`."""
+    return {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, float) and name in CONSTANTS
+    }
+
+
+def like_partitions(X: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is beside a dask collection X as collections of one dimension, by name.
+
+    Names of columns, numbers for all rows and None are left out. Beside an array of known lengths
+    it is cut at the rows of X; see `alignment.bundles` for the rest.
+
+    Raises ValueError for what cannot be brought to the partitions of X.
+    """
+    found, constants = {}, _constants(given)
+    for name, values in given.items():
+        if values is None or name in constants:
+            continue
+        if not is_frame(X):
+            found[name] = _chunked_like(values, X, name)
+        elif not isinstance(values, str):
+            if not is_dask(values):
+                raise ValueError(
+                    f"X is a dask dataframe, whose partitions have unknown lengths, but {name} is "
+                    f"a {type(values).__name__}: give {name} as a dask collection with the same "
+                    "partitions, or as the name of a column"
+                )
+            found[name] = _one_column(values, name)
+    return found
 
 
 def _have_columns(X: Any, names: Iterable[str]) -> None:
@@ -316,6 +376,7 @@ def _block_of_parts(
     place: Place,
     features: list[Any] | None = None,
     named: Mapping[str, str] = NOTHING,
+    constants: Mapping[str, float] = MappingProxyType({}),
     **how: Any,
 ) -> Block:
     """Make the block of a partition that `bundles` gave.
@@ -324,6 +385,7 @@ def _block_of_parts(
     """
     X, given = unbundle(parts, place)
     given |= {name: X[column] for name, column in named.items()}
+    given |= constants
     beside = [given.get(name) for name in BESIDE]
     if features is None:
         return to_block(X, *beside, place=place, **how)
@@ -344,11 +406,8 @@ def _from_array(X: Any, given: dict[str, Any], how: dict[str, Any]) -> Partition
         )
         X = whole_rows(X)
     collections = tuple(values for values in (X, *given.values()) if is_dask(values))
-    beside = {
-        name: _chunked_like(values, X, name) for name, values in given.items() if values is not None
-    }
-    make, parts = _maker(), bundles(X, beside)
-    lazy = [make(part, place=Place(i), **how) for i, part in enumerate(parts)]
+    make, parts, constants = _maker(), bundles(X, like_partitions(X, given)), _constants(given)
+    lazy = [make(part, place=Place(i), constants=constants, **how) for i, part in enumerate(parts)]
     return Partitions(None, lazy, None, collections, nbytes=_bytes_of(X), **how)
 
 
@@ -405,19 +464,27 @@ def _chunked_like(values: Any, X: Any, name: str) -> Any:
 
 # ---- delayed blocks
 def _from_delayed(X: Sequence[Any], given: dict[str, Any], how: dict[str, Any]) -> Partitions:
-    others = []
-    for name, values in given.items():
-        if values is None and name != "y":
-            others.append([None] * len(X))
-            continue
-        if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
-            raise ValueError(
-                f"X is a list of delayed blocks; {name} must be a list of delayed blocks too"
-            )
-        if len(values) != len(X):
-            raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
-        others.append(list(values))
+    others = [
+        [None] * len(X) if values is None and name != "y" else like_blocks(X, values, name)
+        for name, values in given.items()
+    ]
     return Partitions(None, _blocks(list(X), others, how), None, tuple(X), **how)
+
+
+def like_blocks(X: Sequence[Any], values: Any, name: str) -> list[Any]:
+    """Return what is beside each of the delayed blocks X: a delayed block, or a number for all.
+
+    Raises ValueError where these are not as many.
+    """
+    if _constants({name: values}):
+        return [values] * len(X)
+    if not isinstance(values, (list, tuple)) or not all(is_delayed(part) for part in values):
+        raise ValueError(
+            f"X is a list of delayed blocks; {name} must be a list of delayed blocks too"
+        )
+    if len(values) != len(X):
+        raise ValueError(f"X has {len(X)} delayed blocks but {name} has {len(values)}")
+    return list(values)
 
 
 def _blocks(X: list[Any], others: list[list[Any]], how: dict[str, Any]) -> list[Any]:

@@ -19,6 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from daskglm.core.arguments import check_whole
+
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
 
 # What scikit-learn's reader raises for a line that it cannot read.
@@ -140,10 +142,9 @@ def read_svmlight(
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype("float32"), np.dtype("float64")):
         raise ValueError(f"dtype={dtype.name!r} is not one of 'float32', 'float64'")
-    if zero_based not in (True, False, "auto"):
+    if not isinstance(zero_based, (bool, np.bool_)) and zero_based != "auto":
         raise ValueError(f"zero_based={zero_based!r} is not one of True, False, 'auto'")
-    if n_features is not None and (not isinstance(n_features, (int, np.integer)) or n_features < 1):
-        raise ValueError(f"n_features={n_features!r} must be a positive integer, or None")
+    check_whole(n_features, "n_features", 1, optional=True)
     ranges = _ranges(path, blocksize, storage_options or {})
     rows: list[float] = [math.nan] * len(ranges)
     if n_features is None or zero_based == "auto":

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_sample_weight
 
-from daskglm.core.arguments import is_number, shown
+from daskglm.core.arguments import shown
 from daskglm.core.device import to_host
-from daskglm.data.partitions import is_lazy
-from daskglm.data.values import Place, refuse_masked, refuse_no_numbers
+from daskglm.data.partitions import is_lazy, two_dimensions
+from daskglm.data.values import Place, constant, refuse_masked, refuse_no_numbers, refuse_text
 
 
 def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -28,6 +28,7 @@ def in_memory(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         For masked values, dates, complex numbers, text, and shapes that y and weights cannot have.
     """
     X = rows_of(X)
+    two_dimensions(X)
     for values, name in ((y, "y"), (sample_weight, "sample_weight")):
         refuse_masked(values, name, Place())
     if not (isinstance(y, str) or is_lazy(y)):
@@ -66,13 +67,15 @@ def rows_of(X: Any) -> Any:
 
 def _weights(given: Any) -> Any:
     """Weights as floats, None as NaN; a number stands for all rows."""
-    if is_number(given):
-        return given
+    if (number := constant(given, "sample_weight")) is not None:
+        return number
     values = np.asarray(given)
     refuse_no_numbers(values.dtype, "sample_weight")
     try:
-        return values.astype(np.float64)
+        floats = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"sample_weight={shown(given)} has values that are not numbers ({error})"
         ) from error
+    refuse_text(values, "sample_weight", Place())
+    return floats

@@ -4,11 +4,13 @@ of converted.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from daskglm.core.arguments import is_number, shown
 from daskglm.data.row_files import Span
 
 DATES = {"M": "dates", "m": "durations"}
@@ -65,6 +67,48 @@ def refuse_no_numbers(dtype: np.dtype[Any], name: str) -> None:
         )
 
 
+def refuse_text(values: Any, name: str, place: Place) -> None:
+    """Raise ValueError for the first text of an array, even if it could be read as a number.
+
+    NumPy would read it: labels such as postcodes would pass for quantities.
+    """
+    if values.dtype.kind not in "OUST":
+        return
+    texts = (at for at in np.ndindex(values.shape) if isinstance(values[at], (str, bytes)))
+    if (at := next(texts, None)) is not None:
+        value = values[at]
+        text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        where = place.row(at[0]) + (f", {place.column(at[1])}" if len(at) > 1 else "")
+        raise ValueError(
+            f"{name} has values that are not numbers: {where} is the text "
+            f"{shown(text)}. Convert text that means numbers first, by astype(float), "
+            "and encode other text"
+        )
+
+
+# What a number that stands for all rows must be beyond finite, by the name of the argument.
+CONSTANTS = {"sample_weight": " not below 0", "offset": "", "exposure": " above 0"}
+
+
+def constant(value: Any, name: str) -> float | None:
+    """Return a number that stands for all rows as a float, and None for anything else.
+
+    Raises ValueError for numbers that no row may have.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not is_number(value):
+        return None
+    number = float(value)
+    low = (name == "sample_weight" and number < 0.0) or (name == "exposure" and number <= 0.0)
+    if low or not math.isfinite(number):
+        raise ValueError(
+            f"{name}={shown(value)} must be a finite number{CONSTANTS[name]}, or have a value for "
+            "each row"
+        )
+    return number
+
+
 def as_float(X: Any, name: str) -> Any:
     """Return X as float32 or float64, without a copy if it is already.
 
@@ -80,8 +124,10 @@ def as_float(X: Any, name: str) -> Any:
         with np.errstate(over="ignore"):
             return X.astype(np.float32 if small else np.float64)
     try:
-        return X.astype(np.float64)
+        floats = X.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"{name} has values that are not numbers ({error}); encode them before fit"
         ) from error
+    refuse_text(X, name, Place())
+    return floats

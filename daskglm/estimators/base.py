@@ -18,6 +18,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.data.targets import in_memory, rows_of
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.fitted_data import Known, added_in, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.infer import inference_of
 from daskglm.estimators.parameters import settings_of
@@ -28,7 +29,7 @@ from daskglm.fitting.inference import InferenceConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report
 from daskglm.fitting.runner import Trained, train
-from daskglm.worker.prediction import checked_rows, dense, in_kind, with_offset
+from daskglm.worker.prediction import Margins, checked_rows, dense, in_kind, with_offset
 
 
 class LinearModel(BaseEstimator):
@@ -46,6 +47,7 @@ class LinearModel(BaseEstimator):
     intercept_: Any
     report_: Report
     record_: FitRecord
+    fitted_with_: tuple[str, ...]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,9 +77,9 @@ class LinearModel(BaseEstimator):
         settings.check()
         start = self._start(start)
         beside = {"offset": offset, "exposure": exposure}
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
         data = {"sample_weight": sample_weight, **beside}
-        work = partial(self._fit_now, X, y, settings, names, data, start, client)
+        work = partial(self._fit_now, X, y, settings, known, data, start, client)
         return awaitable_on(client, is_lazy(X), work)
 
     def _start(self, given: Any) -> Any:
@@ -90,8 +92,8 @@ class LinearModel(BaseEstimator):
 
     def _taken(
         self, X: Any, y: Any, sample_weight: Any, **beside: Any
-    ) -> tuple[Any, Any, Any, Any]:
-        """Data as solvers want them, and the names of the features; raises ValueError without y."""
+    ) -> tuple[Any, Any, Any, Known]:
+        """Data as solvers want them, and what `_adopt` is told; raises ValueError without y."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -99,25 +101,27 @@ class LinearModel(BaseEstimator):
         X = plain(X)
         y = plain(y)
         sample_weight = plain(sample_weight)
-        names = feature_names(X, y, sample_weight, *beside.values())
-        return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), names)
+        _refuse_empty_array(X)
+        known = Known(feature_names(X, y, sample_weight, *beside.values()), added_in(beside))
+        return (*((X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)), known)
 
     def _fit_now(
         self,
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         data: dict[str, Any],
         start: Any,
         client: Any,
     ) -> LinearModel:
-        return self._adopt(train(X, y, settings, **data, start=start, client=client), names)
+        return self._adopt(train(X, y, settings, **data, start=start, client=client), known)
 
-    def _adopt(self, trained: Trained, names: Any) -> LinearModel:
+    def _adopt(self, trained: Trained, known: Known) -> LinearModel:
         self.n_features_in_ = trained.report.n_features
-        if names is not None:
-            self.feature_names_in_ = names
+        self.fitted_with_ = known.fitted_with
+        if known.names is not None:
+            self.feature_names_in_ = known.names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.report_, self.record_ = trained.report, trained.record
@@ -141,9 +145,15 @@ class LinearModel(BaseEstimator):
         *,
         offset: Any = None,
         exposure: Any = None,
+        y: Any = None,
     ) -> Any:
+        """Return `finish` of the margins of X, less y if it is given, in the container of X."""
         check_is_fitted(self)
-        X, offset = with_offset(plain(X), offset, exposure)
+        X = with_columns_of_fit(self, X, (offset, exposure))
+        X, beside = with_offset(X, offset, exposure)
+        if y is not None:
+            beside = beside._replace(values={**beside.values, "y": plain(y)})
+        features = getattr(self, "feature_names_in_", None)
         if isinstance(X, (list, tuple)) and is_lazy(X):
             X = list(X)
         elif hasattr(X, "map_partitions") or hasattr(X, "map_blocks") or on_device(X):
@@ -157,18 +167,15 @@ class LinearModel(BaseEstimator):
                 )
         else:
             X = checked_rows(rows_of(X))
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-            )
-        return in_kind(
-            X,
-            dense(self.coef_),
-            np.atleast_1d(self._constants),
-            finish,
-            like=like,
-            names=names,
-            offset=offset,
-        )
+            if not self.n_features_in_ and X.ndim == 2 and not X.shape[1]:
+                X = np.empty(X.shape)  # rows of a model without features
+            else:
+                X = validate_data(
+                    self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+                )
+            features = None  # by now an array
+        of = Margins(dense(self.coef_), np.atleast_1d(self._constants), finish, names, features)
+        return in_kind(X, of, like=like, beside=beside)
 
     def inference(
         self,
@@ -372,6 +379,22 @@ class Classifier(ClassifierMixin, LinearModel):
 
 
 # ---- pieces
+def _refuse_empty_array(X: Any) -> None:
+    """Raise ValueError for an array in memory without columns, as scikit-learn's checks want it.
+
+    An array of no columns is mostly a selection that went wrong; other containers without columns
+    ask for the intercept alone.
+    """
+    if isinstance(X, list) and len(X) and isinstance(X[0], (list, tuple)) and not X[0]:
+        X = np.empty((len(X), 0))
+    if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) and not X.shape[1]:
+        raise ValueError(
+            f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: X has no columns. "
+            "To fit the intercept alone give a dataframe, a sparse matrix or a dask array without "
+            "columns, such as pandas.DataFrame(index=range(n))"
+        )
+
+
 def same(scores: np.ndarray) -> np.ndarray:
     """Decision values as they are."""
     return scores

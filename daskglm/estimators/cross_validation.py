@@ -19,6 +19,7 @@ from daskglm.core.arguments import check_choice, check_flag, is_whole, shown
 from daskglm.data.partitions import is_lazy, partitions
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.fit_path import grid_of_C
+from daskglm.estimators.fitted_data import Known, check_added, with_columns_of_fit
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.penalty_parameters import l1_ratios_of
 from daskglm.estimators.regularization_path import check_relax, check_share
@@ -322,6 +323,8 @@ class LogisticRegressionCV(LogisticRegression):
         if offset is not None:
             scoring.check_offsets()
         beside = {} if offset is None else {"offset": offset}
+        check_added(self, "score", beside)
+        X = with_columns_of_fit(self, X, (y, sample_weight, offset))
         X, y, weight, _ = self._taken(X, y, given.pop("sample_weight", None), **beside)
         arrays = partitions(X, y, weight, classify=True, **beside).arrays
         assert arrays is not None
@@ -374,9 +377,9 @@ class LogisticRegressionCV(LogisticRegression):
         self._check_relax(settings)
         if offset is not None:
             plan.scoring.check_offsets()
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, offset=offset)
         beside = {"sample_weight": sample_weight, "offset": offset}
-        work = partial(self._choose, X, y, settings, names, beside, client, plan)
+        work = partial(self._choose, X, y, settings, known, beside, client, plan)
         return awaitable_on(client, is_lazy(X), work)
 
     def _check_relax(self, settings: FitConfig) -> None:
@@ -430,7 +433,7 @@ class LogisticRegressionCV(LogisticRegression):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         beside: dict[str, Any],
         client: Any,
         plan: SearchConfig,
@@ -469,7 +472,7 @@ class LogisticRegressionCV(LogisticRegression):
         warn_unsolved(reports, float(settings.tol))
         d = report.n_features
         intercept = W[:, d] if settings.fit_intercept else np.zeros(len(W))
-        self._adopt(Trained(W[:, :d], intercept, classes, report, record), names)
+        self._adopt(Trained(W[:, :d], intercept, classes, report, record), known)
         self._lay_out(tried, plan, best)
         return self
 

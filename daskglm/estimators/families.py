@@ -15,6 +15,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
 from daskglm.estimators.deviance_score import deviance_explained
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.config import FitConfig
@@ -53,15 +54,15 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         data: dict[str, Any],
         start: Any,
         client: Any,
     ) -> LinearModel:
         if not self._estimates:
-            return super()._fit_now(X, y, settings, names, data, start, client)
+            return super()._fit_now(X, y, settings, known, data, start, client)
         trained = train_with_parameter(X, y, settings, **data, start=start, client=client)
-        return self._adopt(trained, names)
+        return self._adopt(trained, known)
 
     def _set_parameter(self) -> None:
         """Set the attributes of an estimated parameter, and remove those of an earlier fit."""

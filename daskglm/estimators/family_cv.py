@@ -17,6 +17,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
 from daskglm.estimators.families import GeneralizedLinearRegressor
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.parameters import inverse
 from daskglm.estimators.regularization_path import (
     check_gradient,
@@ -253,14 +254,14 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         if isinstance(alphas, int) and self.eps is None and not kinked:
             alphas = np.geomspace(LARGEST, LEAST, alphas)
         beside = {"offset": offset, "exposure": exposure}
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
         how = {"sample_weight": sample_weight, **beside, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
         choose = self._choose
         if kinked or len(ratios) > 1 or isinstance(alphas, int):
             check_gradient(settings)
             choose = partial(self._choose_of_path, ratios)
-        work = partial(choose, X, y, settings, names, alphas, how)
+        work = partial(choose, X, y, settings, known, alphas, how)
         return awaitable_on(client, is_lazy(X), work)
 
     def _params(self) -> dict[str, Any]:
@@ -272,7 +273,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         alphas: Any,
         how: dict[str, Any],
     ) -> GeneralizedLinearRegressorCV:
@@ -300,7 +301,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         record = record_of(settings, facts).chosen(
             inverse(float(found.alphas[r, best])), found.ratios[r], relaxed=bool(self.relax)
         )
-        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), names)
+        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), known)
         self.n_iter_ = max(found.final.n_iter, 1)
         self.alpha_, self.alphas_ = float(found.alphas[r, best]), found.alphas[r]
         self.l1_ratio_ = float(found.ratios[r])
@@ -317,7 +318,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         alphas: np.ndarray,
         how: dict[str, Any],
     ) -> GeneralizedLinearRegressorCV:
@@ -343,7 +344,7 @@ class GeneralizedLinearRegressorCV(GeneralizedLinearRegressor):
             return W[..., d] if settings.fit_intercept else np.zeros(W.shape[:-1])
 
         record = record_of(settings, grid.engine.facts).chosen(Cs[best], 0.0)
-        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report, record), names)
+        self._adopt(Trained(again.W[:, :d], intercepts(again.W), None, report, record), known)
         self.alpha_, self.alphas_, self.l1_ratio_ = float(alphas[best]), alphas, 0.0
         self.deviance_path_, self.d2_path_ = found
         by_value = paths.swapaxes(0, 1)

@@ -151,11 +151,11 @@ def _fit_now(
     start: Any,
     client: Any,
 ) -> list[LinearModel]:
-    began, (X, y, weight, names, beside) = time.perf_counter(), data
+    began, (X, y, weight, known, beside) = time.perf_counter(), data
     how = {"sample_weight": weight, "client": client, **beside}
     if find(settings.loss).two_classes:
         each_of = train_path(X, y, settings, Cs, **how, starts=start)
-        return [model._adopt(each, names) for model, each in zip(models, each_of, strict=True)]
+        return [model._adopt(each, known) for model, each in zip(models, each_of, strict=True)]
     with open_grid(X, y, settings, **how, start=start) as grid:
         begin = None if start is None else grid.starts(start)
         solutions = grid.solve(grid.batch(Cs), begin, resumable=True)
@@ -167,6 +167,6 @@ def _fit_now(
             report = grid.report([solutions.reports[p] for p in of_model], began)
             record = record_of(replace(settings, C=float(Cs[c])), grid.engine.facts)
             trained = Trained(W[:, :d], intercept, grid.classes, report, record)
-            fitted.append(model._adopt(trained, names))
+            fitted.append(model._adopt(trained, known))
     warn_unsolved(solutions.reports, float(settings.tol))
     return fitted

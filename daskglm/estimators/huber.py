@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from daskglm.core.arguments import check_whole, is_number, shown
 from daskglm.data.containers import plain
 from daskglm.data.partitions import is_lazy
 from daskglm.estimators.base import LinearModel
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.parameters import inverse, settings_of
 from daskglm.estimators.regressor import Regressor
@@ -141,7 +143,7 @@ class HuberRegressor(Regressor):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         data: dict[str, Any],
         start: Any,
         client: Any,
@@ -165,7 +167,7 @@ class HuberRegressor(Regressor):
             estimated="scale" if self.scale is None else None,
         )
         coef, intercept = fit.coef[None, :], np.array([fit.intercept])
-        self._adopt(Trained(coef, intercept, None, found.report, record), names)
+        self._adopt(Trained(coef, intercept, None, found.report, record), known)
         self.n_iter_ = found.steps
         if hasattr(self, "outliers_"):
             del self.outliers_
@@ -186,5 +188,12 @@ class HuberRegressor(Regressor):
         of X.
         """
         if isinstance(y, str):
+            X = plain(X)
             X, y = X.drop(columns=y), X[y]
-        return abs(plain(y) - self.predict(X, offset)) > record_of_fit(self).of_loss.p1
+        finish = partial(_beyond, record_of_fit(self).of_loss.p1)
+        return self._values(X, finish, np.empty(0, bool), offset=offset, y=y)
+
+
+def _beyond(most: float, residuals: np.ndarray) -> np.ndarray:
+    """Mark residuals of more than this size."""
+    return np.abs(residuals) > most

@@ -13,6 +13,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.engines.factory import awaitable_on
+from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.inference import Inference, names_of
 from daskglm.estimators.joint_parameters import joint_parameters
@@ -48,7 +49,9 @@ def inference_of(
     _check_kind(record)
     joint = joint_parameters(model, loss, config.reference, intercept=record.fit_intercept)
     w = _coefficients(model, settings) if joint is None else joint.params
-    X, beside = plain(X), {name: plain(values) for name, values in beside.items()}
+    check_added(model, "inference", beside)
+    X = with_columns_of_fit(model, X, beside.values())
+    beside = {name: plain(values) for name, values in beside.items()}
     given = [value for value in beside.values() if isinstance(value, str)]
     names = feature_names(X, *given)
     columns = None if names is None else tuple(map(str, names))

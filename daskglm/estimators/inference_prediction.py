@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskglm.data.containers import plain
+from daskglm.data.frames import with_features
 from daskglm.data.partitions import is_dask, is_lazy
 from daskglm.data.targets import rows_of
+from daskglm.data.values import Place
 from daskglm.losses.base import LOGISTIC, Loss
 from daskglm.losses.links import LOGIT, Link
-from daskglm.worker.prediction import checked_rows, in_kind, with_offset
+from daskglm.worker.prediction import Margins, checked_rows, in_kind, with_offset
 
 COLUMNS = ("mean", "se", "lower", "upper")
 
@@ -47,14 +49,14 @@ def predict_mean(
     Intervals reach so many standard errors to each side; see `Inference.predict`.
     """
     finish = partial(_finished, link=_link_of(model.loss) if response else None, reach=reach)
-    X, offset = with_offset(plain(X), offset, exposure)
+    X, beside = with_offset(plain(X), offset, exposure)
     X = _checked(model, X)
     d = model.n_features
     # the offset is added to all; the model of zeros tells it
     models = np.vstack([model.params, _root(model.cov).T, np.zeros(len(model.params))])
     intercepts = models[:, d] if model.fit_intercept else np.zeros(len(models))
-    how = {"like": np.empty((0, len(COLUMNS))), "names": COLUMNS, "offset": offset}
-    return _as_frames(in_kind(X, models[:, :d], intercepts, finish, **how), X)
+    of = Margins(models[:, :d], intercepts, finish, COLUMNS, model.columns)
+    return _as_frames(in_kind(X, of, like=np.empty((0, len(COLUMNS))), beside=beside), X)
 
 
 def _link_of(loss: Loss) -> Link:
@@ -94,11 +96,7 @@ def _checked(model: MeanModel, X: Any) -> Any:
     if isinstance(X, (list, tuple)) and is_lazy(X):
         return list(X)
     if hasattr(X, "columns") and model.columns is not None:
-        if list(map(str, X.columns)) != list(model.columns):
-            raise ValueError(
-                f"X has the columns {list(X.columns)[:8]}, but the fit had "
-                f"{list(model.columns)[:8]}, in that order"
-            )
+        X = with_features(X, model.columns, place=Place())
     elif not is_dask(X):
         X = rows_of(X)
     if X.ndim != 2 or X.shape[1] != model.n_features:

@@ -15,6 +15,7 @@ from daskglm.core.arguments import is_number, shown
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.cv_plot import draw_cv
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.lasso import SELECTIONS as ORDERS
 from daskglm.estimators.lasso import ElasticNet
 from daskglm.estimators.parameters import inverse
@@ -237,10 +238,10 @@ class ElasticNetCV(ElasticNet):
         settings = self._settings(**more)
         settings.check()
         ratios, alphas = self._plan(settings)
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, offset=offset)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, offset=offset)
         how = {"sample_weight": sample_weight, "offset": offset, "client": client}
         how |= {"cv": DEFAULT_FOLDS if self.cv is None else self.cv, "split_params": split_params}
-        work = partial(self._choose, X, y, settings, names, ratios, alphas, how)
+        work = partial(self._choose, X, y, settings, known, ratios, alphas, how)
         return awaitable_on(client, is_lazy(X), work)
 
     def _plan(self, settings: FitConfig) -> tuple[list[float], np.ndarray | int]:
@@ -259,7 +260,7 @@ class ElasticNetCV(ElasticNet):
         X: Any,
         y: Any,
         settings: FitConfig,
-        names: Any,
+        known: Known,
         ratios: list[float],
         alphas: np.ndarray | int,
         how: dict[str, Any],
@@ -278,16 +279,16 @@ class ElasticNetCV(ElasticNet):
             )
         warn_unsolved([found.report], float(settings.tol))
         record = record_of(settings, grid.engine.facts)
-        self._set_chosen(found, record, names)
+        self._set_chosen(found, record, known)
         return self
 
-    def _set_chosen(self, found: CrossValidated, record: FitRecord, names: Any) -> None:
+    def _set_chosen(self, found: CrossValidated, record: FitRecord, known: Known) -> None:
         d, w = found.report.n_features, found.final.w
         intercept = w[d:] if self.fit_intercept else np.zeros(1)
         r, value = found.best
         C = inverse(float(found.alphas[r, value]))
         record = record.chosen(C, found.ratios[r], relaxed=bool(self.relax))
-        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), names)
+        self._adopt(Trained(w[None, :d], intercept, None, found.report, record), known)
         self.n_iter_ = max(found.final.n_iter, 1)
         first = slice(None) if self._has_several else 0
         self.l1_ratio_ = float(found.ratios[r])

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.core.arguments import file_path
+from daskglm.core.arguments import file_path, shown
 from daskglm.data import npz
 from daskglm.estimators import record_file
 from daskglm.estimators.families import (
@@ -73,7 +73,7 @@ _KEYS = (
     "n_iter",
     "report",
 )
-_OPTIONAL = ("arrays", "family_parameter", "scale", "tried")
+_OPTIONAL = ("arrays", "family_parameter", "scale", "tried", "fitted_with")
 _RECORD = "record"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -145,6 +145,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
         },
         _RECORD: record_file.to_json(record, model),
     }
+    if fitted_with := getattr(model, "fitted_with_", ()):
+        content["fitted_with"] = list(fitted_with)
     if hasattr(model, "family_parameter_"):
         content["family_parameter"] = float(model.family_parameter_)
     if hasattr(model, "scale_"):
@@ -263,7 +265,7 @@ def _restore(
     """
     try:
         model, settings = _with_params(_ESTIMATORS[content["estimator"]], content["params"])
-        d = schema.integer(content["n_features"], "n_features", 1)
+        d = schema.integer(content["n_features"], "n_features", 0)
         ordered = isinstance(model, OrdinalRegression)
         classes = (
             None
@@ -285,6 +287,7 @@ def _restore(
         names = schema.feature_names(content["feature_names"], d)
         for penalty in (settings.penalty, record.penalty):
             penalty.for_features(d, names)
+        fitted_with = _fitted_with(content.get("fitted_with", []))
         report = schema.report(content["report"])
         coef, intercept = _coefficients(content, path, shapes, arrays)
         if ("tried" in content) != isinstance(model, ElasticNetCV):
@@ -303,6 +306,7 @@ def _restore(
         raise ValueError(f"{path} is damaged: {what}") from error
     model.n_features_in_ = d
     model.coef_ = coef
+    model.fitted_with_ = fitted_with
     _set_found(model, record, report)
     if names is not None:
         model.feature_names_in_ = names
@@ -362,6 +366,13 @@ def _record(content: dict[str, Any], model: Any, settings: FitConfig) -> FitReco
     if [(key, schema.number(value, key)) for key, value in told.items()] != list(known.items()):
         raise ValueError(f"it has {told} beside a record of {known}")
     return record
+
+
+def _fitted_with(saved: Any) -> tuple[str, ...]:
+    """Check which of offset and exposure a model was fitted with."""
+    if saved not in ([], ["offset"], ["exposure"], ["offset", "exposure"]):
+        raise ValueError(f"it was fitted with {shown(saved)}")
+    return tuple(saved)
 
 
 # ---- arrays

@@ -1,10 +1,12 @@
-"""Predictions of a model written to a CSV file, partition by partition, with a score on the way."""
+"""Predictions of a model written to a CSV or Parquet file, partition by partition, with a score on
+the way.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +14,29 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from daskglm.estimators import deviance_score
 from daskglm.estimators.families import FamilyRegressor
+from daskglm.estimators.fitted_data import lacks
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+# Formats of predictions, by how names of files end.
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def format_of(path: str | os.PathLike) -> str:
+    """Return the format that the name of a file asks for; ValueError for a name of none."""
+    kind = FORMATS.get(Path(path).suffix.lower())
+    if kind is None:
+        raise ValueError(
+            f"path={str(path)!r} does not say the format of predictions: let it end in "
+            f"{', '.join(FORMATS)}"
+        )
+    return kind
 
 
 def write_predictions(
@@ -26,13 +46,14 @@ def write_predictions(
     method: str,
     beside: Mapping[str, str] = NOTHING,
 ) -> str:
-    """Write one line for each row to a CSV file, and return the score, empty without targets.
+    """Write one row for each row to a file, and return the score, empty without targets.
 
     The file appears under its name only when it is complete.
 
     Parameters
     ----------
     path : path
+        Its end tells the format: see `FORMATS`.
     model : fitted estimator
     parts : iterable of (X, y)
         Rows and targets of each partition; y is None if the data have no targets.
@@ -40,18 +61,30 @@ def write_predictions(
         Method of the model whose values are written.
     beside : mapping, optional
         Names of the columns with offsets and exposures, by "offset" and "exposure".
+
+    Raises
+    ------
+    ValueError
+        For a name of another format, and bad data.
     """
+    kind, absent = format_of(path), lacks(model, beside)
     score = _Deviances(model, beside) if isinstance(model, FamilyRegressor) else _Score(model)
     values = partial(getattr(model, method), **beside)
-    with _replaced_when_complete(path) as file:
-        _write_csv(file, [_header(model, method)])
+    targets = False
+    with (
+        _replaced_when_complete(path) as file,
+        _writer(kind, file, _header(model, method)) as write,
+    ):
         for X, y in parts:
             if not X.shape[0]:
                 continue
-            found = values(X)
-            _write_csv(file, found)
-            if y is not None:
+            found = np.asarray(values(X))
+            write(found)
+            targets |= y is not None
+            if y is not None and absent is None:
                 score.add(X, y, found if method == "predict" else model.predict(X, **beside))
+    if absent is not None and targets:
+        return f"no score: the model was fitted with an {absent}, which is not given"
     return score.text()
 
 
@@ -63,16 +96,40 @@ def _header(model: Any, method: str) -> list[str]:
 
 
 def _write_csv(file: Any, values: Any) -> None:
-    frame = pd.DataFrame(values if isinstance(values, list) else np.asarray(values))
-    frame.to_csv(file, index=False, header=False)
+    pd.DataFrame(values).to_csv(file, index=False, header=False)
+
+
+@contextlib.contextmanager
+def _writer(kind: str, file: Any, header: list[str]) -> Iterator[Callable[[np.ndarray], None]]:
+    """Give a function that writes the predictions of a partition to an open file."""
+    if kind == "csv":
+        _write_csv(file, [header])
+        yield lambda values: _write_csv(file, values)
+        return
+    writer = None
+
+    def write(values: np.ndarray) -> None:
+        nonlocal writer
+        frame = pd.DataFrame(values.reshape(len(values), len(header)), columns=header)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        writer = writer or pq.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+        if writer is None:  # no rows
+            write(np.empty((0, len(header))))
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 @contextlib.contextmanager
 def _replaced_when_complete(path: Path) -> Iterator[Any]:
-    """Open a temporary text file beside `path`, and rename it to `path` at the end."""
+    """Open a temporary file of bytes beside `path`, and rename it to `path` at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="") as file:
+        with open(temporary, "xb") as file:
             yield file
         os.replace(temporary, path)
     finally:

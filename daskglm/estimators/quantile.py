@@ -11,6 +11,7 @@ from daskglm.core.arguments import is_number, shown
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.regressor import Regressor
 from daskglm.fitting.config import FitConfig
@@ -168,9 +169,9 @@ class QuantileRegressor(Regressor):
         for settings in each:
             settings.check()
         start = self._start(start)
-        X, y, sample_weight, names = self._taken(X, y, sample_weight, **beside)
+        X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)
         data = {"sample_weight": sample_weight, **beside}
-        work = partial(self._fit_each, X, y, each, names, data, start, client)
+        work = partial(self._fit_each, X, y, each, known, data, start, client)
         return awaitable_on(client, is_lazy(X), work)
 
     def _fit_each(
@@ -178,7 +179,7 @@ class QuantileRegressor(Regressor):
         X: Any,
         y: Any,
         each: list[FitConfig],
-        names: Any,
+        known: Known,
         data: dict[str, Any],
         start: Any,
         client: Any,
@@ -199,7 +200,7 @@ class QuantileRegressor(Regressor):
         coef = np.array([fit.coef for fit in found])
         intercept = np.array([fit.intercept for fit in found])
         record = several(records)
-        return self._adopt(Trained(coef, intercept, None, report, record), names)
+        return self._adopt(Trained(coef, intercept, None, report, record), known)
 
     def _set_fitted(self, trained: Trained) -> None:
         super()._set_fitted(trained)

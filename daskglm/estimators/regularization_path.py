@@ -226,9 +226,9 @@ def regularization_path(
     check_count(n_alphas, "n_alphas")
     check_share(eps, optional=True)
     beside = {"offset": offset, "exposure": exposure}
-    X, y, sample_weight, names = model._taken(X, y, sample_weight, **beside)
+    X, y, sample_weight, known = model._taken(X, y, sample_weight, **beside)
     data = {"X": X, "y": y, "sample_weight": sample_weight, **beside}
-    work = partial(_path, data, settings, names, alphas, n_alphas, eps, client)
+    work = partial(_path, data, settings, known.names, alphas, n_alphas, eps, client)
     return awaitable_on(client, is_lazy(X), work)
 
 

@@ -14,6 +14,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import feature_names, is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
+from daskglm.estimators.fitted_data import Known
 from daskglm.estimators.multi_output import count_of, each_strength, train_each
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.runner import Trained
@@ -147,7 +148,7 @@ class Ridge(RegressorMixin, LinearModel):
         settings = [self._with_alpha(alpha)._settings(**more) for alpha in alphas]
         for each in settings:
             each.check()
-        names = feature_names(X, y, sample_weight)
+        known = Known(feature_names(X, y, sample_weight))
         start = self._start(start)
         y = y if targets > 1 else np.reshape(y, (-1, 1))
 
@@ -155,7 +156,7 @@ class Ridge(RegressorMixin, LinearModel):
             trained = train_each(
                 X, y, settings, sample_weight=sample_weight, start=start, client=client
             )
-            return self._adopt(trained, names)
+            return self._adopt(trained, known)
 
         return awaitable_on(client, is_lazy(X), work)
 

@@ -24,6 +24,7 @@ from daskglm.data.containers import plain
 from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
+from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
 from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
@@ -112,7 +113,8 @@ def taken(model: Any, X: Any, y: Any, sample_weight: Any, loss: Loss, **beside: 
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None"
         )
-    X = plain(X)
+    check_added(model, "score", beside)
+    X = with_columns_of_fit(model, X, (y, sample_weight, *beside.values()))
     y = plain(y)
     sample_weight = plain(sample_weight)
     given = (X, y, sample_weight) if is_lazy(X) else in_memory(X, y, sample_weight)

@@ -24,6 +24,8 @@ def coefficient_error(objective: Objective | BatchObjective, point: Any) -> floa
     """
     if not (objective.is_penalised and objective.loss.is_bounded):
         return math.nan
+    if not objective.n_features:
+        return 0.0
     norm = objective.rounding.norm(point.vectors[0])
     strong = objective.penalty.strong_convexity
     if point.gap is None and objective.is_smooth:

@@ -104,7 +104,9 @@ def cross_validate(
         begins = _begins(grid, (whole, *folds), alphas, fits, len(ratios), share=share)
         if fits.alphas is None:
             rows = [
-                each[0].grid(alphas, eps, begins[0].point) if isinstance(alphas, int) else alphas
+                each[0].grid(alphas, eps, begins[0].point, otherwise=1.0)
+                if isinstance(alphas, int)
+                else alphas
                 for each in by_ratio
             ]
             fits.alphas = np.array(rows)

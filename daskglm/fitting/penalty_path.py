@@ -241,17 +241,22 @@ class PathProblem:
             found.append(float((norms[positive] / terms.group_strengths[positive]).max(initial=0)))
         return max(found) * ABOVE
 
-    def grid(self, count: int, eps: float, point: Point) -> np.ndarray:
+    def grid(
+        self, count: int, eps: float, point: Point, *, otherwise: float | None = None
+    ) -> np.ndarray:
         """Return `count` strengths from the largest to `eps` of it, evenly in their logarithm.
 
         Where bounds hold every coefficient at zero at any strength, the largest is that of the
-        problem without them. Raises ValueError where all of them would be zero, or rounding.
+        problem without them. Where all of them would be zero, or rounding, it is `otherwise`;
+        ValueError without.
         """
         point, why = self._explained(point)
         largest = self.largest_alpha(point) or self.largest_alpha(point, within=False)
         if not why and not 0.0 < largest < math.inf:
             why = NO_EFFECT
-        if why:
+        if why and otherwise is not None:
+            largest = otherwise
+        elif why:
             raise ValueError(
                 f"the largest strength of the penalty is {largest:g}: {why}, so that all features "
                 "stay out of the model; give alphas as numbers, or other targets"

@@ -197,6 +197,9 @@ def feature_names(saved: Any, count: int) -> np.ndarray | None:
         raise ValueError(
             f"{shown(saved)} are not the feature names of {count} features, a list of texts"
         )
+    if len(set(saved)) < count:
+        twice = next(name for k, name in enumerate(saved) if name in saved[:k])
+        raise ValueError(f"feature name {shown(twice)} is there more than once")
     return np.array(saved, dtype=object)
 
 

@@ -48,6 +48,8 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
         ) as engine,
     ):
         check_facts(engine.facts, loss)
+        if not engine.facts.n_features:
+            _check_constant(loss, settings)
         loss = for_classes(loss, len(engine.facts.classes))
         known = loss.runs_on_gpu or loss.name in JOINT_LOSSES
         if engine.capabilities.device != "cpu" and not known:
@@ -67,17 +69,23 @@ def check_facts(facts: DataSummary, loss: Loss) -> None:
             "minimum of 1 is "
             "required."
         )
-    if not facts.n_features:
-        raise ValueError(
-            f"0 feature(s) (shape=({facts.n_rows}, 0)) while a minimum of 1 is "
-            "required: X has no columns"
-        )
     if not facts.weight > 0:
         raise ValueError(
             "all sample weights are zero: there is nothing to fit. Give some rows a weight above "
             "0, or leave sample_weight out"
         )
     loss.check_targets(facts)
+
+
+def _check_constant(loss: Loss, settings: FitConfig) -> None:
+    """Raise ValueError where the intercept alone cannot be fitted, of X without columns."""
+    if not settings.fit_intercept:
+        raise ValueError("X has no columns, and fit_intercept=False: there is nothing to fit")
+    if loss.classifies and not loss.differentiable:
+        raise ValueError(
+            f"X has no columns, and loss={loss.name!r} wants one: its best constants are those of "
+            "the larger class; give a smooth loss"
+        )
 
 
 def problems_of(

@@ -245,7 +245,7 @@ def _spectrum(
     scaled = centred / root[:, None] / root
     scaled[constant] = scaled[:, constant] = 0.0
     values, vectors = scipy.linalg.eigh(scaled)
-    return root, values, vectors, values <= least * max(values[-1], least)
+    return root, values, vectors, values <= least * values.max(initial=least)
 
 
 def _is_dependent(objective: Objective, point: Point) -> bool:

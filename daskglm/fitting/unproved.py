@@ -96,7 +96,9 @@ class Unproved:
         """
         flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
         share = 1.0 if self.objective.loss.convex else NOT_CONVEX
-        enough = fall <= share * self._allowed(point.value) and not (flat and self.objective.loss.bends)
+        enough = fall <= share * self._allowed(point.value) and not (
+            flat and self.objective.loss.bends
+        )
         if self.has_corners and not ended:
             known = len(self.values) > RECENT
             fell = self.values[0] - self.values[-1] if known else math.inf

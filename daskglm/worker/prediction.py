@@ -6,20 +6,28 @@ A list of delayed blocks gives a list of delayed arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from daskglm.core.device import on_device
-from daskglm.data.alignment import same_length
-from daskglm.data.blocks import added_to_margins, float_rows
+from daskglm.data.alignment import bundles, is_frame, same_divisions, unbundle
+from daskglm.data.blocks import added_to_margins, float_rows, numbers_beside
 from daskglm.data.containers import plain
-from daskglm.data.frames import frame_rows
-from daskglm.data.partitions import is_lazy, whole_rows
+from daskglm.data.frames import frame_rows, numbers, refuse_category, with_features
+from daskglm.data.partitions import is_lazy, like_blocks, like_partitions, whole_rows
 from daskglm.data.sparse_rows import check_csr, is_sparse, to_csr
-from daskglm.data.values import Place, as_float, refuse_masked, refuse_no_numbers
+from daskglm.data.values import (
+    Place,
+    as_float,
+    constant,
+    refuse_masked,
+    refuse_no_numbers,
+)
 from daskglm.kernels import backend_of, for_rows
 
 # Rows that are multiplied at a time, so that a float32 X is never copied whole to float64.
@@ -72,8 +80,8 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
     Raises
     ------
     ValueError
-        For masked values, complex numbers, dates, and indices of a sparse matrix that are out of
-        range.
+        For masked values, complex numbers, dates, categories, text, other than two dimensions of
+        a frame, and indices of a sparse matrix that are out of range.
     """
     X = plain(X)
     if is_sparse(X):
@@ -82,6 +90,13 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
         data = as_float(X.data, f"{place}X")
         return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
     refuse_masked(X, "X", place)
+    if hasattr(X, "iloc") and X.ndim != 2:
+        raise ValueError(
+            f"{place}X is a {type(X).__name__}, of {X.ndim} dimension(s); expected rows and "
+            "columns: give a dataframe of one row or one column, by X.to_frame()"
+        )
+    if isinstance(X, np.ndarray) and X.dtype.kind in "OUST" and X.ndim == 2:
+        X = numbers(X, place)
     named = (
         X.dtypes.items()
         if hasattr(X, "dtypes")
@@ -92,6 +107,8 @@ def checked_rows(X: Any, place: Place = HERE) -> Any:
     for name, dtype in named:
         if isinstance(dtype, np.dtype):
             refuse_no_numbers(dtype, f"{place}X" if name is None else f"{place}column {name!r}")
+        else:
+            refuse_category(dtype, f"{place}column {name!r}")
     return X
 
 
@@ -115,190 +132,189 @@ def _on_device(X: Any, coef: np.ndarray) -> np.ndarray:
     return scores
 
 
-def in_kind(
-    X: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    finish: Finish,
-    *,
-    like: np.ndarray,
-    names: Any = None,
-    offset: Any = None,
-) -> Any:
+class Margins(NamedTuple):
+    """What turns rows into predictions: see `in_kind`.
+
+    `features` are the names of the columns of frames, in the order of `coef`; None: their places
+    tell.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    finish: Finish
+    names: Any = None
+    features: Sequence[str] | None = None
+
+
+class Beside(NamedTuple):
+    """What is added to the margins: a `constant`, and "offset" and "exposure" with a value a row.
+
+    The logarithm of the exposure is added; "y", where it is there, is subtracted.
+    """
+
+    constant: float = 0.0
+    values: Mapping[str, Any] = MappingProxyType({})
+
+
+def in_kind(X: Any, of: Margins, *, like: np.ndarray, beside: Beside) -> Any:
     """Apply `finish` to the decision values of X, lazily if X is lazy.
 
-    Lazy are dask collections and lists of delayed blocks.
+    Lazy are dask collections and lists of delayed blocks. What is beside them is brought to their
+    partitions, and its index compared with that of X, as in `fit`.
 
     Parameters
     ----------
-    finish : callable
-        Takes decision values, row by row; returns the result.
+    of : Margins
+        Coefficients and intercepts, and `finish`, which takes decision values, row by row, and
+        returns the result; `names` are those of the columns of a two-dimensional result, for
+        dataframes.
     like : (0,) or (0, k) array
         Empty array of the result's kind.
-    names : sequence, optional
-        Column names of a two-dimensional result, for dataframes.
-    offset : (n,) array, or collection cut as X is, optional
-        Added to the decision values.
-    """
-    if hasattr(X, "map_partitions"):
-        import pandas as pd
-
-        index = X._meta.index
-        if like.ndim == 1:
-            meta = pd.Series(like, index=index)
-        else:
-            meta = pd.DataFrame(like, index=index, columns=names)
-        return X.map_partitions(_frame_part, coef, intercept, finish, names, offset, meta=meta)
-    if isinstance(X, list):
-        import dask
-
-        part = dask.delayed(_part)
-        beside = [None] * len(X) if offset is None else offset
-        return [
-            part(rows, coef, intercept, finish, Place(i), added)
-            for i, (rows, added) in enumerate(zip(X, beside, strict=True))
-        ]
-    if hasattr(X, "map_blocks"):
-        # before map_blocks, which joins the chunks of a row even where there is one
-        X = whole_rows(X)
-        shape: dict[str, Any] = (
-            {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
-        )
-        how = {"dtype": like.dtype, "meta": like, **shape}
-        if offset is None:
-            return X.map_blocks(_chunk, coef, intercept, finish, **how)
-        import dask.array as da
-
-        return da.map_blocks(_chunk_beside, X, offset[:, None], coef, intercept, finish, **how)
-    return _part(X, coef, intercept, finish, HERE, offset)
-
-
-def with_offset(X: Any, offset: Any, exposure: Any) -> tuple[Any, Any]:
-    """Return X without the columns that are named, and what is added to its margins, or None.
-
-    Parameters
-    ----------
-    offset, exposure : (n,) array, collection cut as X is, name of a column of X, or None
-        What is added is the offset plus the logarithm of the exposure.
+    beside : Beside
+        See `with_offset`.
 
     Raises
     ------
     ValueError
-        For names that X has no column of, for a number of values that is not that of the rows, and
-        (lazily for lazy rows) for values that `fit` refuses.
+        For what is beside X in partitions that cannot be those of X; lazily for other rows.
     """
-    named = [values for values in (offset, exposure) if isinstance(values, str)]
+    of = of._replace(intercept=of.intercept + beside.constant)
+    if hasattr(X, "map_partitions"):
+        return _of_frame(X, of, like, beside.values)
+    if isinstance(X, list):
+        import dask
+
+        part = dask.delayed(_part)
+        columns = {name: like_blocks(X, given, name) for name, given in beside.values.items()}
+        return [
+            part(rows, {name: given[i] for name, given in columns.items()}, of, Place(i))
+            for i, rows in enumerate(X)
+        ]
+    if hasattr(X, "map_blocks"):
+        return _of_array(X, of, like, beside.values)
+    return _part(X, beside.values, of, HERE)
+
+
+def _of_frame(X: Any, of: Margins, like: np.ndarray, given: Mapping[str, Any]) -> Any:
+    import pandas as pd
+
+    index = X._meta.index
+    if like.ndim == 1:
+        meta: Any = pd.Series(like, index=index)
+    else:
+        meta = pd.DataFrame(like, index=index, columns=of.names)
+    if not given:
+        return X.map_partitions(_frame_part, names=("X",), of=of, meta=meta)
+    import dask.dataframe as dd
+
+    given = like_partitions(X, given)
+    if not all(map(is_frame, given.values())):
+        import dask
+
+        part = dask.delayed(_bundled_part)
+        found = [part(rows, of, Place(i)) for i, rows in enumerate(bundles(X, given))]
+        divisions = X.divisions if X.known_divisions else None
+        return dd.from_delayed(found, meta=meta, divisions=divisions, verify_meta=False)
+    for name, values in given.items():
+        same_divisions(values, X, name)
+    # one expression with X, so that shuffles are shared and the result is known to be cut as X is
+    return dd.map_partitions(
+        _frame_part,
+        X,
+        *given.values(),
+        names=("X", *given),
+        of=of,
+        meta=meta,
+        enforce_metadata=False,
+        align_dataframes=False,
+    )
+
+
+def _of_array(X: Any, of: Margins, like: np.ndarray, given: Mapping[str, Any]) -> Any:
+    # before map_blocks, which joins the chunks of a row even where there is one
+    X = whole_rows(X)
+    more = like.shape[1:]
+    if not given:
+        shape: dict[str, Any] = {"chunks": (X.chunks[0], more)} if more else {"drop_axis": 1}
+        return X.map_blocks(_chunk, of, dtype=like.dtype, meta=like, **shape)
+    import dask
+    import dask.array as da
+
+    part = dask.delayed(_bundled_part)
+    found = [
+        part(rows, of, Place(i)) for i, rows in enumerate(bundles(X, like_partitions(X, given)))
+    ]
+    blocks = [
+        da.from_delayed(block, (n, *more), dtype=like.dtype, meta=like)
+        for block, n in zip(found, X.chunks[0], strict=True)
+    ]
+    return da.concatenate(blocks)
+
+
+def with_offset(X: Any, offset: Any, exposure: Any) -> tuple[Any, Beside]:
+    """Return X without the columns that are named, and what is added to its margins.
+
+    Parameters
+    ----------
+    offset, exposure : (n,) array, collection cut as X is, name of a column of X, number, or None
+        What is added is the offset plus the logarithm of the exposure; a number is that of all
+        rows.
+
+    Raises
+    ------
+    ValueError
+        For names that X has no column of, and for numbers that `fit` refuses.
+    """
+    given = {"offset": plain(offset), "exposure": plain(exposure)}
+    named = [values for values in given.values() if isinstance(values, str)]
     for name in named:
         if not hasattr(X, "columns") or name not in X.columns:
             raise ValueError(f"{name!r} would name a column for the offset, which X does not have")
-    parts = [
-        X[values] if isinstance(values, str) else plain(values) for values in (offset, exposure)
-    ]
-    X = X.drop(columns=named) if named else X
-    given = [part for part in parts if part is not None]
-    if not given:
-        return X, None
-    if isinstance(X, (list, tuple)) and is_lazy(X):
-        import dask
-
-        add = dask.delayed(_added)
-        columns = [[None] * len(X) if part is None else list(part) for part in parts]
-        return X, [add(*pair) for pair in zip(*columns, strict=True)]
-    if hasattr(X, "numblocks"):
-        cut = [None if part is None else _cut_like(part, X) for part in parts]
-        import dask.array as da
-
-        return X, da.map_blocks(_added, *cut, dtype=np.float64, meta=np.empty(0))
-    if is_lazy(X):
-        if not all(hasattr(part, "map_partitions") for part in given):
-            raise ValueError(
-                "X is a dask dataframe: give the offset as a dask series with its partitions, or "
-                "as the name of a column"
-            )
-        import dask.dataframe as dd
-
-        return X, dd.map_partitions(_added, *parts, meta=("offset", np.float64))
-    parts = [part.compute() if hasattr(part, "__dask_graph__") else part for part in parts]
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    return X, added_to_margins(parts[0], parts[1], n, HERE)
+    constant_offset, constant_exposure = (constant(values, name) for name, values in given.items())
+    added = (constant_offset or 0.0) + math.log(constant_exposure or 1.0)
+    values = {
+        name: X[values] if isinstance(values, str) else values
+        for name, values in given.items()
+        if values is not None and constant(values, name) is None
+    }
+    X = X.drop(columns=list(dict.fromkeys(named))) if named else X
+    if not is_lazy(X):
+        values = {
+            name: part.compute() if hasattr(part, "__dask_graph__") else part
+            for name, part in values.items()
+        }
+    return X, Beside(added, values)
 
 
-def _cut_like(part: Any, X: Any) -> Any:
-    """Return an offset as a dask array with the chunks of the rows of a dask array X."""
-    part = part.to_dask_array() if hasattr(part, "to_dask_array") else part
-    chunks = X.chunks[0]
-    if not hasattr(part, "numblocks"):
-        part = np.asarray(part)
-        if not np.isnan(chunks).any():
-            same_length(len(part), sum(chunks), "the offset")
-        import dask.array as da
-
-        return da.from_array(part, chunks=(chunks,))
-    part = part.ravel() if part.ndim == 2 and part.shape[1] == 1 else part
-    if part.chunks[0] != chunks and not np.isnan((*chunks, *part.chunks[0])).any():
-        same_length(part.shape[0], sum(chunks), "the offset")
-        part = part.rechunk((chunks,))
-    return part
-
-
-def _added(offset: Any, exposure: Any) -> Any:
-    """Return what is added to the margins of a partition, with the index of a series."""
-    given = exposure if offset is None else offset
-    added = added_to_margins(offset, exposure, len(given), HERE)
-    if not hasattr(given, "iloc"):
-        return added
-    return type(given)(added, index=given.index, name="offset")
-
-
-def _part(
-    X: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    finish: Finish,
-    place: Place = HERE,
-    offset: Any = None,
-) -> np.ndarray:
-    values = decision_values(X, coef, intercept, place)
-    if offset is not None:
-        added = np.asarray(offset, dtype=np.float64).ravel()
-        if len(added) != len(values):
-            raise ValueError(f"{place}X has {len(values)} rows but the offset has {len(added)}")
+def _part(X: Any, given: Mapping[str, Any], of: Margins, place: Place = HERE) -> np.ndarray:
+    """Return predictions of rows in memory, of one partition or of all."""
+    if of.features is not None and hasattr(X, "iloc"):
+        X = with_features(X, of.features, place=place)
+    values = decision_values(X, of.coef, of.intercept, place)
+    added = added_to_margins(given.get("offset"), given.get("exposure"), len(values), place)
+    if added is not None:
         values = values + (added if values.ndim == 1 else added[:, None])
-    return finish(values)
+    if (y := given.get("y")) is not None:
+        values = values - numbers_beside(y, "y", len(values), place)
+    return of.finish(values)
 
 
-def _chunk_beside(
-    X: Any,
-    offset: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    finish: Finish,
-    block_id: tuple[int, ...] = (0,),
-) -> np.ndarray:
-    return _part(X, coef, intercept, finish, Place(block_id[0]), offset)
-
-
-def _chunk(
-    X: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    finish: Finish,
-    block_id: tuple[int, ...] = (0,),
-) -> np.ndarray:
-    return _part(X, coef, intercept, finish, Place(block_id[0]))
-
-
-def _frame_part(
-    frame: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    finish: Finish,
-    names: Any,
-    offset: Any = None,
-) -> Any:
+def _bundled_part(parts: dict[str, Any], of: Margins, place: Place = HERE) -> Any:
+    """Return predictions of a partition that `alignment.bundles` gave, as a frame if X is one."""
+    X, given = unbundle(parts, place)
+    values = _part(X, given, of, place)
+    if not hasattr(X, "iloc"):
+        return values
     import pandas as pd
 
-    values = _part(frame, coef, intercept, finish, HERE, offset)
     if values.ndim == 1:
-        return pd.Series(values, index=frame.index)
-    return pd.DataFrame(values, index=frame.index, columns=names)
+        return pd.Series(values, index=X.index)
+    return pd.DataFrame(values, index=X.index, columns=of.names)
+
+
+def _frame_part(*parts: Any, names: Sequence[str], of: Margins) -> Any:
+    return _bundled_part(dict(zip(names, parts, strict=True)), of)
+
+
+def _chunk(X: Any, of: Margins, block_id: tuple[int, ...] = (0,)) -> np.ndarray:
+    return _part(X, {}, of, Place(block_id[0]))

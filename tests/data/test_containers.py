@@ -1,5 +1,6 @@
 """Containers of other libraries and columns that hold numbers as objects: fitted, predicted and scored as NumPy is."""
 
+import contextlib
 import decimal
 
 import dask
@@ -62,14 +63,12 @@ def columns(dtype):
         "object": lambda s: s.astype(object),
         "decimal": lambda s: s.map(decimal.Decimal),
         "string": lambda s: s.map(repr),
-        "category": lambda s: s.astype("category"),
-        "text category": lambda s: s.map(repr).astype("category"),
         "arrow decimal": lambda s: s.astype(pd.ArrowDtype(pa.decimal128(30, 20))),
     }
     return frame.assign(b=kinds[dtype](frame["b"]), d=kinds[dtype](frame["d"]))
 
 
-COLUMNS = ["object", "decimal", "string", "category", "text category", "arrow decimal"]
+COLUMNS = ["object", "decimal", "string", "arrow decimal"]
 KINDS = {
     "polars": polars,
     "polars, y a column": polars_label,
@@ -94,7 +93,6 @@ KINDS = {
         for dtype in COLUMNS
     },
     "array of objects": lambda: (X.astype(object), y),
-    "array of strings": lambda: (X.astype(str), y),
 }
 
 
@@ -120,6 +118,95 @@ def test_every_container_is_fitted_predicted_and_scored(kind):
     np.testing.assert_allclose(
         together(model.predict_log_proba(rows)), plain.predict_log_proba(X), rtol=1e-4, atol=1e-6
     )
+
+
+LEVELS = np.resize([3, 1, 2], len(y))
+LEVELLED = FRAME.assign(b=pd.Categorical(LEVELS))
+
+
+def polars_levels(kind):
+    library = pytest.importorskip("polars")
+    words = library.Series("b", LEVELS.astype(str))
+    dtype = library.Categorical if kind == "Categorical" else library.Enum(["1", "2", "3"])
+    return library.DataFrame(X, schema=NAMES).with_columns(words.cast(dtype))
+
+
+CATEGORIES = {
+    "numbers": lambda: LEVELLED,
+    "text": lambda: FRAME.assign(b=pd.Categorical(LEVELS.astype(str))),
+    "ordered": lambda: FRAME.assign(b=pd.Categorical(LEVELS, ordered=True)),
+    "of yes and no": lambda: FRAME.assign(b=pd.Categorical(LEVELS > 1)),
+    "dask": lambda: dd.from_pandas(LEVELLED, npartitions=3),
+    "dask, unknown": lambda: dd.from_pandas(FRAME, npartitions=3).astype({"b": "category"}),
+    "polars Categorical": lambda: polars_levels("Categorical"),
+    "polars Enum": lambda: polars_levels("Enum"),
+    "pyarrow dictionary": lambda: pa.Table.from_pandas(LEVELLED),
+    "delayed": lambda: [dask.delayed(LEVELLED[cut]) for cut in CUTS],
+}
+MODEL = daskglm.LogisticRegression().fit(FRAME, y)
+
+
+@pytest.mark.parametrize("method", ["fit", "predict", "score"])
+@pytest.mark.parametrize("kind", list(CATEGORIES))
+def test_categories_are_not_taken_for_numbers(kind, method):
+    rows, labels = CATEGORIES[kind](), y
+    if kind == "delayed":
+        labels = [dask.delayed(y[cut]) for cut in CUTS]
+    elif hasattr(rows, "map_partitions"):
+        labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    call = {
+        "fit": lambda: daskglm.LogisticRegression().fit(rows, labels),
+        "predict": lambda: dask.compute(MODEL.predict(rows)),
+        "score": lambda: MODEL.score(rows, labels),
+    }[method]
+    with (
+        pytest.warns(UserWarning, match="valid feature names")
+        if (kind, method) == ("delayed", "score")
+        else contextlib.nullcontext(),
+        pytest.raises(ValueError, match="column 'b' has dtype category.*Encode it before fit"),
+    ):
+        call()
+
+
+TEXTS = {
+    "U": lambda: X.astype(str),
+    "S": lambda: X.astype("S"),
+    "objects": lambda: X.astype(str).astype(object),
+    "one text among numbers": lambda: np.where(np.arange(4) == 2, X.astype(str), X.astype(object)),
+    "lists": lambda: X.astype(str).tolist(),
+    "StringDType": lambda: X.astype(np.dtypes.StringDType()),
+    "chunks": lambda: da.from_array(X.astype(str), chunks=(100, 4)),
+    "delayed": lambda: [dask.delayed(X[cut].astype(str)) for cut in CUTS],
+}
+
+
+@pytest.mark.parametrize("kind", list(TEXTS))
+def test_text_that_looks_like_numbers_is_text(kind):
+    rows, labels = TEXTS[kind](), y
+    if kind == "delayed":
+        labels = [dask.delayed(y[cut]) for cut in CUTS]
+    model = daskglm.LogisticRegression().fit(X, y)
+    said = "X has values that are not numbers.*row 0, column [02] is the text '.*astype"
+    for call in (
+        lambda: daskglm.LogisticRegression().fit(rows, labels),
+        lambda: dask.compute(model.predict(rows)),
+        lambda: model.score(rows, labels),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+@pytest.mark.parametrize("name", ["y", "sample_weight", "offset"])
+@pytest.mark.parametrize("kind", [str, object, "series", "chunks"])
+def test_text_beside_the_rows_is_text(name, kind):
+    words = np.arange(1, 301).astype(str)
+    words = pd.Series(words) if kind == "series" else words
+    words = words.astype(object) if kind is object else words
+    rows = da.from_array(X, chunks=(100, 4)) if kind == "chunks" else X
+    words = da.from_array(words, chunks=100) if kind == "chunks" else words
+    targets = da.from_array(y, chunks=100) if kind == "chunks" else y
+    with pytest.raises(ValueError, match=rf"{name} has values that are not numbers.*text '\d*1'"):
+        daskglm.Ridge().fit(rows, **{"y": targets, name: words})
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "xarray", "sparse GCXS"])

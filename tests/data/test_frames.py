@@ -17,7 +17,6 @@ from daskglm.data.values import Place
         pd.array([1, 2, 3], dtype="Int64"),
         ["1", "2.5", "3"],
         np.array([1, 2.5, 3], object),
-        pd.Categorical([3, 1, 2]),
     ],
     ids=str,
 )
@@ -50,6 +49,13 @@ def test_text_is_named_with_its_row_and_column():
         frame_rows(frame, Place())
     with pytest.raises(ValueError, match="row 0, column 1 is 'x'"):
         numbers(np.array([[1.0, "x"]], object), Place())
+
+
+@pytest.mark.parametrize("levels", [[3, 1, 2], ["a", "b", "c"], [True, False, True]], ids=str)
+def test_categories_are_refused_by_column(levels):
+    frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "b": pd.Categorical(levels)})
+    with pytest.raises(ValueError, match="column 'b' has dtype category"):
+        frame_rows(frame, Place())
 
 
 def test_dates_are_refused_by_column():

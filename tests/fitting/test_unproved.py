@@ -126,7 +126,9 @@ def test_ends_of_two_starts_that_differ_are_told():
     grid = np.linspace(-30, 30, 20001)
     mu = np.exp(grid)[:, None] * e
     p = 3.5
-    parts = y ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
+    parts = (
+        y ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
+    )
     best = 2.0 * parts.sum(axis=1).min()
     assert found.deviance <= best * (1.0 + 1e-6) or found.reason == Reason.SEVERAL_OPTIMA.value
 

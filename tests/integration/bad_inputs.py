@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import dask
 import dask.bag
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
@@ -585,6 +586,23 @@ DATA = [
         ValueError,
         "X has 3 dimension",
     ),
+    *(
+        Bad(
+            f"X of shape {shape}",
+            spoil("X", lambda X, y, w, shape=shape: np.ones(shape)),
+            ROWS,
+            ValueError,
+            f"X has {len(shape)} dimension",
+        )
+        for shape in ((), (D,), (1, N, D), (N, 2, 2), (N, 1, 1, 1))
+    ),
+    Bad(
+        "X a series",
+        spoil("X", lambda X, y, w: pd.Series(X[:, 0])),
+        ("fit", "estimator", "cv", "path", "client", "score"),
+        ValueError,
+        "X has 1 dimension",
+    ),
     Bad(
         "X without rows",
         lambda X, y, w: (X[:0], y[:0], w),
@@ -595,9 +613,25 @@ DATA = [
     Bad(
         "X without columns",
         spoil("X", lambda X, y, w: X[:, :0]),
-        ROWS,
+        ("fit", "estimator", "cv", "path", "client", "score"),
         ValueError,
-        "X has no columns|0 feature",
+        "0 feature.*X has no columns|X has 0 features",
+    ),
+    Bad(
+        "X without columns or intercept",
+        {"fit_intercept": False},
+        ("no columns",),
+        ValueError,
+        "X has no columns, and fit_intercept=False",
+        loads=True,
+    ),
+    Bad(
+        "X without columns, hinge",
+        {"loss": "hinge"},
+        ("no columns",),
+        ValueError,
+        "X has no columns, and loss='hinge' wants one",
+        loads=True,
     ),
     *(
         Bad(
@@ -890,8 +924,20 @@ LAZILY = [  # beside dask arrays
             ValueError,
             f"{name}=.* should be a 1d array",
         )
-        for name, part in (("y", "y"), ("sample_weight", "w"))
-        for given in (3.0, {"a": 1}, {1.0, 2.0})
+        for name, part, given in (
+            *(("y", "y", given) for given in (3.0, {"a": 1}, {1.0, 2.0})),
+            *(("sample_weight", "w", given) for given in (True, {"a": 1}, {1.0, 2.0})),
+        )
+    ),
+    *(
+        Bad(
+            f"lazy sample_weight {given}",
+            spoil("w", lambda X, y, w, given=given: given),
+            ("fit", "array", "frame", "cluster", "score", "score lazy", "cv", "path"),
+            ValueError,
+            f"sample_weight={given}.* must be a finite number not below 0",
+        )
+        for given in (-1.0, NAN, INF)
     ),
     Bad(
         "X one delayed",
@@ -1010,7 +1056,7 @@ PREDICTIONS = [
         put("X", (217, 2), "many", object),
         PREDICT,
         ValueError,
-        "could not convert string to float: 'many'",
+        "could not convert string to float: .*'many'",
     ),
     Bad(
         "predict one dimension",
@@ -1025,6 +1071,20 @@ PREDICTIONS = [
         PREDICT,
         ValueError,
         "3 dimension|dim 3",
+    ),
+    Bad(
+        "predict series",
+        spoil("X", lambda X, y, w: pd.Series(X[0])),
+        ("predict", "predict named"),
+        ValueError,
+        "X is a Series, of 1 dimension",
+    ),
+    Bad(
+        "predict lazy series",
+        spoil("X", lambda X, y, w: dask.dataframe.from_pandas(pd.Series(X[0]), npartitions=1)),
+        ("predict", "predict named"),
+        ValueError,
+        "X has 1 dimension",
     ),
     Bad("predict no rows", spoil("X", lambda X, y, w: X[:0]), ("predict",), ValueError, "0 sample"),
     *(

@@ -113,6 +113,7 @@ FACES = {
     "frame": lambda X, y, w, given, client: daskglm.fit(
         *map(as_frame, (X, y)), sample_weight=as_frame(w), **given
     ),
+    "no columns": lambda X, y, w, given, client: daskglm.fit(sp.csr_matrix((N, 0)), y, **given),
     "client": lambda X, y, w, given, client: daskglm.fit(
         X, y, sample_weight=w, **{"client": client, **given}
     ),
