@@ -11,7 +11,6 @@ from typing import Any
 
 from daskglm.engines.local import Local
 from daskglm.objectives.hessian_factor import UNIT
-from daskglm.objectives.point import Point
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import newton_step
 
@@ -29,7 +28,7 @@ def is_cheap(objective: Any) -> bool:
     return isinstance(engine, Local) and engine.capabilities.device == "cpu" and work <= MOST_WORK
 
 
-def polished(objective: Any, point: Point) -> Point:
+def polished(objective: Any, point: Any) -> Any:
     """Return a point after Newton steps that lower the value or the gradient; else the point.
 
     Only of smooth objectives with curvature, and where that is cheap. Cost: mostly 2 or 3 passes.
