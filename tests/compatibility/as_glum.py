@@ -111,6 +111,12 @@ class _Facade:
     def __getattr__(self, name: str) -> Any:
         if name == "term_names_":
             not_applicable("formulas")
+        if name == "train_deviance_path_":
+            not_applicable("deviances of the rows that were fitted")
+        if name in ("deviance_path_", "coef_path_", "intercept_path_"):
+            # of the chosen l1_ratio, folds before alphas
+            found = np.swapaxes(getattr(self._ours, name), 0, 1)[None]
+            return found[..., None] if name == "intercept_path_" else found
         if name == "feature_names_":
             if not hasattr(self._ours, "feature_names_in_"):
                 not_applicable("names of columns that have none")
