@@ -37,8 +37,8 @@ test-slow: warm-up  ## those that take longer
 
 test-all: test test-slow  ## both
 
-compatibility: setup  ## scikit-learn's own tests with our estimators, and dask-ml's (DASK_ML=checkout); a quarter of an hour
-	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML))
+compatibility: setup  ## scikit-learn's and statsmodels' own tests with our estimators, and those in DASK_ML=, GLUM= and CELER=folder; half an hour
+	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML)) $(if $(GLUM),--glum $(GLUM)) $(if $(CELER),--celer $(CELER))
 
 lint: setup  ## ruff, mypy, and the contracts on imports (pyproject.toml); size budgets are tests
 	$(RUN) -m ruff check .

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 SKLEARN_NAMES = (
+    "ElasticNet",
+    "ElasticNetCV",
     "HuberRegressor",
+    "Lasso",
+    "LassoCV",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",
@@ -64,9 +69,10 @@ class _GeneralizedLinearRegressor(_daskglm.GeneralizedLinearRegressor):
 
 @dataclass(frozen=True)
 class Suite:
-    """A file of tests, by the package it lies in, and which of its functions count (all, or those that name a word).
+    """A file of tests, by the package it lies in, and which of its functions count (all, or those that a pattern fits).
 
-    `header` is what its tests need besides the estimators.
+    `header` is what its tests need besides the estimators. `given` names the argument of the command line that has the
+    folder of the file, where the package that is installed has no tests.
     """
 
     name: str
@@ -74,15 +80,62 @@ class Suite:
     path: str
     about: str | None = None
     header: str = ""
+    given: str | None = None
 
 
 SUITES = (
     Suite("test_glm_sklearn.py", "sklearn", "linear_model/_glm/tests/test_glm.py", header=GLM),
     Suite("test_logistic.py", "sklearn", "linear_model/tests/test_logistic.py"),
-    Suite("test_ridge.py", "sklearn", "linear_model/tests/test_ridge.py", "Ridge("),
+    Suite("test_ridge.py", "sklearn", "linear_model/tests/test_ridge.py", r"Ridge\("),
     Suite("test_svm.py", "sklearn", "svm/tests/test_svm.py", "LinearSV"),
     Suite("test_huber.py", "sklearn", "linear_model/tests/test_huber.py"),
     Suite("test_quantile.py", "sklearn", "linear_model/tests/test_quantile.py"),
+    Suite(
+        "test_coordinate_descent.py",
+        "sklearn",
+        "linear_model/tests/test_coordinate_descent.py",
+        r"\b(?<!MultiTask)(Lasso|ElasticNet)(CV)?\b",
+    ),
+)
+
+
+STATSMODELS = """
+from tests.compatibility.as_statsmodels import GLM
+sm = __import__("types").SimpleNamespace(**{{**vars(sm), "GLM": GLM}})
+"""
+GLUM = """
+from tests.compatibility.as_glum import GeneralizedLinearRegressor, GeneralizedLinearRegressorCV
+"""
+CELER = """
+import tests.compatibility.as_celer as _ours
+globals().update({{name: getattr(_ours, name) for name in {names} if name in globals()}})
+"""
+CELER_NAMES = (
+    "Lasso",
+    "LassoCV",
+    "ElasticNet",
+    "ElasticNetCV",
+    "LogisticRegression",
+    "celer_path",
+    "sklearn_LassoCV",
+    "sk_ElasticNetCV",
+)
+
+PEERS = (
+    Suite("statsmodels_glm.py", "statsmodels", "genmod/tests/test_glm.py", None, STATSMODELS),
+    Suite(
+        "statsmodels_weights.py",
+        "statsmodels",
+        "genmod/tests/test_glm_weights.py",
+        None,
+        STATSMODELS,
+    ),
+    Suite("glum_golden_master.py", "glum", "tests/glm/test_golden_master.py", None, GLUM, "glum"),
+    Suite("glum_regressor.py", "glum", "tests/glm/test_glm_regressor.py", None, GLUM, "glum"),
+    Suite("glum_cv.py", "glum", "tests/glm/test_glm_cv.py", None, GLUM, "glum"),
+    Suite("celer_lasso.py", "celer", "celer/tests/test_lasso.py", None, CELER, "celer"),
+    Suite("celer_enet.py", "celer", "celer/tests/test_enet.py", None, CELER, "celer"),
+    Suite("celer_logreg.py", "celer", "celer/tests/test_logreg.py", None, CELER, "celer"),
 )
 
 
@@ -121,7 +174,7 @@ def functions_about(source: str, word: str | None) -> list[str]:
             continue
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         text = "\n".join(source.splitlines()[first - 1 : node.end_lineno])
-        if word is None or word in text:
+        if word is None or re.search(word, text):
             found.append(node.name)
     return found
 
@@ -134,6 +187,22 @@ def write_sklearn(suite: Suite, folder: Path) -> tuple[Path, list[str]]:
     path = folder / suite.name
     path.write_text(patched(source, sklearn_header(source) + suite.header))
     return path, functions_about(source, suite.about)
+
+
+def write_peer(suite: Suite, root: Path, folder: Path) -> Path:
+    """The patched copy of a file of another project, whose `suite.path` lies under `root`."""
+    source = (root / suite.path).read_text()
+    package = f"{suite.package}.{'.'.join(Path(suite.path).parts[:-1])}"
+    source = re.sub(r"^(\s*from )\.(?=\w)", rf"\1{package}.", source, flags=re.MULTILINE)
+    path = folder / suite.name
+    source = source.replace("__file__", repr(str(root / suite.path)))
+    header = suite.header.format(names=CELER_NAMES)
+    path.write_text(patched(source, header))
+    # glum's tests ask git where they are
+    (folder / "git_root.py").write_text(
+        f"import os\n\ndef git_root(*parts):\n    return os.path.join({str(root)!r}, *parts)\n"
+    )
+    return path
 
 
 def write_dask_ml(given: Path, folder: Path) -> tuple[Path, list[str]]:
