@@ -141,7 +141,11 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("saved", [False, True])
-@pytest.mark.parametrize(("make", "family", "change"), CHANGES, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("make", "family", "change"),
+    CHANGES,
+    ids=[f"{family}-{k}" for k, (_, family, _) in enumerate(CHANGES)],
+)
 def test_parameters_that_are_set_after_the_fit_change_nothing(
     make, family, change, saved, tmp_path
 ):
