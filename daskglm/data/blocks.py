@@ -132,7 +132,6 @@ def to_block(
     if domain is not None and not domain.is_everything:
         _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
-    used = n if weights is None else int((weights > 0.0).sum())
     largest_offset, offset_sum, exposure_sum = _offset_facts(added, weights)
     dense = not hasattr(rows, "indptr")
     facts = DataSummary(
@@ -154,7 +153,7 @@ def to_block(
         largest_offset=largest_offset,
         offset_sum=offset_sum,
         exposure_sum=exposure_sum,
-        n_used=used,
+        n_used=n if weights is None else int((weights > 0.0).sum()),
         target_squares=0.0 if classify else _squares(targets, weights),
         row_products=products,
     )
@@ -368,9 +367,8 @@ def _sparse_place(part: Any, at: int) -> tuple[int, int]:
 
 # ---- y and weights
 def _column(values: Any, name: str, n: int, place: Place) -> np.ndarray:
-    if isinstance(values, float):  # see `values.constant`
-        return np.full(n, values)
-    values = plain(values)
+    # a float stands for all rows: see `values.constant`
+    values = np.full(n, values) if isinstance(values, float) else plain(values)
     refuse_masked(values, name, place)
     if on_device(values) or not hasattr(values, "to_numpy"):
         values = to_host(values)

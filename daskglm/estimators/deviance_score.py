@@ -13,7 +13,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from daskglm.core.warn import warn
 from daskglm.data.blocks import Block, with_values
 from daskglm.data.values import Place
-from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.estimators.score_rows import taken
 from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS, read_only
@@ -52,7 +52,7 @@ def total_of(
     model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
 ) -> Sums:
     """Return the sums over these rows, from which `share` makes the score."""
-    loss = record_of_fit(model).of_loss
+    loss = loss_of_fit(model)
     data = taken(model, X, y, sample_weight, loss, offset=offset, exposure=exposure)
     coef, intercept = dense(model.coef_), np.atleast_1d(model.intercept_)
     how = coef, intercept, loss.full_name

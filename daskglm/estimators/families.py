@@ -16,7 +16,7 @@ from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
 from daskglm.estimators.deviance_score import deviance_explained
 from daskglm.estimators.fitted_data import Known
-from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.estimators.score_rows import r_squared
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.family_parameter import SEARCHES, train_with_parameter
@@ -119,7 +119,7 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         Offset and exposure are as for `fit`.
         """
         check_choice(type, "type", TYPES)
-        link = record_of_fit(self).of_loss.link
+        link = loss_of_fit(self).link
         finish = same if type == "link" or link is None else link.mean
         return self._values(X, finish, np.empty(0), offset=offset, exposure=exposure)
 
@@ -136,7 +136,7 @@ class FamilyRegressor(RegressorMixin, LinearModel):
         The mean is that of these rows, without offsets. R^2 for losses that are of no family. Of
         dask collections only sums are fetched.
         """
-        is_family = record_of_fit(self).of_loss.family is not None
+        is_family = loss_of_fit(self).family is not None
         score = deviance_explained if is_family else r_squared
         work = partial(score, self, X, y, sample_weight, offset, exposure)
         return awaitable_on(None, is_lazy(X), work)  # type: ignore[return-value]

@@ -7,6 +7,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from daskglm.fitting.record import FitRecord
+from daskglm.losses.base import Loss
+from daskglm.losses.table import find
 
 
 def record_of_fit(model: Any) -> FitRecord:
@@ -27,3 +29,12 @@ def record_of_fit(model: Any) -> FitRecord:
             "pickled by an earlier version, or its coefficients were set by hand. Fit it again"
         )
     return record
+
+
+def loss_of_fit(model: Any) -> Loss:
+    """Return the loss that a model was fitted to.
+
+    Coefficients that were set by hand have no record: of them parameters tell all that is known.
+    """
+    check_is_fitted(model)
+    return find(model._loss) if not hasattr(model, "record_") else record_of_fit(model).of_loss

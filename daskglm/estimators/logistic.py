@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskglm.core.decisions import probabilities, softmax_probabilities
 from daskglm.estimators.base import Classifier
-from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.losses.table import JOINT_LOSSES
 
 
@@ -167,7 +167,7 @@ class LogisticRegression(Classifier):
     @property
     def _fitted_together(self) -> bool:
         """Whether the classes of the fit were fitted together."""
-        return record_of_fit(self).of_loss.name in JOINT_LOSSES
+        return loss_of_fit(self).name in JOINT_LOSSES
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Return probabilities of the classes, (n, classes), in the container of X.

@@ -25,7 +25,7 @@ from daskglm.data.partitions import Partitions, feature_names, is_lazy
 from daskglm.data.targets import in_memory
 from daskglm.data.values import Place
 from daskglm.estimators.fitted_data import check_added, with_columns_of_fit
-from daskglm.estimators.fitted_record import record_of_fit
+from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.fitting.runner import rows_of
 from daskglm.losses.base import Loss
 from daskglm.worker.prediction import decision_values, dense
@@ -60,7 +60,7 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None)
         For what `fit` refuses, and for strings where the classes are numbers or the other way
         round.
     """
-    loss = record_of_fit(model).of_loss
+    loss = loss_of_fit(model)
     beside = {} if offset is None else {"offset": offset}
     data = taken(model, X, y, sample_weight, loss, **beside)
     constants, decide = np.atleast_1d(model._constants), getattr(model, "_decide", predicted)
@@ -76,7 +76,7 @@ def r_squared(
     For several targets, without offsets, it is the mean of theirs; NaN, with a warning, for a
     single row. Arguments and errors as of `accuracy`.
     """
-    loss = record_of_fit(model).of_loss
+    loss = loss_of_fit(model)
     coef = dense(model.coef_)
     intercept = np.atleast_1d(model.intercept_)
     if len(coef) == 1:

@@ -260,34 +260,22 @@ def solve(
         iteration = record.add(point, gap, iterate.by)
         if writer is not None and math.isfinite(own.value):
             writer.after(iterate, iteration["iteration"])
-        enough = callback is not None and callback(iteration)
+        stop = callback is not None and callback(iteration)
         if not math.isfinite(point.value) or (point.gap is None and not math.isfinite(norm)):
             reason = Reason.NOT_FINITE
-        elif not iterate.more and (met_rule := rule.met(objective, point, gap, norm)) is not None:
-            reason = met_rule
-        elif math.isnan(gap) and unproved.may_be_enough(point):
-            seen, fall = unproved.look(point)
-            if seen is not point:  # with a Hessian there may be a proof
-                point, gap = certificate(seen)
-                reason = rule.met(objective, point, gap, norm)
-            if reason is None and math.isnan(gap) and unproved.is_enough(point, fall):
-                reason = Reason.SMALL_DECREMENT
-        elif point.gap is None and stall.after(point.value, norm):
-            reason = Reason.NO_PROGRESS
-        elif enough:
-            reason = Reason.CALLBACK
-        elif len(record.history) > rule.most(iterate.by):
-            reason = Reason.MAX_ITER
+        elif not iterate.more:
+            point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
+        if reason is None:
+            late = len(record.history) > rule.most(iterate.by)
+            reason = _given_up(point, stall, stop=bool(stop), late=late)
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
         writer.after(iterate, len(record.history) - 1, last=True)
     assert point is not None
     if reason is Reason.NO_PROGRESS and math.isnan(point.relative_gap) and point.gap is None:
-        seen, fall = unproved.look(point)
-        point, gap = certificate(seen)
+        point, gap, enough = unproved.judge(point, certificate, ended=True)
         best.add(point, gap)
-        if math.isnan(gap) and unproved.is_enough(point, fall, ended=True):
-            reason = Reason.SMALL_DECREMENT
+        reason = Reason.SMALL_DECREMENT if enough else reason
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
     may_go_on = reason.converged and len(record.history) <= rule.max_iter
     if may_go_on and (further := polished(objective, found)) is not found:
@@ -302,3 +290,33 @@ def solve(
         record.history,
         record.spent(),
     )
+
+
+def _judged(
+    objective: AnyObjective,
+    point: AnyPoint,
+    gap: float,
+    rule: StoppingRule,
+    certificate: Callable[[AnyPoint], tuple[AnyPoint, float]],
+    unproved: Unproved,
+) -> tuple[AnyPoint, float, Reason | None]:
+    """Return a point, its gap, and the reason to stop there if it is good enough.
+
+    Where nothing is proved, the point may come back with a Hessian, and with a gap.
+    """
+    reason = rule.met(objective, point, gap, point.gradient_norm)
+    if reason is not None or not math.isnan(gap):
+        return point, gap, reason
+    point, gap, enough = unproved.judge(point, certificate)
+    if enough:
+        return point, gap, Reason.SMALL_DECREMENT
+    return point, gap, rule.met(objective, point, gap, point.gradient_norm)
+
+
+def _given_up(point: AnyPoint, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:
+    """Return the reason to stop at a point that is not good enough, if any."""
+    if point.gap is None and stall.after(point.value, point.gradient_norm):
+        return Reason.NO_PROGRESS
+    if stop:
+        return Reason.CALLBACK
+    return Reason.MAX_ITER if late else None

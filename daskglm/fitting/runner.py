@@ -40,12 +40,18 @@ from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.record import FitRecord, record_of
 from daskglm.fitting.report import Report, combine
 from daskglm.fitting.setup import loaded
+from daskglm.fitting.solvable import (
+    asked,
+    check_corners,
+    check_offset,
+    check_size,
+    warn_of_one_side,
+)
 from daskglm.fitting.statistics import at_best_constant, statistics_of
 from daskglm.fitting.unpenalised import settled, warn_of_separated_classes
 from daskglm.losses.base import Loss
 from daskglm.losses.table import convex_beside, find
 from daskglm.objectives.batched import BatchObjective
-from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import SolverSpec, costs, get_solver, solver_names
 from daskglm.solvers.constant import constant
@@ -53,8 +59,6 @@ from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
 from daskglm.system.blas import one_thread
 
-# Largest Hessian that a solver may be asked to form, in bytes.
-HESSIAN_BYTES = 8 << 30
 # Precision of the optimum of a convex loss from which a loss that is not convex starts: it is near
 # the other's, not at it. Chosen.
 LOOSE = 1e-4
@@ -132,7 +136,7 @@ def train(
                 solve_one(objective, begin, settings, on.seconds, k, writer, columns=data.columns)
             )
             if objective.only_side and not objective.loss.attains_infimum:
-                _warn_of_one_side(objective, problem)
+                warn_of_one_side(objective, problem)
     reports = [report for _, report in solved]
     report = reports[0] if len(reports) == 1 else combine(reports)
     if not report.converged:
@@ -359,7 +363,7 @@ def solve_one(
     `number` and `writer` are for checkpoints, `columns` are names of features, for warnings.
     """
     record, joint = Record(objective), joint_fit(objective.loss)
-    _check_offset(objective, settings)
+    check_offset(objective, settings)
     waited = objective.waited
     if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
         begin = replace(begin, w=at_best_constant(objective, begin.w))
@@ -411,10 +415,10 @@ def _solved(
     if not (objective.is_origin(w) or ("begin" in begin.state and objective.proves)):
         zero = objective.at(objective.origin)
     if not (spec.rounds_corners and objective.is_composite):  # it forms those of working sets
-        _check_size(spec, objective.n_features)
-    _check_corners(objective)
+        check_size(spec, objective.n_features)
+    check_corners(objective)
     if spec.solves_dual and not objective.has_dual:
-        how = _asked(settings) if settings.solver == name else f"solver={name!r}"
+        how = asked(settings) if settings.solver == name else f"solver={name!r}"
         raise ValueError(
             f"{how} takes no offset of margins, and of penalties only those with the "
             "same positive L2 strength and the same L1 strength for all features; use "
@@ -462,8 +466,12 @@ def _from_two_starts(
     sides = objective.sides or (objective.total_weight, 0.0)
     problem = replace(objective.problem, loss=beside.ref)
     convex = objective_of(objective.engine, problem, sides, beside, settings)
-    loose = replace(settings, tol=max(float(settings.tol), LOOSE), stop="gap", callback=None)
-    quiet = replace(loose, progress=False, loss=beside.full_name, solver_options=None)
+    quiet = replace(
+        replace(settings, tol=max(float(settings.tol), LOOSE), stop="gap", callback=None),
+        progress=False,
+        loss=beside.full_name,
+        solver_options=None,
+    )
     with warnings.catch_warnings(action="ignore"):
         first = _solved(convex, WarmStart(convex.origin), "newton", quiet, Record(convex))
     objective.passes += convex.passes
@@ -529,7 +537,7 @@ def _solver_of(objective: Objective, begin: WarmStart, settings: FitConfig) -> t
         return choose(objective, quiet, _tol(settings))
     if not objective.is_smooth and settings.solver in WITHIN_BOUNDS:
         name = WITHIN_BOUNDS[settings.solver]
-        return name, f"{_asked(settings)}, with features that are left out: {name}"
+        return name, f"{asked(settings)}, with features that are left out: {name}"
     return settings.solver, settings.why
 
 
@@ -568,70 +576,6 @@ def _quiet_blas(
     if (spec is not None and spec.forms_hessian and large) or not isinstance(engine, Local):
         return contextlib.nullcontext()
     return one_thread()
-
-
-def _check_offset(objective: Objective, settings: FitConfig) -> None:
-    """Raise ValueError for offsets where they cannot be taken."""
-    loss, facts = objective.loss, objective.engine.facts
-    if not facts.largest_offset or loss.shifts:
-        return
-    if not loss.differentiable:
-        raise ValueError(
-            f"loss={loss.name!r} takes no offset; make it a column of X with a penalty_factor of "
-            "0, and 1 as its lower and upper bound, or take 'smoothed_hinge' or 'squared_hinge'"
-        )
-    if settings.solver != "auto" and get_solver(settings.solver).solves_dual:
-        raise ValueError(
-            f"{_asked(settings)} takes no offset with loss={loss.name!r}; use solver='auto', and "
-            "dual='auto' where there is one"
-        )
-
-
-def _warn_of_one_side(objective: Objective, problem: Problem) -> None:
-    """Raise the ConvergenceWarning of a loss that falls for ever as the intercept grows."""
-    alone = problem.positive is None or objective.only_side > 0.0
-    what = "one class" if problem.positive is None else f"class {problem.positive}"
-    warn(
-        f"{what} {'alone has' if alone else 'has no'} weight: the objective falls for ever as the "
-        "intercept grows, and there is no optimum. The coefficients are zero, with an intercept "
-        "that predicts one class for every row.",
-        ConvergenceWarning,
-    )
-
-
-def _asked(settings: FitConfig) -> str:
-    """Return what asked for the solver, by the names that the user gave."""
-    if settings.why == FitConfig.why:
-        return f"solver={settings.solver!r}"
-    return settings.why  # such as dual=True, or another package's name and ours
-
-
-def _check_size(spec: SolverSpec, d: int) -> None:
-    if spec.forms_hessian and 8 * d * d > HESSIAN_BYTES:
-        raise ValueError(
-            f"solver={spec.name!r} would form a Hessian of {d:,} x {d:,} numbers, "
-            f"{8 * d * d / 2**30:.1f} GiB for every "
-            "thread; use solver='tron', or 'auto'"
-        )
-
-
-def _check_corners(objective: Objective) -> None:
-    """Raise ValueError for features without a penalty that no dual variables can be found for."""
-    d, loss = objective.n_features, objective.loss
-    if loss.differentiable or not isinstance(objective, Composite) or objective.is_held:
-        return
-    free = np.flatnonzero(objective.may_be_unheld)
-    what = f"feature {free[0]}" + (f" and {len(free) - 1:,} more" if len(free) > 1 else "")
-    if loss.classifies:
-        raise ValueError(
-            f"loss={loss.name!r} wants a penalty of each feature, or bounds on both sides: {what} "
-            "of X has neither"
-        )
-    if d > costs.LARGEST_HESSIAN:
-        raise ValueError(
-            f"loss={loss.name!r} takes up to {costs.LARGEST_HESSIAN:,} features if some have "
-            f"neither a penalty nor bounds on both sides, as {what}; X has {d:,}"
-        )
 
 
 def warn_unconverged(report: Report, settings: FitConfig) -> None:

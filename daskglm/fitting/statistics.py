@@ -33,14 +33,17 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     penalty = objective.penalty_value(to_host(point.w))
     deviance = 2.0 * (point.value - penalty) / objective.scale
     free = facts.n_used - objective.size
+    is_plain = not objective.penalty.largest and objective.is_smooth
     if point.prediction is not None:
         # of least squares Pearson's statistic is the deviance
-        return {
-            "deviance": deviance,
-            "null_deviance": _null_deviance_of(objective, point.prediction.base),
-            "dispersion": deviance / free if free > 0 else math.nan,
-        }
-    found = {"deviance": deviance, "null_deviance": _null_deviance(objective, at)}
+        null = _null_deviance_of(objective, point.prediction.base)
+        dispersion = deviance / free if free > 0 else math.nan
+        found = {"deviance": deviance, "null_deviance": null, "dispersion": dispersion}
+        if not is_plain:
+            return found
+        at = (objective.new_token(), point.w)  # nothing was evaluated there
+    else:
+        found = {"deviance": deviance, "null_deviance": _null_deviance(objective, at)}
 
     fixed = phi = loss.family.dispersion
     if phi is None:
@@ -50,7 +53,7 @@ def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
     found["dispersion"] = float(sums["pearson"]) / free if free > 0 else math.nan
     likelihood = float(sums["likelihood"])
     found["log_likelihood"] = likelihood
-    if not objective.penalty.largest and objective.is_smooth:
+    if is_plain:
         parameters = objective.size + (fixed is None)
         found["aic"] = 2.0 * (parameters - likelihood)
         found["bic"] = math.log(facts.n_used) * parameters - 2.0 * likelihood

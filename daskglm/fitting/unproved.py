@@ -58,6 +58,20 @@ class Unproved:
         smooth = objective.is_smooth and (loss.is_quadratic or loss.family is not None)
         self.has_corners = not (smooth or math.isfinite(loss.self_concordance))
 
+    def judge(
+        self, point: Any, certificate: Any, *, ended: bool = False
+    ) -> tuple[Any, float, bool]:
+        """Return the next point, its gap where a Hessian proves one, and whether it is enough.
+
+        `ended` says that the solver ended there because no step lowers the objective.
+        """
+        may = self.may_be_enough(point) or ended
+        if not may:
+            return point, math.nan, False
+        seen, fall = self.look(point)
+        point, gap = (seen, math.nan) if seen is point else certificate(seen)
+        return point, gap, math.isnan(gap) and self.is_enough(point, fall, ended=ended)
+
     def may_be_enough(self, point: Any) -> bool:
         """Take note of the next point, and return whether a look at it may end the solve."""
         norm, value = point.gradient_norm, point.value
@@ -76,7 +90,7 @@ class Unproved:
         objective = self.objective
         work = float(objective.engine.facts.nonzeros) * objective.size * objective.outputs
         if point.gram is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
-            point = objective.at(point.w, gram=True, exact=True)
+            point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
         if point.gram is None:
             return point, self._by_products(point, residual)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.scaling import model, model_page
 from daskglm.engines import cluster
-from daskglm.fitting import runner as training
+from daskglm.fitting import solvable
 from daskglm.solvers import get_solver
 
 MACHINE = model.Machine(latency=1e-3, per_message=1e-4, network=1e9)
@@ -123,13 +123,13 @@ def test_picks_are_stated_for_all_eighteen_combinations():
 
 
 def test_newton_is_refused_where_daskglm_refuses_it():
-    assert model.HESSIAN_BYTES == training.HESSIAN_BYTES
+    assert model.HESSIAN_BYTES == solvable.HESSIAN_BYTES
     assert model.gram_refused(1_000_000)
     for p in model.predict(FITTED, model.COUNTS, "leaders"):
         assert ("newton" in p.seconds) == (p.shape.name == "HIGGS")
     for d in (28, 32_768, 32_769, 1_000_000):
         try:
-            training._check_size(get_solver("newton"), d)
+            solvable.check_size(get_solver("newton"), d)
         except ValueError:
             assert model.gram_refused(d)
         else:
