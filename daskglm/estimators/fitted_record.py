@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find
+from daskglm.losses.table import find, for_classes
 
 
 def record_of_fit(model: Any) -> FitRecord:
@@ -37,4 +37,6 @@ def loss_of_fit(model: Any) -> Loss:
     Coefficients that were set by hand have no record: of them parameters tell all that is known.
     """
     check_is_fitted(model)
-    return find(model._loss) if not hasattr(model, "record_") else record_of_fit(model).of_loss
+    if hasattr(model, "record_"):
+        return record_of_fit(model).of_loss
+    return for_classes(find(model._loss), len(getattr(model, "classes_", ())))

@@ -17,7 +17,7 @@ import numpy as np
 from daskglm.core.outcome import Cost, Iteration, Reason
 from daskglm.fitting.checkpoint import CheckpointWriter
 from daskglm.fitting.coefficients import coefficient_error
-from daskglm.fitting.polish import polished
+from daskglm.fitting.polish import MOST_STEPS, polished
 from daskglm.fitting.unproved import Unproved
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.primal import SAME_VALUE, Objective
@@ -277,8 +277,10 @@ def solve(
         best.add(point, gap)
         reason = Reason.SMALL_DECREMENT if enough else reason
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
-    may_go_on = reason.converged and len(record.history) <= rule.max_iter
-    if may_go_on and (further := polished(objective, found)) is not found:
+    for _ in range(MOST_STEPS if reason.converged else 0):
+        further = polished(objective, found) if len(record.history) <= rule.max_iter else found
+        if further is found:
+            break
         found, gap = certificate(further)
         record.add(found, gap, "" if iterate is None else iterate.by)
     return Solution(

@@ -1,7 +1,7 @@
 """Newton steps that a fit takes beyond `tol`, where they cost next to nothing.
 
 A gap of 1e-6 leaves coefficients off by its root, and of canonical links sums of means and targets,
-too. Where rows are few and in memory two more steps give all digits that there are.
+too. Where rows are few and the Hessian is known, two more steps give all digits that there are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from daskglm.engines.local import Local
 from daskglm.objectives.hessian_factor import UNIT
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import newton_step
@@ -21,33 +20,21 @@ MOST_WORK = 1e7
 MOST_STEPS = 20
 
 
-def is_cheap(objective: Any) -> bool:
-    """Return whether Newton's method on all rows costs next to nothing."""
-    engine, size = objective.engine, float(objective.size)
-    work = engine.facts.nonzeros * size * objective.outputs + size**3
-    return isinstance(engine, Local) and engine.capabilities.device == "cpu" and work <= MOST_WORK
-
-
 def polished(objective: Any, point: Any) -> Any:
-    """Return a point after Newton steps that lower the value or the gradient; else the point.
+    """Return a point after a Newton step that lowers the gradient; else the point.
 
-    Only of smooth objectives with curvature, and where that is cheap. Cost: mostly 2 or 3 passes.
+    Only of exponential families whose Hessian is known there and cheap. Cost: 1 pass.
     """
-    loss = objective.loss
-    smooth = loss.differentiable and objective.is_smooth and not loss.is_quadratic
-    if not smooth or point.gap is not None or point.certify is not None:
+    family, size = objective.loss.family is not None, float(objective.size)
+    if not family or objective.loss.is_quadratic or not objective.is_smooth or point.gram is None:
         return point
-    if not (is_cheap(objective) and 0.0 < point.gradient_norm < math.inf):
+    work = objective.engine.facts.nonzeros * size + size**3
+    if not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):
         return point
-    for _ in range(MOST_STEPS):
-        here = point if point.gram is not None else objective.at(point.w, gram=True, exact=True)
-        step = newton_step(here.gram, here.gradient)
-        fall = -0.5 * float(here.gradient @ step)
-        if not (fall > UNIT**2 * abs(here.value) and objective.is_inside(here.w + step)):
-            break
-        trial = objective.at(here.w + step, gram=True, exact=True, beside=here)
-        level = trial.value <= here.value + ROUNDING * abs(here.value)
-        if not (level and trial.gradient_norm < 0.9 * here.gradient_norm):
-            break
-        point = trial
-    return point
+    step = newton_step(point.gram, point.gradient)
+    fall = -0.5 * float(point.gradient @ step)
+    if not (fall > UNIT**2 * abs(point.value) and objective.is_inside(point.w + step)):
+        return point
+    trial = objective.at(point.w + step, gram=True, exact=True, beside=point)
+    level = trial.value <= point.value + ROUNDING * abs(point.value)
+    return trial if level and trial.gradient_norm < 0.9 * point.gradient_norm else point

@@ -500,7 +500,7 @@ def test_predictions_refuse_offsets_that_do_not_fit():
         MODEL.predict(X, offset=OFFSET[1:])
     rows = da.from_array(X, chunks=(100, 3))
     for short in (OFFSET[1:], da.from_array(OFFSET[1:], chunks=100)):
-        with pytest.raises(ValueError, match="X 300, the offset 299"):
+        with pytest.raises(ValueError, match="X 300, offset 299"):
             MODEL.predict(rows, offset=short)
     parts = [dask.delayed(values) for values in (X, OFFSET[1:])]
     with pytest.raises(ValueError, match="X has 300 rows but the offset has 299"):
