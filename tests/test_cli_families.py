@@ -149,7 +149,7 @@ def test_wrong_penalties_are_wrong_usage(options, message, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--penalty-factor", "a=-1"), "penalty_factor: 'a' has -1.0; give a finite number"),
+        (("--penalty-factor", "a=-1"), "penalty_factor: 'a' has -1.0; give a number not below 0"),
         (("--lower-bounds", "a=2", "--upper-bounds", "a=1"), "lower_bounds has 2 for feature 'a'"),
         (("--positive", "--lower-bounds", "a=2"), "positive=True and lower_bounds="),
         (("--l1-ratio", "1", "--solver", "tron"), "solver='tron' takes no L1 penalty"),

@@ -16,6 +16,7 @@ class Reason(enum.Enum):
         "no gap is proved, but Newton's step would lower the objective by less than tol times its "
         "value"
     )
+    EXACT = "the targets are fitted exactly, but for rounding"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = (
         "the coefficients changed by less than tol, relatively, from one epoch to the next"
@@ -46,6 +47,7 @@ class Reason(enum.Enum):
             *(
                 Reason.CONVERGED,
                 Reason.SMALL_DECREMENT,
+                Reason.EXACT,
                 Reason.SMALL_MEAN_GRADIENT,
                 Reason.SMALL_CHANGE,
             ),

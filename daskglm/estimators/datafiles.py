@@ -88,6 +88,11 @@ def read_training(
     for name in beside:
         check_column(frame, name)
     label = label or [name for name in frame.columns if name not in beside][-1]
+    if not set(frame.columns) - {label, *beside}:
+        raise ValueError(
+            f"{path} read as {kind} has no column beside the target {str(label)[:60]!r}: there are "
+            "no features; is it of another format?"
+        )
     return as_dtype(frame, (label, *beside), dtype), label
 
 

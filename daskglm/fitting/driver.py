@@ -29,6 +29,9 @@ logger = logging.getLogger("daskglm")
 
 # Iterations without progress in value or gradient after which floating point is exhausted.
 STALL = 10
+# Share of the value at the start below which the targets are fitted to rounding: the square of a
+# residual of 1e-13. Chosen.
+EXACT = 1e-26
 
 Callback = Callable[[Iteration], bool | None]
 AnyPoint = Any  # a Point, or the BatchPoint of many problems, which offers the same
@@ -265,6 +268,8 @@ def solve(
             reason = Reason.NOT_FINITE
         elif not iterate.more:
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
+        if reason is None and fits_exactly(objective, point, record.history[0]["objective"]):
+            reason = Reason.EXACT
         if reason is None:
             late = len(record.history) > rule.most(iterate.by)
             reason = _given_up(point, stall, stop=bool(stop), late=late)
@@ -313,6 +318,12 @@ def _judged(
     if enough:
         return point, gap, Reason.SMALL_DECREMENT
     return point, gap, rule.met(objective, point, gap, point.gradient_norm)
+
+
+def fits_exactly(objective: AnyObjective, point: AnyPoint, first: float) -> bool:
+    """Return whether all that is left of the value at the start is rounding of the targets."""
+    evaluated = point.certify is None and point.prediction is None and point.gap is None
+    return evaluated and not objective.loss.classifies and point.value <= EXACT * first
 
 
 def _given_up(point: AnyPoint, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from daskglm.objectives.hessian_factor import UNIT
 from daskglm.solvers.line_search import ROUNDING
 from daskglm.solvers.linear_systems import newton_step
 
@@ -18,6 +17,9 @@ MOST_WORK = 1e7
 # Steps at most. Each squares the error, so that two leave what rounding leaves; where the loss is
 # not convex, and its Hessian is the expected one, each leaves a share. Chosen.
 MOST_STEPS = 20
+# Share of the value by which a step must be expected to lower it: between the fall that is left at
+# coefficients with eleven digits, and what rounding of gradients makes of none. Chosen.
+LEAST_FALL = 1e-22
 
 
 def polished(objective: Any, point: Any) -> Any:
@@ -33,7 +35,7 @@ def polished(objective: Any, point: Any) -> Any:
         return point
     step = newton_step(point.gram, point.gradient)
     fall = -0.5 * float(point.gradient @ step)
-    if not (fall > UNIT**2 * abs(point.value) and objective.is_inside(point.w + step)):
+    if not (fall > LEAST_FALL * abs(point.value) and objective.is_inside(point.w + step)):
         return point
     trial = objective.at(point.w + step, gram=True, exact=True, beside=point)
     level = trial.value <= point.value + ROUNDING * abs(point.value)

@@ -14,6 +14,7 @@ def test_only_a_rule_that_was_met_is_convergence():
     assert {reason for reason in Reason if not reason.converged} == {
         Reason.SEPARABLE,
         Reason.NO_OPTIMUM,
+        Reason.SEVERAL_OPTIMA,
         Reason.NO_PROGRESS,
         Reason.STALLED,
         Reason.MAX_ITER,

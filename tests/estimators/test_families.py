@@ -503,7 +503,7 @@ def test_predictions_refuse_offsets_that_do_not_fit():
         with pytest.raises(ValueError, match="X 300, offset 299"):
             MODEL.predict(rows, offset=short)
     parts = [dask.delayed(values) for values in (X, OFFSET[1:])]
-    with pytest.raises(ValueError, match="X has 300 rows but the offset has 299"):
+    with pytest.raises(ValueError, match="X has 300 rows but offset has 299"):
         dask.compute(MODEL.predict([parts[0]], offset=[parts[1]]))
     with pytest.raises(ValueError, match="row 0: exposure is 0"):
         MODEL.predict(rows, exposure=da.zeros(300, chunks=50)).compute()

@@ -255,8 +255,7 @@ def test_absent_parameters_are_plain():
 )
 def test_there_are_no_standard_errors(given, named):
     X, y = make_problem(n=40, d=2)
-    model = daskglm.LogisticRegression().fit(X, y)
-    model.set_params(**given)
+    model = daskglm.LogisticRegression(**given).fit(X, y)
     with pytest.raises(ValueError, match=f"the fit has {named}.* there are no standard errors"):
         model.inference(X, y, penalized="effective")
 
@@ -272,7 +271,7 @@ def test_what_draws_coefficients_towards_zero_is_named_as_it_was_given():
 def test_bounds_are_not_tested_against():
     X, y = make_problem(n=40, d=2)
     large = daskglm.LogisticRegression(C=math.inf).fit(X, y)
-    small = daskglm.LogisticRegression(C=math.inf).fit(X[:, :1], y).set_params(positive=True)
+    small = daskglm.LogisticRegression(C=math.inf, positive=True).fit(X[:, :1], y)
     with pytest.raises(ValueError, match="m0 is penalised"):
         daskglm.likelihood_ratio_test(small, large)
 

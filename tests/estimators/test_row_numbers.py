@@ -245,11 +245,11 @@ def test_nothing_is_computed_before_it_is_asked_for():
 # ---- refused
 def test_rows_that_do_not_belong_together_are_refused():
     frame, other = lazy(), dd.from_pandas(FRAME.iloc[::-1], npartitions=4, sort=False)
-    found = NAMED.residuals(frame[NAMES], other["y"])
+    found = NAMED.residuals(frame[NAMES], other["y"], offset=0.0)
     with pytest.raises(ValueError, match="the index of y is not that of X"):
         found.compute()
     with pytest.raises(ValueError, match="inconsistent numbers of samples: X 900, y 899"):
-        PLAIN.residuals(DATA.X, DATA.y[1:])
+        PLAIN.residuals(DATA.X, DATA.y[1:], offset=0.0)
     with pytest.raises(ValueError, match="feature names should match"):
         NAMED.residuals(FRAME[["b", "a", "c"]], DATA.y)
     with pytest.raises(ValueError, match="X has 2 features, but .* 3 features"):

@@ -112,7 +112,7 @@ def test_targets_that_tell_nothing_of_the_parameter():
     X = np.random.default_rng(0).standard_normal((100, 2))
     with pytest.raises(ValueError, match="dispersion is 0 and no power is the likeliest"):
         daskglm.TweedieRegressor(power="estimate", alpha=0).fit(X, np.ones(100))
-    with pytest.warns(UserWarning, match=r"largest for theta=1e\+06, the end of the range"):
+    with pytest.warns(UserWarning, match=r"largest for theta=1e\+06|no optimum in sight"):
         model = negative_binomial(tol=1e-6).fit(X, np.zeros(100))
     assert np.isfinite(model.coef_).all()
 
@@ -163,7 +163,7 @@ def test_estimated_models_are_saved_scored_and_fitted_again(tmp_path):
     daskglm.save(model, tmp_path / "m.json")
     again = daskglm.load(tmp_path / "m.json")
     assert again.theta_ == again.family_parameter_ == model.theta_
-    assert again.score(X, y) == model.score(X, y)
+    assert again.score(X, y, offset=0.0) == model.score(X, y, offset=0.0)
     fixed = daskglm.GeneralizedLinearRegressor(
         f"negative_binomial({model.theta_!r})", alpha=0, tol=1e-12
     ).fit(X, y, weight, offset)
@@ -182,7 +182,7 @@ def test_estimates_that_cannot_be_made_are_refused(tmp_path):
         daskglm.GeneralizedLinearRegressor("poisson(estimate)").fit(X, y)
     with pytest.raises(ValueError, match="checkpoints are of one loss"):
         daskglm.fit(X, y, family="tweedie(estimate)", checkpoint=tmp_path / "c")
-    with pytest.raises(ValueError, match="link of family='tweedie'"):
+    with pytest.raises(ValueError, match="estimated with the log link only"):
         daskglm.TweedieRegressor(power="estimate", link="identity").fit(X, y)
     with pytest.raises(ValueError, match="or 'estimate'"):
         daskglm.TweedieRegressor(power="guess").fit(X, y)

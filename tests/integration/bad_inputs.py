@@ -256,7 +256,7 @@ ARGUMENTS = [
         {"warm_start": (np.ones((3, D)), 0.0)},
         FIT,
         ValueError,
-        r"warm_start has coefficients of shape \(3, 4\).*1 problem",
+        r"warm_start has coefficients of shape \(3, 4\).*this fit has one",
         loads=True,
     ),
     Bad(

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from tests.multinomial_reference import Problem
@@ -156,7 +157,8 @@ def test_names_containers_and_two_classes():
     np.testing.assert_allclose(two.coef_, plain.coef_, atol=1e-9)
     for kept in range(3):
         weights = {k: 0.0 for k in range(3) if k != kept}
-        only = daskglm.LogisticRegression(class_weight=weights, **how).fit(X, y)
+        with pytest.warns(ConvergenceWarning, match="alone has weight"):
+            only = daskglm.LogisticRegression(class_weight=weights, **how).fit(X, y)
         np.testing.assert_array_equal(only.predict(X), kept)
         assert not only.coef_.any()
 

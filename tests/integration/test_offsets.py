@@ -193,7 +193,7 @@ def test_classes_take_offsets_too(loss, solver):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_sdca_takes_no_offset(loss):
     y = np.where(Y > 1.0, 1.0, -1.0)
-    with pytest.raises(ValueError, match="'sdca' takes no offset"):
+    with pytest.raises(ValueError, match="takes no offset"):
         fitted(X, y, loss=loss, offset=OFFSET, solver="sdca")
 
 

@@ -8,7 +8,7 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from tests.conftest import make_problem
-from tests.losses.formulas import POSITIVE
+from tests.losses.formulas import BOUNDED
 
 # curvatures are not the derivatives of slopes: corners, and expected curvatures
 KINKED = (
@@ -26,7 +26,7 @@ KINKED = (
 problems = st.fixed_dictionaries(
     {
         # margins of random coefficients have both signs
-        "loss": st.sampled_from([name for name in LOSSES if name not in POSITIVE]),
+        "loss": st.sampled_from([name for name in LOSSES if name not in BOUNDED]),
         "sparse": st.booleans(),
         "dtype": st.sampled_from([np.float32, np.float64]),
         "weighted": st.booleans(),

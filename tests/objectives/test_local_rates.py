@@ -37,7 +37,7 @@ def test_newton_proves_its_answer(family, link, centre, alpha, dtype):
     assert report.converged
     assert 0.0 <= report.relative_gap <= 1e-8
     # one round a point, and no pass, beside those of Newton's method
-    assert report.passes <= report.n_iter + 2.1
+    assert report.passes <= report.n_iter + 3.1
 
 
 @pytest.mark.parametrize(("family", "link", "centre"), CASES[::2])

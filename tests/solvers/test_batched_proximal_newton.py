@@ -107,7 +107,6 @@ def test_a_proof_that_rounding_hides_is_given_up():
     case = Case("poisson", dtype=np.float32)
     (found,) = together.solve_together(case.shared, [work(case, 0, 1.0, tol=1e-26)])
     assert not found.solved
-    assert found.point.exact
     assert 0.0 < found.point.relative_gap < 1e-10
 
 

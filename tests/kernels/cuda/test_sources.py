@@ -28,6 +28,7 @@ TYPES = [
 LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
 # codes of the families, of which the probit's tails take the most registers
 FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 41), "-DMODE=32", "-DMODE=30"
+BINOMIAL_LOG = "-DMODE=36"
 BINOMIAL = "-DMODE=31"
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
@@ -132,6 +133,9 @@ SPILLED = {
     ("dense_forward", PROBIT): 8,
     ("dense_forward", NEGATIVE_BINOMIAL): 16,
     ("row_losses", PROBIT): 8,
+    ("row_losses", BINOMIAL_LOG): 8,
+    ("csr_forward", BINOMIAL_LOG): 8,
+    ("dense_narrow", BINOMIAL_LOG, "-DGRAM=0"): 8,
     ("row_losses", NEGATIVE_BINOMIAL): 8,
     ("dense_wide", PROBIT, "-DEACH=4"): 8,
     ("dense_wide", PROBIT, "-DEACH=64"): 56,
