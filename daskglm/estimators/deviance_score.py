@@ -18,7 +18,7 @@ from daskglm.estimators.score_rows import taken
 from daskglm.kernels import margins
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses.base import Loss
-from daskglm.losses.table import find, law_of
+from daskglm.losses.table import LOSSES, find, law_of
 from daskglm.worker.prediction import decision_values, dense
 
 
@@ -99,19 +99,23 @@ def _sums(block: Block, coef: np.ndarray, intercept: np.ndarray, name: str) -> S
     if block.offset is not None:
         z = z + block.offset
     mean = facts.target_sum / facts.weight if facts.weight > 0.0 else 0.0
-    margin = _margin(loss, mean)
+    by_mean = _of_means(loss)
+    margin = _margin(by_mean, mean)
     y = read_only(block.y)
     weight = NO_NUMBERS if block.weight is None else read_only(block.weight)
-    out = np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2, 2))
-    at = np.array([[1.0, 0.0], [0.0, margin if math.isfinite(margin) else 0.0]])
-    margins.along(law_of(loss.ref), y, weight, NO_NUMBERS, (z,), at, 0, rows, out)
-    of_model, of_mean = out[0].tolist()
+    constant = np.array([[0.0, margin if math.isfinite(margin) else 0.0]])
+    deviances = []
+    for each, at in ((loss, np.array([[1.0, 0.0]])), (by_mean, constant)):
+        out = np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+        margins.along(law_of(each.ref), y, weight, NO_NUMBERS, (z,), at, 0, rows, out)
+        deviances.append(float(out[0][0]))
+    of_model, of_mean = deviances
     # a mean at the end of the domain is that of targets that all lie there
     return Sums(rows, facts.weight, mean, of_model, of_mean if math.isfinite(margin) else 0.0)
 
 
 def _merged(parts: Sequence[Sums], name: str) -> Sums:
-    return reduce(partial(both, find(name)), parts, NONE)
+    return reduce(partial(both, _of_means(find(name))), parts, NONE)
 
 
 def both(loss: Loss, a: Sums, b: Sums) -> Sums:
@@ -128,6 +132,18 @@ def both(loss: Loss, a: Sums, b: Sums) -> Sums:
             between = loss.row(part.mean, _margin(loss, mean), loss.p1, loss.p2)[0]
             of_mean += part.weight * float(between)
     return Sums(a.rows + b.rows, weight, mean, a.of_model + b.of_model, of_mean)
+
+
+def _of_means(loss: Loss) -> Loss:
+    """Return the loss of the family by its first link, which takes every mean that targets have.
+
+    The deviance from a mean is the same by any link, and the model's may not take that mean.
+    """
+    family = loss.family
+    assert family is not None
+    known = (each for each in LOSSES.values() if each.family and each.family.name == family.name)
+    first = next(known)
+    return first if first.parameter is None else first.with_parameter(loss.p1)
 
 
 def _margin(loss: Loss, mean: float) -> float:

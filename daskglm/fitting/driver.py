@@ -268,11 +268,10 @@ def solve(
             reason = Reason.NOT_FINITE
         elif not iterate.more:
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
-        if reason is None and fits_exactly(objective, point, record.history[0]["objective"]):
-            reason = Reason.EXACT
         if reason is None:
             late = len(record.history) > rule.most(iterate.by)
-            reason = _given_up(point, stall, stop=bool(stop), late=late)
+            exact = fits_exactly(objective, point, record.history[0]["objective"])
+            reason = Reason.EXACT if exact else _given_up(point, stall, stop=bool(stop), late=late)
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
         writer.after(iterate, len(record.history) - 1, last=True)

@@ -509,7 +509,7 @@ def test_predictions_refuse_offsets_that_do_not_fit():
         MODEL.predict(rows, exposure=da.zeros(300, chunks=50)).compute()
     with pytest.raises(ValueError, match="'o' would name a column"):
         MODEL.predict(X, offset="o")
-    with pytest.raises(ValueError, match="as a dask series"):
+    with pytest.raises(ValueError, match="give offset as a dask collection"):
         MODEL.predict(dd.from_pandas(pd.DataFrame(X), npartitions=2), offset=OFFSET)
     with pytest.raises(ValueError, match="exposure is -1, which is not above 0"):
         MODEL.predict(X, exposure=np.where(X[:, 0] > 1, -1.0, 1.0))

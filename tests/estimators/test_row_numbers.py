@@ -251,13 +251,13 @@ def test_rows_that_do_not_belong_together_are_refused():
     with pytest.raises(ValueError, match="inconsistent numbers of samples: X 900, y 899"):
         PLAIN.residuals(DATA.X, DATA.y[1:], offset=0.0)
     with pytest.raises(ValueError, match="feature names should match"):
-        NAMED.residuals(FRAME[["b", "a", "c"]], DATA.y)
+        NAMED.residuals(FRAME[["b", "a", "c"]], DATA.y, offset=0.0)
     with pytest.raises(ValueError, match="X has 2 features, but .* 3 features"):
-        PLAIN.residuals(DATA.X[:, :2], DATA.y)
+        PLAIN.residuals(DATA.X[:, :2], DATA.y, offset=0.0)
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-        PLAIN.residuals(DATA.X, None)
+        PLAIN.residuals(DATA.X, None, offset=0.0)
     with pytest.raises(ValueError, match="y is -1, but poisson has targets at least 0"):
-        PLAIN.residuals(DATA.X, np.full(900, -1.0))
+        PLAIN.residuals(DATA.X, np.full(900, -1.0), offset=0.0)
     found = PLAIN.inference(DATA.X, DATA.y, DATA.weight, offset=DATA.offset)
     with pytest.raises(ValueError, match="X has 2 features, but .* 3 features"):
         found.leverage(DATA.X[:, :2], DATA.y)

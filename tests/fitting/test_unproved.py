@@ -88,7 +88,7 @@ def test_no_proof_yet_ends_no_fit(loss, C, free, l1_ratio):
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         loose = daskglm.fit(X, target, **given).report_
         tight = daskglm.fit(X, target, tol=1e-9, **given).report_
-    assert loose.objective <= tight.objective * (1.0 + 1e-4)
+    assert not loose.converged or loose.objective <= tight.objective * (1.0 + 1e-4)
 
 
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd"])

@@ -28,7 +28,8 @@ TYPES = [
 LOGISTIC, PRODUCT, FORWARD = (f"-DMODE={code}" for code in (0, -1, -2))
 # codes of the families, of which the probit's tails take the most registers
 FAMILIES, PROBIT, NEGATIVE_BINOMIAL = range(20, 41), "-DMODE=32", "-DMODE=30"
-BINOMIAL_LOG = "-DMODE=36"
+BINOMIAL_LOG, BINOMIAL_IDENTITY = "-DMODE=36", "-DMODE=37"
+TWEEDIE_IDENTITY, TWEEDIE_POWER = "-DMODE=39", "-DMODE=40"
 BINOMIAL = "-DMODE=31"
 VARIANTS = {
     ("rows",): [(f"-DVECTOR={vector}", LOGISTIC) for vector in REALS],
@@ -127,6 +128,8 @@ SPILLED = {
     ("dense_narrow", PROBIT, "-DGRAM=1"): 360,
     ("dense_narrow", NEGATIVE_BINOMIAL, "-DGRAM=0"): 8,
     ("dense_narrow", NEGATIVE_BINOMIAL, "-DGRAM=1"): 136,
+    ("dense_narrow", TWEEDIE_IDENTITY, "-DGRAM=1"): 136,
+    ("dense_narrow", TWEEDIE_POWER, "-DGRAM=1"): 136,
     ("dense_narrow", "-DGRAM=1"): 104,
     ("csr_forward", PROBIT): 32,
     ("csr_forward", NEGATIVE_BINOMIAL): 8,
@@ -135,6 +138,7 @@ SPILLED = {
     ("row_losses", PROBIT): 8,
     ("row_losses", BINOMIAL_LOG): 8,
     ("csr_forward", BINOMIAL_LOG): 8,
+    ("csr_forward", BINOMIAL_IDENTITY): 8,
     ("dense_narrow", BINOMIAL_LOG, "-DGRAM=0"): 8,
     ("row_losses", NEGATIVE_BINOMIAL): 8,
     ("dense_wide", PROBIT, "-DEACH=4"): 8,
