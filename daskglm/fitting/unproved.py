@@ -23,9 +23,9 @@ MOST_FEATURES, MOST_WORK = 2000, 1e10
 # Products with the Hessian for one look at most, and the residual at which there are enough of
 # them, as a share of the gradient: the fall is then known to a percent. Chosen.
 MOST_PRODUCTS, ENOUGH = 50, 0.1
-# Share of that fall that is asked for where a loss is not convex: its Hessian is the expected one,
-# whose steps leave a part of what there is to gain. Chosen.
-NOT_CONVEX = 0.01
+# Share of that fall that is asked for where a loss is not convex, whose Hessian is the expected
+# one, and where curvatures jump: steps leave a part of what there is to gain there. Chosen.
+NOT_EXACT = 0.01
 # Steps that must lower the value by little where curvatures jump. Chosen.
 RECENT = 3
 # Share of the value at the start below which values may be rounding.
