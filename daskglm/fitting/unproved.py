@@ -109,7 +109,8 @@ class Unproved:
         must have lowered the value by as little, unless the solver `ended` since none does.
         """
         flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
-        share = 1.0 if self.objective.loss.convex else NOT_CONVEX
+        sure = self.objective.loss.convex and not self.has_corners
+        share = 1.0 if sure else NOT_EXACT
         enough = fall <= share * self._allowed(point.value) and not (
             flat and self.objective.loss.bends
         )
