@@ -72,8 +72,12 @@ def at_best_constant(objective: Objective, origin: np.ndarray) -> np.ndarray:
         return origin
     point = objective.at(objective.origin)
     if math.isfinite(point.value):
-        shift = objective.best_intercept(point)
+        shift, before = objective.best_intercept(point), objective.start
         objective.start += shift if math.isfinite(shift) else 0.0
+        # at the end of what a link takes rounding may put a margin outside
+        bounded = loss.link is not None and loss.link.is_bounded
+        if bounded and not math.isfinite(objective.at(objective.origin).value):
+            objective.start = before
     moved: np.ndarray = to_host(objective.origin)
     return moved
 
