@@ -270,7 +270,7 @@ def solve(
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
         if reason is None:
             late = len(record.history) > rule.most(iterate.by)
-            exact = fits_exactly(objective, point, record.history[0]["objective"])
+            exact = _fits_exactly(objective, point, record.history[0]["objective"])
             reason = Reason.EXACT if exact else _given_up(point, stall, stop=bool(stop), late=late)
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
@@ -319,7 +319,7 @@ def _judged(
     return point, gap, rule.met(objective, point, gap, point.gradient_norm)
 
 
-def fits_exactly(objective: AnyObjective, point: AnyPoint, first: float) -> bool:
+def _fits_exactly(objective: AnyObjective, point: AnyPoint, first: float) -> bool:
     """Return whether all that is left of the value at the start is rounding of the targets."""
     evaluated = point.certify is None and point.prediction is None and point.gap is None
     return evaluated and not objective.loss.classifies and point.value <= EXACT * first

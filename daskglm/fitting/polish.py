@@ -27,8 +27,10 @@ def polished(objective: Any, point: Any) -> Any:
 
     Only of exponential families whose Hessian is known there and cheap. Cost: 1 pass.
     """
-    family, size = objective.loss.family is not None, float(objective.size)
-    if not family or objective.loss.is_quadratic or not objective.is_smooth or point.gram is None:
+    loss, size = objective.loss, float(objective.size)
+    bends = loss.family is not None and not loss.is_quadratic and objective.is_smooth
+    # points of dual solvers and of many problems have a gap of their own, and no Hessian
+    if not bends or point.gap is not None or point.gram is None:
         return point
     work = objective.engine.facts.nonzeros * size + size**3
     if not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from daskglm.core.device import to_host
+from daskglm.objectives.primal import SAME_VALUE
 from daskglm.solvers.linear_systems import expected_fall
 
 # Most features of a Hessian that is formed for this, and most multiplications: 32 MB, and about a
@@ -28,8 +29,6 @@ MOST_PRODUCTS, ENOUGH = 50, 0.1
 NOT_EXACT = 0.01
 # Steps that must lower the value by little where curvatures jump. Chosen.
 RECENT = 3
-# Share of the value at the start below which values may be rounding.
-SAME_VALUE = 1e-12
 
 
 class Unproved:
