@@ -91,14 +91,13 @@ class Unproved:
         if point.gram is None and objective.size <= MOST_FEATURES and work <= MOST_WORK:
             point = objective.at(point.w, gram=True, exact=True, beside=point)
         residual = to_host(point.residual)
+        # coefficients that a kink or a bound holds stay where they are
+        free = (residual != 0.0) | (to_host(point.w) != 0.0) | objective.is_smooth
         if point.gram is None:
-            return point, self._by_products(point, residual)
-        gram = to_host(point.gram)
-        if not objective.is_smooth:
-            # coefficients that a kink or a bound holds stay where they are
-            free = (residual != 0.0) | (to_host(point.w) != 0.0)
-            gram, residual = gram[np.ix_(free, free)], residual[free]
-        return point, expected_fall(gram, residual) if len(residual) else 0.0
+            return point, self._by_products(point, residual, free)
+        if not free.any():
+            return point, 0.0
+        return point, expected_fall(to_host(point.gram)[np.ix_(free, free)], residual[free])
 
     def is_enough(self, point: Any, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
@@ -126,15 +125,12 @@ class Unproved:
         first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0
         return max(self.tol * abs(value), SAME_VALUE * first)
 
-    def _by_products(self, point: Any, residual: np.ndarray) -> float:
+    def _by_products(self, point: Any, residual: np.ndarray, free: np.ndarray) -> float:
         """Estimate the fall by conjugate gradients. Cost: a pass for each product."""
         xp = self.objective.xp if not self.objective.is_composite else np
-        moves = np.ones(len(residual), bool)
-        if not self.objective.is_smooth:
-            moves = (residual != 0.0) | (to_host(point.w) != 0.0)
 
         def product(v: np.ndarray) -> np.ndarray:
-            return moves * to_host(point.hessian_vector(xp.asarray(moves * v.ravel())))
+            return free * to_host(point.hessian_vector(xp.asarray(free * v.ravel())))
 
         n = len(residual)
         with np.errstate(all="ignore"):
