@@ -40,7 +40,7 @@ def residuals(
         )
     check_kind(loss, kind)
     classes = tuple(np.asarray(getattr(model, "classes_", ())).tolist())
-    data = taken(model, X, y, sample_weight, loss, **beside)
+    data = taken(model, X, y, sample_weight, loss, method="residuals", **beside)
     fitted = Fitted(coef, np.atleast_1d(model.intercept_), loss.ref, classes, kind)
     return in_container(plain(X), data, residuals_of, fitted)
 

@@ -104,16 +104,25 @@ def _explained(total: Sums) -> float:
     return 1.0 - total.missed / total.spread if total.spread else float(total.missed == 0.0)
 
 
-def taken(model: Any, X: Any, y: Any, sample_weight: Any, loss: Loss, **beside: Any) -> Partitions:
-    """Data as `fit` takes them, with the features that the model was fitted to.
+def taken(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    loss: Loss,
+    *,
+    method: str = "score",
+    **beside: Any,
+) -> Partitions:
+    """Return data as `fit` takes them, with the features that the model was fitted to.
 
-    `beside` may have an offset and an exposure.
+    `beside` may have an offset and an exposure; errors name the `method` that wants them.
     """
     if y is None:
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None"
         )
-    check_added(model, "score", beside)
+    check_added(model, method, beside)
     X = with_columns_of_fit(model, X, (y, sample_weight, *beside.values()))
     y = plain(y)
     sample_weight = plain(sample_weight)

@@ -250,6 +250,8 @@ def test_rows_that_do_not_belong_together_are_refused():
         found.compute()
     with pytest.raises(ValueError, match="inconsistent numbers of samples: X 900, y 899"):
         PLAIN.residuals(DATA.X, DATA.y[1:], offset=0.0)
+    with pytest.raises(ValueError, match="fitted with an offset, and residuals got none"):
+        PLAIN.residuals(DATA.X, DATA.y)
     with pytest.raises(ValueError, match="feature names should match"):
         NAMED.residuals(FRAME[["b", "a", "c"]], DATA.y, offset=0.0)
     with pytest.raises(ValueError, match="X has 2 features, but .* 3 features"):
