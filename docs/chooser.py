@@ -12,7 +12,7 @@ import numpy as np
 
 from daskglm.data.loading import BESIDE
 from daskglm.data.values import as_float
-from daskglm.fitting.runner import HESSIAN_BYTES
+from daskglm.fitting.solvable import HESSIAN_BYTES
 from daskglm.losses.base import Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.solvers import costs, get_solver, solver_names
