@@ -16,7 +16,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.data.loading import BESIDE, check_room
 from daskglm.data.sparse_rows import canonical
 from daskglm.data.values import Place, as_float
-from daskglm.fitting.runner import _check_size
+from daskglm.fitting.solvable import check_size
 from daskglm.losses.table import LOSSES
 from daskglm.solvers import costs, get_solver, selection, solver_names
 from daskglm.solvers.workload import Workload
@@ -223,7 +223,7 @@ def test_numbers_are_those_of_the_package(case, page, monkeypatch):
         if not (loss.smoothed is not None if spec.rounds_corners else takes):
             continue
         try:
-            _check_size(spec, case.features)
+            check_size(spec, case.features)
         except ValueError:
             continue
         possible.append(name)
