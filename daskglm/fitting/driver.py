@@ -270,8 +270,10 @@ def solve(
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
         if reason is None:
             late = len(record.history) > rule.most(iterate.by)
-            exact = _fits_exactly(objective, point, record.history[0]["objective"])
-            reason = Reason.EXACT if exact else _given_up(point, stall, stop=bool(stop), late=late)
+            reason = _given_up(point, stall, stop=bool(stop), late=late)
+            # an exact fit that a coming point may prove goes on until then
+            if (math.isnan(gap) or reason) and _fits_exactly(objective, point, record.history[0]):
+                reason = Reason.EXACT
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
         writer.after(iterate, len(record.history) - 1, last=True)
@@ -319,10 +321,10 @@ def _judged(
     return point, gap, rule.met(objective, point, gap, point.gradient_norm)
 
 
-def _fits_exactly(objective: AnyObjective, point: AnyPoint, first: float) -> bool:
+def _fits_exactly(objective: AnyObjective, point: AnyPoint, first: Iteration) -> bool:
     """Return whether all that is left of the value at the start is rounding of the targets."""
     evaluated = point.certify is None and point.prediction is None and point.gap is None
-    return evaluated and not objective.loss.classifies and point.value <= EXACT * first
+    return evaluated and not objective.loss.classifies and point.value <= EXACT * first["objective"]
 
 
 def _given_up(point: AnyPoint, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:

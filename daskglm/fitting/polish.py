@@ -25,12 +25,16 @@ LEAST_FALL = 1e-22
 def polished(objective: Any, point: Any) -> Any:
     """Return a point after a Newton step that lowers the gradient; else the point.
 
-    Only of exponential families whose Hessian is known there and cheap. Cost: 1 pass.
+    Only where a Hessian is known and cheap: of exponential families, and of logistic losses
+    without a penalty, as statistics wants them. Cost: 1 pass.
     """
     loss, size = objective.loss, float(objective.size)
-    bends = loss.family is not None and not loss.is_quadratic and objective.is_smooth
     # points of dual solvers and of many problems have a gap of their own, and no Hessian
-    if not bends or point.gap is not None or point.gram is None:
+    if point.gap is not None or point.gram is None:
+        return point
+    bare = not objective.is_penalised and math.isfinite(loss.self_concordance)
+    bends = objective.is_smooth and not loss.is_quadratic
+    if not (bends and (loss.family is not None or bare)):
         return point
     work = objective.engine.facts.nonzeros * size + size**3
     if not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):
