@@ -22,7 +22,7 @@ $(VENV)/.demo: requirements.lock pyproject.toml
 	@touch $@
 
 # what is compiled already is not compiled again
-warm-up: setup  ## compile the kernels: two minutes once, then 5 seconds
+warm-up: setup  ## compile the kernels: about four minutes once, then 5 seconds
 	$(RUN) -m daskglm warm-up
 
 demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
