@@ -28,8 +28,8 @@ class Reason(enum.Enum):
     )
     NO_OPTIMUM = "the objective falls for ever as coefficients grow: there is no optimum in sight"
     SEVERAL_OPTIMA = (
-        "the objective is not convex, and solves from two starts ended at different points: this "
-        "is the lower one"
+        "the objective is not convex, and solves from other starts ended at different points: this "
+        "is the lowest one"
     )
     NO_PROGRESS = "no step lowers the objective further in floating point"
     STALLED = (

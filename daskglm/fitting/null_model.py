@@ -12,7 +12,7 @@ from daskglm.core.inference_requests import ConstantSums
 from daskglm.core.requests import Problem
 from daskglm.losses.base import Loss
 from daskglm.losses.table import JOINT_LOSSES
-from daskglm.objectives.convex import Seen, least_point
+from daskglm.objectives.convex import Seen, least_of_several
 
 
 def null_value(engine: Engine, problem: Problem, loss: Loss, sides: Sequence[float]) -> float:
@@ -46,7 +46,7 @@ def null_value(engine: Engine, problem: Problem, loss: Loss, sides: Sequence[flo
 
     start = loss.best_constant(*sides) if loss.classifies else _margin_of_mean(loss, engine)
     if facts.largest_offset:
-        least_point(ask, start, smooth=True)
+        least_of_several(ask, start, smooth=True, convex=loss.convex)
     else:
         ask([start])
     return best[0] if math.isfinite(best[0]) else math.nan

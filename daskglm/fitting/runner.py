@@ -35,6 +35,14 @@ from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.joint import joint_fit
+from daskglm.fitting.other_starts import (
+    MOST_STEPS,
+    after,
+    is_lower,
+    lowest,
+    random_starts,
+    several,
+)
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.record import FitRecord, record_of
@@ -62,11 +70,6 @@ from daskglm.system.blas import one_thread
 # Precision of the optimum of a convex loss from which a loss that is not convex starts: it is near
 # the other's, not at it. Chosen.
 LOOSE = 1e-4
-# Ends of two solves of which each is within `tol` of one optimum are at most so many times `tol`
-# apart.
-SAME_END = 4.0
-# Relative difference of values below which two ends are one, since values are rounded. Chosen.
-SAME_VALUES = 1e-10
 # Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
 # 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
 # 0.26 and 0.28, on 2 cores, 2026-11-23).
@@ -372,7 +375,7 @@ def solve_one(
         writer.begin(name, number, begin.before)
     solution = _solved(objective, begin, name, settings, record, writer)
     if not objective.loss.convex and solution.reason.converged:
-        solution = _from_two_starts(objective, solution, name, settings, record)
+        solution = _from_other_starts(objective, solution, name, settings, record)
     statistics: dict[str, float] = {}
     if joint is not None:
         solution = warn_of_separated_classes(objective, joint.settled(objective, solution), columns)
@@ -452,41 +455,57 @@ def _solved(
         )
 
 
-def _from_two_starts(
+def _from_other_starts(
     objective: Objective, solution: Solution, name: str, settings: FitConfig, record: Record
 ) -> Solution:
-    """Solve a problem that is not convex from a second start, and return the lower end.
+    """Solve a problem that is not convex from other starts, and return the lowest end.
 
-    The second start is the optimum of a convex loss of the same link. Where the ends differ by more
-    than `tol` there are several local optima, and neither is told to be the least of all.
+    They are the optimum of a convex loss of the same link, and random ones where that costs little.
     """
     beside = convex_beside(objective.loss)
     if beside is None:
         return solution
+    alone = replace(settings, callback=None, progress=False)
+    tol = float(settings.tol)
+    loose = replace(alone, tol=max(tol, LOOSE), solver_options=None, max_iter=MOST_STEPS)
+    by_newton = "newton" if objective.is_smooth else "proximal_newton"
+
+    def solved(w: np.ndarray, name: str, settings: FitConfig) -> Solution:
+        return _solved(objective, WarmStart(w), name, settings, Record(objective))
+
+    ends = [solution]
+    w = _optimum_beside(objective, beside, alone)
+    if np.isfinite(w).all() and objective.is_inside(objective.xp.asarray(w)):
+        ends.append(solved(w, name, alone))
+    roughly = [solved(w, by_newton, loose) for w in random_starts(objective)]
+    lower = lowest([lowest(ends), *roughly]).point
+    if is_lower(lower.value, lowest(ends).point.value):
+        ends.append(solved(to_host(lower.w), name, alone))
+    least = lowest(ends)
+    found = after(solution, least, record)
+    constant = objective.at(objective.origin).value
+    if several(least, ends, tol, constant) or several(least, roughly, loose.tol, constant):
+        return replace(found, reason=Reason.SEVERAL_OPTIMA)
+    return found
+
+
+def _optimum_beside(objective: Objective, beside: Loss, settings: FitConfig) -> np.ndarray:
+    """Return about the optimum of another loss, which is convex."""
     sides = objective.sides or (objective.total_weight, 0.0)
     problem = replace(objective.problem, loss=beside.ref)
     convex = objective_of(objective.engine, problem, sides, beside, settings)
-    quiet = replace(
-        replace(settings, tol=max(float(settings.tol), LOOSE), stop="gap", callback=None),
-        progress=False,
+    loose = replace(
+        settings,
+        tol=max(float(settings.tol), LOOSE),
+        stop="gap",
         loss=beside.full_name,
         solver_options=None,
     )
     with warnings.catch_warnings(action="ignore"):
-        first = _solved(convex, WarmStart(convex.origin), "newton", quiet, Record(convex))
+        end = _solved(convex, WarmStart(convex.origin), "newton", loose, Record(convex))
     objective.passes += convex.passes
-    w = to_host(first.point.w)
-    if not (np.isfinite(w).all() and objective.is_inside(objective.xp.asarray(w))):
-        return solution
-    second = _solved(objective, WarmStart(w), name, settings, record)
-    apart = abs(second.point.value - solution.point.value)
-    both = second.reason.converged and second.point.value < math.inf
-    least = min((second, solution), key=lambda each: each.point.value) if both else solution
-    allowed = max(SAME_END * float(settings.tol), SAME_VALUES)
-    same = not both or apart <= allowed * abs(least.point.value)
-    history, cost = record.history, record.spent()
-    reason = least.reason if same else Reason.SEVERAL_OPTIMA
-    return replace(least, reason=reason, history=history, cost=cost)
+    w: np.ndarray = to_host(end.point.w)
+    return w
 
 
 def report_of(

@@ -84,9 +84,10 @@ def ends_of(loss: Loss) -> Ends | None:
         above = math.nan if math.isfinite(link.high) else _limit(link, FAR_MARGIN)
         below = math.nan if math.isfinite(link.low) else _limit(link, -FAR_MARGIN)
     low, high = (below, above) if rises else (above, below)
-    # no target lies beyond the end of its domain
-    low = math.nan if low < family.domain.low else low
-    high = math.nan if high > family.domain.high else high
+    # no target lies beyond the end of its domain, or at one that is open
+    domain = family.domain
+    low = math.nan if low < domain.low or (domain.open and low == domain.low) else low
+    high = math.nan if high > domain.high else high
     return None if math.isnan(low) and math.isnan(high) else Ends(low, high, 1 if rises else -1)
 
 

@@ -9,9 +9,12 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.requests import EvaluateAlong, ResidualSums
-from daskglm.objectives.convex import Seen, least_point
+from daskglm.objectives.convex import Seen, least_of_several
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective
+
+# Shares of the way to the best constant, the first that can be evaluated is taken. Chosen.
+SHORT = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 1.0 - 1e-6, 1.0 - 1e-3, 0.0)
 
 
 def statistics_of(objective: Objective, point: Point) -> dict[str, float]:
@@ -73,11 +76,12 @@ def at_best_constant(objective: Objective, origin: np.ndarray) -> np.ndarray:
     point = objective.at(objective.origin)
     if math.isfinite(point.value):
         shift, before = objective.best_intercept(point), objective.start
-        objective.start += shift if math.isfinite(shift) else 0.0
-        # at the end of what a link takes rounding may put a margin outside
         bounded = loss.link is not None and loss.link.is_bounded
-        if bounded and not math.isfinite(objective.at(objective.origin).value):
-            objective.start = before
+        # at the end of what a link takes rounding may put a margin outside: stay short of it
+        for share in SHORT if math.isfinite(shift) else ():
+            objective.start = before + share * shift
+            if not bounded or math.isfinite(objective.at(objective.origin).value):
+                break
     moved: np.ndarray = to_host(objective.origin)
     return moved
 
@@ -115,5 +119,5 @@ def _null_deviance(objective: Objective, at: tuple[int, Any]) -> float:
     elif loss.link is not None and loss.link.is_bounded and not facts.largest_offset:
         ask([loss.start(facts)])
     else:
-        least_point(ask, loss.start(facts), smooth=True)
+        least_of_several(ask, loss.start(facts), smooth=True, convex=loss.convex)
     return 2.0 * best[0]

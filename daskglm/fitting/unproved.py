@@ -27,7 +27,7 @@ MOST_PRODUCTS, ENOUGH = 50, 0.1
 # Share of that fall that is asked for where a loss is not convex, whose Hessian is the expected
 # one, and where curvatures jump: steps leave a part of what there is to gain there. Chosen.
 NOT_EXACT = 0.01
-# Steps that must lower the value by little where curvatures jump. Chosen.
+# Steps that must lower the value by little there. Chosen.
 RECENT = 3
 
 
@@ -102,9 +102,10 @@ class Unproved:
     def is_enough(self, point: Any, fall: float, *, ended: bool = False) -> bool:
         """Return whether the expected fall is small enough; else later looks wait for longer.
 
-        A Hessian of zeros, where losses are flat, tells nothing. Curvatures that jump, and kinks
-        that hold coefficients, tell of the nearest surroundings only: there the last steps together
-        must have lowered the value by as little, unless the solver `ended` since none does.
+        A Hessian of zeros, where losses are flat, tells nothing. Curvatures that jump, kinks that
+        hold coefficients, and losses that are not convex tell of the nearest surroundings only:
+        there the last steps together must have lowered the value by as little, unless the solver
+        `ended` since none does.
         """
         flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
         sure = self.objective.loss.convex and not self.has_corners
@@ -112,10 +113,10 @@ class Unproved:
         enough = fall <= share * self._allowed(point.value) and not (
             flat and self.objective.loss.bends
         )
-        if self.has_corners and not ended:
+        if not (sure or ended):
             known = len(self.values) > RECENT
             fell = self.values[0] - self.values[-1] if known else math.inf
-            enough = enough and fell <= self._allowed(point.value)
+            enough = enough and fell <= share * self._allowed(point.value)
         if not enough:
             self.next_look = self.count + self.wait
             self.wait *= 2

@@ -1,4 +1,4 @@
-"""Minimise a convex function of one number, from its value and derivatives at points asked for."""
+"""Minimise a function of one number, from its value and derivatives at points asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 # Differences of points that are rounding, relative to 1 + the point's size.
 PRECISION = 1e-15
+# Where lower points of a function that is not convex are looked for, on both sides of one that is
+# least nearby, in units of margins: from the width of the narrowest dip that matters. Chosen.
+AWAY = [0.01 * 1.5**k for k in range(20)]  # to 22
+# Fall of the value below which it is rounding. Chosen.
+SAME = 1e-12
 
 
 class Seen(NamedTuple):
@@ -90,6 +95,17 @@ def least_point(ask: Ask, start: float, *, smooth: bool) -> float:
     if math.isinf(low.at) or high.value < low.value:
         return high.at
     return low.at
+
+
+def least_of_several(ask: Ask, start: float, *, smooth: bool, convex: bool) -> float:
+    """Find where a function is least, as far as a scan sees where it is not convex."""
+    at = least_point(ask, start, smooth=smooth)
+    if convex:
+        return at
+    here, *others = ask([at, *(at + sign * away for away in AWAY for sign in (-1.0, 1.0))])
+    lower = min(others, key=lambda each: each.value if each.value == each.value else math.inf)
+    is_lower = lower.value < here.value - SAME * abs(here.value)
+    return least_point(ask, lower.at, smooth=smooth) if is_lower else at
 
 
 def _newton(low: Seen, high: Seen, seen: Seen) -> list[float]:

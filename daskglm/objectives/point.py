@@ -192,7 +192,8 @@ class CompositePoint(Point):
     @property
     def gradient_norm(self) -> float:
         """Norm of the shortest subgradient. Cost: nothing."""
-        return float(np.linalg.norm(self.residual))
+        with np.errstate(over="ignore"):  # far out
+            return float(np.linalg.norm(self.residual))
 
     @cached_property
     def free_bound(self) -> float:

@@ -34,7 +34,7 @@ from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
 from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding
 from daskglm.objectives.certificate import Certificate
-from daskglm.objectives.convex import Seen, least_point
+from daskglm.objectives.convex import Seen, least_of_several
 from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.local_rates import LocalRates
 from daskglm.objectives.point import Point
@@ -504,7 +504,7 @@ class Objective:
     def best_intercept(self, point: Point, start: float = 0.0) -> float:
         """Find what to add to a point's intercept to minimise over it, from `start`.
 
-        The search by `convex.least_point` takes cached margins. Cost: 0 passes, a few rounds.
+        The search by `convex` takes cached margins. Cost: 0 passes, a few rounds.
         """
 
         def ask(shifts: list[float]) -> list[Seen]:
@@ -515,7 +515,8 @@ class Objective:
                 for k, shift in enumerate(shifts)
             ]
 
-        return least_point(ask, start, smooth=self.loss.differentiable)
+        loss = self.loss
+        return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
 
     def sample(self, fraction: float, seed: int) -> Sample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""

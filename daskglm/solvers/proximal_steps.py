@@ -26,6 +26,9 @@ SMALL_MODEL = 500
 FINEST, COARSEST = 1e-3, 0.1
 # Steps whose fall rounding hides that are still taken. Chosen.
 HIDDEN_STEPS = 2
+# Shares of its diagonal that are added to a Hessian by which rounding leads astray (Levenberg and
+# Marquardt), one after another. Chosen.
+DAMPINGS = (1e-10, 1e-6, 1e-2)
 # Coefficients whose Hessian may be formed at most: 200 MB. Chosen.
 MOST_FORMED = 5000
 # By how many times products may cost more than the Hessians instead, of so many models at most:
@@ -55,6 +58,14 @@ def with_hessians(
             yield Iterate(point)
             found = model_minimum(objective, point, hessian, tol, before)
         fall = change_of_model(objective, point, found)
+        for damping in DAMPINGS if fall > ROUNDING * abs(point.value) else ():
+            # a step that rises is rounding, along directions in which the model is flat
+            assert hessian is not None
+            damped = hessian + np.diag(damping * hessian.diagonal())
+            found = model_minimum(objective, point, damped, tol, before)
+            fall = change_of_model(objective, point, found)
+            if fall < 0.0:
+                break
         if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
