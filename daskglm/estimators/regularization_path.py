@@ -275,8 +275,8 @@ def check_share(eps: Any, *, optional: bool = False) -> None:
     """Raise ValueError for what is no share of the largest strength."""
     if optional and eps is None:
         return
-    if not (is_number(eps) and 0.0 < eps < 1.0):
-        raise ValueError(f"eps={eps!r} must be a number between 0 and 1")
+    if not (is_number(eps) and 0.0 < eps <= 1.0):
+        raise ValueError(f"eps={eps!r} must be a number above 0 and not above 1")
 
 
 def check_relax(relax: Any, given: str, settings: FitConfig) -> None:

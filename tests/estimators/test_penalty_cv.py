@@ -205,6 +205,13 @@ def test_more_features_than_rows():
     assert model.report_.relative_gap <= 1e-6
 
 
+def test_an_eps_of_one_is_the_largest_strength_alone():
+    how = {"alphas": 3, "eps": 1, "cv": 3}
+    theirs = linear_model.ElasticNetCV(**how).fit(X, y)
+    model = daskglm.ElasticNetCV(**how).fit(X, y)
+    np.testing.assert_allclose(model.alphas_, theirs.alphas_, rtol=1e-8)
+
+
 def test_sparse_rows_of_many_features_take_passes_for_each_fold():
     rows = sp.random(80, 520, density=0.3, random_state=0, format="csr")
     target = rows.toarray()[:, :5].sum(axis=1)
@@ -289,9 +296,9 @@ def test_the_plot_shows_the_curve_its_errors_and_both_rules(l1_ratio):
         ({"l1_ratio": []}, r"l1_ratio=\[\] must be a number from 0 to 1, or a sequence"),
         ({"l1_ratio": [0.5, 2.0]}, "must be a number from 0 to 1, or a sequence"),
         ({"l1_ratio": "half"}, "l1_ratio='half' must be a number from 0 to 1"),
-        ({"eps": 0}, "eps=0 must be a number between 0 and 1"),
-        ({"eps": 1.0}, "eps=1.0 must be a number between 0 and 1"),
-        ({"eps": None}, "eps=None must be a number between 0 and 1"),
+        ({"eps": 0}, "eps=0 must be a number above 0 and not above 1"),
+        ({"eps": 1.5}, "eps=1.5 must be a number above 0 and not above 1"),
+        ({"eps": None}, "eps=None must be a number above 0 and not above 1"),
         ({"alphas": 0}, "alphas=0 must be a whole number from 1 to 10,000"),
         ({"alphas": 10_001}, "alphas=10001 must be a whole number from 1 to 10,000"),
         ({"alphas": 2.5}, "alphas=2.5 must be a whole number from 1 to 10,000, or a sequence"),
