@@ -74,7 +74,7 @@ class LinearModel(BaseEstimator):
         **more: Any,
     ) -> Any:
         settings = self._settings(**more)
-        settings.check()
+        settings.check(one_fit=True)
         start = self._start(start)
         beside = {"offset": offset, "exposure": exposure}
         X, y, sample_weight, known = self._taken(X, y, sample_weight, **beside)

@@ -43,7 +43,7 @@ def inference_of(
     record = record_of_fit(model)
     threads = threads_of(getattr(model, "n_jobs", None))
     settings = record.settings(out_of_core=where["out_of_core"], threads=threads)
-    settings.check()
+    settings.check(one_fit=True)
     loss = record.of_loss
     config.check(loss, settings, clusters=beside["clusters"] is not None)
     _check_kind(record)

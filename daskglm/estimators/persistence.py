@@ -342,7 +342,7 @@ def _with_params(cls: Any, saved: Any) -> tuple[Any, FitConfig]:
         # the fit has told that a parameter is without effect
         warnings.simplefilter("ignore", UserWarning)
         settings: FitConfig = model._settings()
-        settings.check()
+        settings.check(one_fit=True)
     return model, settings
 
 

@@ -89,7 +89,7 @@ def from_json(saved: Any, params: Mapping[str, Any]) -> FitRecord:
         kind=saved["kind"],
         **numbers,
     )
-    record.settings().check()
+    record.settings().check(one_fit=True)
     check_choice(record.kind, "kind", KINDS)
     if record.estimated is not None:
         check_choice(record.estimated, "estimated", tuple(FOUND))

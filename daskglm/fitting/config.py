@@ -80,8 +80,11 @@ class FitConfig:
         """Return the same settings, to neither write checkpoints nor resume from one."""
         return replace(self, checkpoint=None, resume=None)
 
-    def check(self) -> Loss:
-        """Raise ValueError or TypeError for values that no fit can use; return the loss."""
+    def check(self, *, one_fit: bool = False) -> Loss:
+        """Raise ValueError or TypeError for values that no fit can use; return the loss.
+
+        `one_fit` says that it is no path or search, which starts from coefficients of zero.
+        """
         loss = find(self.loss)
         check_C(self.C)
         check_tol(self.tol)
@@ -135,10 +138,12 @@ class FitConfig:
                 f"C={self.C!r}: without a penalty there is no dual problem for solver={dual!r} to "
                 "solve"
             )
-        if loss.link is not None and loss.link.is_bounded and not self.fit_intercept:
+        bounded = loss.link is not None and loss.link.is_bounded
+        if bounded and not (self.fit_intercept or one_fit):
+            assert loss.link is not None
             raise ValueError(
                 f"loss={self.loss!r} wants margins {loss.link.inside}, and fit_intercept=False "
-                "leaves no margin to start from; fit an intercept, or take another link"
+                "leaves no margin for a path to start from; fit an intercept, or take another link"
             )
         if self.class_weight is not None and not loss.classifies:
             raise ValueError(

@@ -116,7 +116,7 @@ def train_with_parameter(
     UserWarning
         Where the likelihood is largest at the end of the range that is searched.
     """
-    loss = settings.check()
+    loss = settings.check(one_fit=True)
     if settings.checkpoint is not None or settings.resume is not None:
         raise ValueError(
             f"checkpoint={settings.checkpoint!r}, resume={settings.resume!r}: checkpoints are of "

@@ -34,6 +34,7 @@ from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
+from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.other_starts import (
     MOST_STEPS,
@@ -119,7 +120,7 @@ def train(
     ConvergenceWarning
         Where a solve ended without meeting `tol`, with the precision reached.
     """
-    loss = settings.check()
+    loss = settings.check(one_fit=True)
     saved, folder = checkpoints_of(settings, start)
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
@@ -368,6 +369,9 @@ def solve_one(
     record, joint = Record(objective), joint_fit(objective.loss)
     check_offset(objective, settings)
     waited = objective.waited
+    if begin.solver is None and not begin.w.any():
+        start_inside(objective)
+        begin = replace(begin, w=to_host(objective.origin))
     if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
         begin = replace(begin, w=at_best_constant(objective, begin.w))
     name, why = _solver_of(objective, begin, settings)

@@ -53,7 +53,7 @@ class SameRows:
 
     def objective(self, settings: FitConfig) -> Objective:
         """Return what these settings ask to minimise."""
-        loss = settings.check()
+        loss = settings.check(one_fit=True)
         settings = replace(settings, penalty=self.penalty)
         return objective_of(self.on.engine, Problem(loss.ref), (self.weight, 0.0), loss, settings)
 
@@ -83,7 +83,7 @@ def same_rows(
     client: Any,
 ) -> Iterator[SameRows]:
     """Load the rows of a regression once for several fits; arguments and errors as of `train`."""
-    loss = settings.check()
+    loss = settings.check(one_fit=True)
     data = rows_of(X, y, sample_weight, loss, offset=offset, exposure=exposure)
     check_width(start, data)
     settings = with_columns(settings, data)

@@ -117,6 +117,7 @@ class Objective:
         self.total_weight = engine.facts.weight if sides is None else sum(sides)
         self.span = span
         self.start = start if fit_intercept else 0.0
+        self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
         self.passes = self.waited = 0.0
         self.prepared = 0.0  # passes that the penalty took, before the solve
         self.xp = engine.capabilities.xp
@@ -171,7 +172,9 @@ class Objective:
 
     @property
     def origin(self) -> Any:
-        """Where solves start: coefficients of zero, and the intercept `start`."""
+        """Where solves start: coefficients of zero, and the intercept `start`, or `inside`."""
+        if self.inside is not None:
+            return self.inside
         w = self.xp.zeros(self.size)
         if self.fit_intercept:
             w[-1] = self.start
@@ -179,6 +182,8 @@ class Objective:
 
     def is_origin(self, w: Any) -> bool:
         """Return whether these are the coefficients of the `origin`."""
+        if self.inside is not None:
+            return bool((w == self.inside).all())
         intercept = float(w[-1]) if self.fit_intercept else 0.0
         return intercept == self.start and not w[: self.n_features].any()
 

@@ -202,10 +202,15 @@ def test_what_links_with_ends_refuse():
     inverse = daskglm.GeneralizedLinearRegressor("gaussian", link="inverse")
     with pytest.raises(ValueError, match=r"mean target is -0\.25, and the link 'inverse'"):
         inverse.fit(X, y)
+    away = np.array([[-1.0], [1.0], [2.0], [-1.0]])  # no multiple of it is inside
     for link, where in (("log", "below 0"), ("identity", r"in \(0, 1\)")):
         model = daskglm.GeneralizedLinearRegressor("binomial", link=link, fit_intercept=False)
-        with pytest.raises(ValueError, match=f"wants margins {where}"):
-            model.fit(X, np.array([0.0, 1.0, 0.0, 1.0]))
+        with pytest.raises(ValueError, match=f"wants margins {where}, and without an intercept"):
+            model.fit(away, np.array([0.0, 1.0, 0.0, 1.0]))
+        with pytest.raises(ValueError, match=f"wants margins {where}, and fit_intercept=False"):
+            daskglm.GeneralizedLinearRegressorCV(
+                "binomial", link=link, fit_intercept=False, alphas=[0.1]
+            ).fit(X, np.array([0.0, 1.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match="link='identity': .* with the log link only"):
         daskglm.GeneralizedLinearRegressor("tweedie(estimate)", link="identity").fit(X, y + 4)
     with pytest.raises(ValueError, match="with the log link only"):
@@ -517,3 +522,22 @@ def test_predictions_refuse_offsets_that_do_not_fit():
         MODEL.predict(X, offset=np.where(X[:, 0] > 1, np.nan, 1.0))
     with pytest.raises(ValueError, match="type='mean'"):
         MODEL.predict(X, type="mean")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_links_with_ends_take_a_constant_column_in_place_of_an_intercept(solver, lazy):
+    rng = np.random.default_rng(8)
+    rows = rng.uniform(size=(300, 3))
+    level = rng.integers(0, 2, 300)
+    rows[:, 0], rows[:, 1] = level, 1 - level  # together a constant
+    y = rng.poisson(rows @ [2.0, 1.0, 3.0]).astype(float)
+    how = {"link": "identity", "alpha": 0, "solver": solver, "tol": 1e-10}
+    with_one = daskglm.GeneralizedLinearRegressor("poisson", **how).fit(rows[:, 1:], y)
+    given = (
+        (da.from_array(rows, chunks=(100, 3)), da.from_array(y, chunks=100)) if lazy else (rows, y)
+    )
+    model = daskglm.GeneralizedLinearRegressor("poisson", fit_intercept=False, **how).fit(*given)
+    np.testing.assert_allclose(model.predict(rows), with_one.predict(rows[:, 1:]), rtol=1e-6)
+    assert model.report_.converged
+    assert model.intercept_ == 0.0
