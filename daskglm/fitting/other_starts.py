@@ -35,7 +35,8 @@ FAR = 1e6
 # Ends of two solves of which each is within `tol` of one optimum are at most so many times `tol`
 # apart.
 SAME_END = 4.0
-# Relative difference of values below which two ends are one, since values are rounded. Chosen.
+# Difference of values below which two ends are one, since values are rounded, as a share of that of
+# the best constant. Chosen.
 SAME_VALUES = 1e-10
 
 
@@ -79,7 +80,7 @@ def several(least: Solution, others: Sequence[Solution], tol: float, constant: f
     Those above the best constant are no optima: losses that are not convex are flat far out.
     """
     values = [end.point.value for end in others if _counts(end) and end.point.value < constant]
-    allowed = max(SAME_END * tol, SAME_VALUES) * abs(least.point.value)
+    allowed = max(SAME_END * tol * abs(least.point.value), SAME_VALUES * abs(constant))
     return max(values, default=-math.inf) > least.point.value + allowed
 
 

@@ -25,7 +25,7 @@ from daskglm.losses.gamma import LOSSES as GAMMA
 from daskglm.losses.links import LOG, POSITIVE_IDENTITY, power
 from daskglm.losses.poisson import LARGEST_CURVATURE
 from daskglm.losses.tweedie_series import log_density
-from daskglm.losses.vector_math import exp_any, exp_less_linear, log
+from daskglm.losses.vector_math import REMAINDER, exp_any, exp_less_linear, log
 
 
 def row(y, z, p1, p2):  # type: ignore[no-untyped-def]
@@ -52,6 +52,8 @@ def row_above_two(y, z, p1, p2):  # type: ignore[no-untyped-def]
     least, d = exp_any(b * known), z - known
     down, up = y * exp_any(-a * z), exp_any(b * z)
     parts = exp_less_linear(-a * d, down / least) / a + exp_less_linear(b * d, up / least) / b
+    # linear parts cancel, and far out nothing else is left of them
+    parts = parts if abs(b * d) <= REMAINDER else (down / least - 1.0) / a + (up / least - 1.0) / b
     return least * parts + 0.0 * z, up - down, min(up, LARGEST_CURVATURE)
 
 
@@ -67,6 +69,9 @@ def row_power(y, z, p1, p2):  # type: ignore[no-untyped-def]
     parts = exp_less_linear(-a * d, down / least) / a
     if b != 0.0:
         parts += exp_less_linear(b * d, up / least) / b
+        # linear parts of unlike signs cancel, and far out nothing else is left of them
+        far = b < 0.0 and abs(b * d) > REMAINDER
+        parts = (down / least - 1.0) / a + (up / least - 1.0) / b if far else parts
     value = (least * parts if y > 0.0 else up / b) + 0.0 * z
     turned = 1.0 / (p2 * t)
     curvature = min(up * turned * turned, LARGEST_CURVATURE)

@@ -119,3 +119,18 @@ def test_what_other_losses_links_of_a_power_are():
             loss_of_family("tweedie(1.5)", wrong)
     with pytest.raises(ValueError, match="link"):
         loss_of_family("poisson", "power(0.5)")
+
+
+@pytest.mark.parametrize("family, link", [("tweedie(2.5)", "log"), ("tweedie(3.5)", "power(0.5)")])
+def test_far_above_the_targets_powers_beyond_two_have_a_limit(family, link):
+    """The logarithms of two terms cancel: of margins of 1e90 their rounding was all there was."""
+    loss = loss_of_family(family, link)
+    p, y = loss.p1, np.array([0.01, 1.0, 30.0])
+    limit = y ** (2.0 - p) / ((p - 1.0) * (p - 2.0))
+    for mean in (1e60, 1e300) if link == "log" else (1e60, 1e200):
+        z = math.log(mean) if link == "log" else mean**0.5
+        found = [loss.row(each, z, loss.p1, loss.p2)[0] for each in y]
+        np.testing.assert_allclose(found, limit, rtol=1e-13)
+    if link == "log":
+        found = [loss.row(each, 2.5e90, loss.p1, loss.p2)[0] for each in y]
+        np.testing.assert_allclose(found, limit, rtol=1e-13)

@@ -213,6 +213,8 @@ __device__ inline LossTerms tweedie_uncut(double p, double y, double z, bool con
     const double d = z - log_y;
     double parts = exp_less_linear(-a * d, down / least) / a;
     if (b != 0.0) parts += exp_less_linear(b * d, up / least) / b;
+    // linear parts of unlike signs cancel, and far out nothing else is left of them
+    if (b < 0.0 && fabs(b * d) > NEAR) parts = (down / least - 1.0) / a + (up / least - 1.0) / b;
     terms.value = least * parts + 0.0 * z;
   } else {
     terms.value = up / b + 0.0 * z;
