@@ -58,9 +58,10 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
     assert not texts, _report(texts)
 
 
-# Failures of 100 problems that are let through: 10 of 800 had one on 2026-11-26, mostly lower optima
-# of losses that are not convex, of which nothing is claimed; 62 of 400 before. The aim is none.
-MOST = 8
+# Failures of 100 problems that are let through: about 1 in 200 fresh problems had one on 2026-11-26,
+# most of them lower optima of losses that are not convex (tweedie above 2 with exposures over
+# decades, fewer rows than features), of which nothing is claimed; 62 in 400 before. The aim is none.
+MOST = 4
 
 
 @pytest.mark.slow

@@ -121,7 +121,9 @@ def test_what_other_losses_links_of_a_power_are():
         loss_of_family("poisson", "power(0.5)")
 
 
-@pytest.mark.parametrize("family, link", [("tweedie(2.5)", "log"), ("tweedie(3.5)", "power(0.5)")])
+@pytest.mark.parametrize(
+    ("family", "link"), [("tweedie(2.5)", "log"), ("tweedie(3.5)", "power(0.5)")]
+)
 def test_far_above_the_targets_powers_beyond_two_have_a_limit(family, link):
     """The logarithms of two terms cancel: of margins of 1e90 their rounding was all there was."""
     loss = loss_of_family(family, link)
