@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.kernels.csr import _backward, _forward, _rank_update, _squares, _tile_rows
-from daskglm.kernels.ordinal import add_by_threshold, join, products, terms
+from daskglm.kernels.ordinal import NUMBERS, add_by_threshold, join, products, row_terms
 from daskglm.system.compiled import compiled
 
 
@@ -27,19 +27,19 @@ def _add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the logistic terms over [start, stop), with derivatives; see `ordinal_dense`."""
+    """Add up the terms of the loss over [start, stop), with derivatives; see `ordinal_dense`."""
     X, codes, weight, offset = rows
     z, sums, slopes, curvatures, diagonal, gram, cross = out
     d = len(w)
     many = _tile_rows(d, stop - start)
-    of, here = np.empty((4, many)), np.empty(0 if len(z) > 0 else many)
+    of, here = np.empty((NUMBERS, many)), np.empty(0 if len(z) > 0 else many)
     total = 0.0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
         m = z[lo:hi] if len(z) > 0 else here[:n]
         _forward(X, w, 0.0, lo, hi, m)
-        total += terms(codes, weight, offset, m, edges, lo, n, of)
+        total += row_terms(codes, weight, offset, m, edges, lo, n, of)
         add_by_threshold(codes, lo, n, of, slopes, curvatures)
         if gram.shape[0] > 0:
             _add_cross(X, codes, of, lo, n, cross)
@@ -61,11 +61,11 @@ def hessian_vector(rows, z, v, shifts, edges, start, stop, out):  # type: ignore
     X, codes, weight, offset = rows
     product, by = out
     many = _tile_rows(len(v), stop - start)
-    of, u = np.empty((4, many)), np.empty(many)
+    of, u = np.empty((NUMBERS, many)), np.empty(many)
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
         _forward(X, v, 0.0, lo, hi, u)
-        terms(codes, weight, offset, z[lo:hi], edges, lo, n, of)
+        row_terms(codes, weight, offset, z[lo:hi], edges, lo, n, of)
         products(codes, of, u, shifts, lo, n, by)
         _backward(X, u, lo, n, product)

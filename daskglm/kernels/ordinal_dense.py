@@ -16,7 +16,7 @@ from daskglm.kernels.dense import (
     _vectors,
 )
 from daskglm.kernels.gram import add_gram, gram_rows, scratch
-from daskglm.kernels.ordinal import add_by_threshold, join, products, terms
+from daskglm.kernels.ordinal import NUMBERS, add_by_threshold, join, products, row_terms
 from daskglm.kernels.records import read_only
 from daskglm.kernels.simd import LANES
 from daskglm.system.compiled import compiled
@@ -40,19 +40,20 @@ def _add_cross(X, codes, of, lo, n, cross):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add up the logistic terms over [start, stop), with derivatives; X is read once.
+    """Add up the terms of the loss over [start, stop), with derivatives; X is read once.
 
     Parameters
     ----------
     rows : (X, codes, weight, offset)
         The class of each row, from 0; weights and offsets (n,), or empty.
     w : (d,) array
-    edges : (2, K + 1) array
+    edges : (2, K + 1) array, (4, K + 1) for links other than the logit
         See `ordinal`.
     out : (z, sums, slopes, curvatures, diagonal, gram, cross)
         - z (n,) gets the margins; empty: not wanted;
         - sums (d + 1,) is added the gradient by w, and the value;
-        - slopes and curvatures (K + 1,) are added derivatives by thresholds;
+        - slopes and curvatures (K + 1,) are added derivatives by thresholds; for other links
+          curvatures are twice as long;
         - diagonal (d,) is added that of the Hessian by w; empty: not wanted;
         - gram, of side `gram_side(d)`, is added that Hessian; empty: not wanted;
         - cross (K + 1, d), with it, is added second derivatives by w and thresholds.
@@ -62,10 +63,10 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
     d = X.shape[1]
     wanted = gram.shape[0] > 0
     many = gram_rows(X) if wanted else _tile_rows(X)
-    of, here = np.empty((4, many)), np.empty(many)
+    of, here = np.empty((NUMBERS, many)), np.empty(many)
     wide, gradient = _padded(w), np.zeros(_vectors(d) * LANES)
     work = scratch(X, many if wanted else 0)
-    slope, curvature = np.zeros(len(slopes)), np.zeros(len(slopes))
+    slope, curvature = np.zeros(len(slopes)), np.zeros(len(curvatures))
     total, added = 0.0, 0
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
@@ -74,7 +75,7 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
         if added >= SUMMED_ROWS:
             _add(gradient, d, sums)
             _add(slope, len(slope), slopes)
-            _add(curvature, len(slope), curvatures)
+            _add(curvature, len(curvature), curvatures)
             gradient[:] = 0.0
             slope[:] = 0.0
             curvature[:] = 0.0
@@ -82,7 +83,7 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
         added += n
         m = z[lo:hi] if len(z) > 0 else here[:n]
         _forward(X, wide, 0.0, lo, hi, m, hi)
-        total += terms(codes, weight, offset, m, edges, lo, n, of)
+        total += row_terms(codes, weight, offset, m, edges, lo, n, of)
         add_by_threshold(codes, lo, n, of, slope, curvature)
         if wanted:
             _add_cross(X, codes, of, lo, n, cross)
@@ -94,7 +95,7 @@ def evaluate(rows, w, edges, start, stop, out):  # type: ignore[no-untyped-def]
             add_gram(X, of[1], lo, n, work, gram)
     _add(gradient, d, sums)
     _add(slope, len(slope), slopes)
-    _add(curvature, len(slope), curvatures)
+    _add(curvature, len(curvature), curvatures)
     sums[d] += total
 
 
@@ -121,13 +122,13 @@ def hessian_vector(rows, z, v, shifts, edges, start, stop, out):  # type: ignore
     X, codes, weight, offset = rows
     product, by = out
     d, many = X.shape[1], _tile_rows(X)
-    of, u = np.empty((4, many)), np.empty(many)
+    of, u = np.empty((NUMBERS, many)), np.empty(many)
     wide, sums = _padded(v), np.zeros(_vectors(d) * LANES)
     for lo in range(start, stop, many):
         hi = min(lo + many, stop)
         n = hi - lo
         _forward(X, wide, 0.0, lo, hi, u, hi)
-        terms(codes, weight, offset, z[lo:hi], edges, lo, n, of)
+        row_terms(codes, weight, offset, z[lo:hi], edges, lo, n, of)
         products(codes, of, u, shifts, lo, n, by)
         _backward(X, u, lo, n, sums, hi)
     _add(sums, d, product)

@@ -125,6 +125,9 @@ class Loss:
         Supremum of the curvature; infinite where the slope jumps.
     self_concordance : float
         Supremum of |third derivative| over curvature; infinite where the curvature jumps.
+    continuous_curvature : bool
+        Whether the curvature is continuous all the same, where `self_concordance` is infinite since
+        its rate of change has no bound, or none that is claimed; families have that anyway.
     differentiable : bool
         Whether the slope is continuous, which all solvers but sdca need.
     is_quadratic : bool
@@ -189,6 +192,7 @@ class Loss:
     classifies: bool
     smoothness: float
     self_concordance: float = math.inf
+    continuous_curvature: bool = False
     differentiable: bool = True
     is_quadratic: bool = False
     has_two_curvatures: bool = False

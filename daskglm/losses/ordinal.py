@@ -1,6 +1,7 @@
-"""The ordinal loss: -log P(y) with P(class <= k) = sigma(t_k - z), t_1 < t_2 < ...
+"""The ordinal loss: -log P(y) with P(class <= k) = F(t_k - z), t_1 < t_2 < ...
 
-With softplus(m) = log(1 + exp(m)) and the gap g = t_y - t_(y-1) between the thresholds of a class,
+F is the logistic function, or that of another link (`ordinal_links`). For the logistic one, with
+softplus(m) = log(1 + exp(m)) and the gap g = t_y - t_(y-1) between the thresholds of a class,
 
     softplus(z - t_y) + softplus(t_(y-1) - z) - log(1 - exp(-g)),
 
@@ -10,12 +11,21 @@ sum over classes by their weights.
 
 It is no function of one margin, so kernels have it apart (`kernels.ordinal`), and this record is
 what solvers and bounds may rely on. With two classes it is the logistic loss of y (z - t).
+
+With other links P(y) is a difference of two F that does not come apart so. Their densities are
+log-concave, so that the loss is convex, too, and a row's Hessian has the same shape: curvatures by
+the margin from either threshold, and one between both thresholds, which depends on the row.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+import numpy as np
+from scipy.special import ndtri
+
+from daskglm.core.arguments import check_choice
 from daskglm.losses.base import Loss
 from daskglm.losses.logistic import LOSS as LOGISTIC
 
@@ -31,6 +41,88 @@ LOSS = Loss(
     attains_infimum=False,
     intercept_radius=LOGISTIC.intercept_radius,
 )
+
+
+# ---- links
+@dataclass(frozen=True)
+class OrderedLink:
+    """A function F of ordered classes, P(class <= k) = F(t_k - z), and its loss.
+
+    Parameters
+    ----------
+    name : str
+        What users write.
+    loss : Loss
+    code : int
+        Branch of the kernels.
+    quantiles : callable
+        Shares below and above, which add up to one, to F^-1 of those below.
+    splits : bool
+        Whether the loss is a sum of a term by each threshold and of barriers, by which its points
+        are bounded.
+    """
+
+    name: str
+    loss: Loss
+    code: int
+    quantiles: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    splits: bool = False
+
+
+def _logits(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.log(below / above)
+    return found
+
+
+def _normal(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    # by the smaller share, which has all its digits
+    found: np.ndarray = np.where(below < above, ndtri(below), -ndtri(above))
+    return found
+
+
+def _log_log(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.log(np.where(below < above, -np.log1p(-below), -np.log(above)))
+    return found
+
+
+def _of_link(name: str) -> Loss:
+    """Return the record of a link of which no bound is claimed: `docs/certificates.md`."""
+    # its `row` is not called: kernels have all links
+    return replace(
+        LOSS,
+        name=name,
+        smoothness=np.inf,
+        self_concordance=np.inf,
+        continuous_curvature=True,
+    )
+
+
+# Codes are those of `ordinal_links.row`.
+LINKS = {
+    link.name: link
+    for link in (
+        OrderedLink("logit", LOSS, 0, _logits, splits=True),
+        OrderedLink("probit", _of_link("ordinal_probit"), 1, _normal),
+        OrderedLink("cloglog", _of_link("ordinal_cloglog"), 2, _log_log),
+    )
+}
+_BY_LOSS = {link.loss.name: link for link in LINKS.values()}
+
+
+def loss_of_link(link: str) -> Loss:
+    """Return the loss of ordered classes with a link; ValueError for a link that is none."""
+    check_choice(link, "link", tuple(LINKS))
+    return LINKS[link].loss
+
+
+def link_of_loss(name: str) -> OrderedLink:
+    """Return the link of a loss of ordered classes, by the loss's name."""
+    return _BY_LOSS[name]
+
+
+def is_ordinal(loss: Loss) -> bool:
+    """Return whether a loss is that of ordered classes, with any link."""
+    return loss.name in _BY_LOSS
 
 
 # ---- the barrier

@@ -18,11 +18,13 @@ from daskglm.losses.base import OUTSIDE, Law, Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.losses.dispatch import compile_tile
 from daskglm.losses.multinomial import LOSS as MULTINOMIAL
-from daskglm.losses.ordinal import LOSS as ORDINAL
+from daskglm.losses.ordinal import LINKS
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
 # losses of all classes together, no functions of one margin, which have kernels of their own
-JOINT_LOSSES: dict[str, Loss] = {loss.name: loss for loss in (MULTINOMIAL, ORDINAL)}
+JOINT_LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (MULTINOMIAL, *(link.loss for link in LINKS.values()))
+}
 # formulas over rows, compiled, by the formula and the kind of curvature
 _compiled: dict[tuple[Callable[..., Any], str], Any] = {}
 _compiling = threading.Lock()
