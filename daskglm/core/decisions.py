@@ -8,7 +8,10 @@ classes.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, log_ndtr, softmax
+
+# Value of -log(1 - F) below which it is F to rounding, and largest exponent of a finite number.
+SELDOM, LARGEST_EXPONENT = 1e-8, 708.0
 
 
 def predicted(values: np.ndarray) -> np.ndarray:
@@ -35,12 +38,18 @@ def softmax_probabilities(values: np.ndarray) -> np.ndarray:
 
 
 # ---- ordered classes, from x.w and the thresholds between them
-def ordinal_log_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Logarithms (n, K) of P(class <= k) - P(class < k), P(class <= k) = sigma(t_k - value).
+def ordinal_log_probabilities(
+    thresholds: np.ndarray, values: np.ndarray, link: str = "logit"
+) -> np.ndarray:
+    """Logarithms (n, K) of P(class <= k) - P(class < k), P(class <= k) = F(t_k - value).
 
-    A difference of two sigmas would cancel: it is sigma(t_k - z) sigma(z - t_(k-1)) (1 - exp(-g)),
-    where g is the gap between both thresholds. -inf between equal thresholds.
+    `link` names F: "logit", "probit" or "cloglog". A difference of two sigmas would cancel: it is
+    sigma(t_k - z) sigma(z - t_(k-1)) (1 - exp(-g)), where g is the gap between both thresholds.
+    -inf between equal thresholds.
     """
+    if link != "logit":
+        of = {"probit": _log_normal, "cloglog": _log_extreme}[link]
+        return of(thresholds, np.asarray(values, np.float64)[:, None])
     z = np.asarray(values, np.float64)[:, None]
     found = np.zeros((len(z), len(thresholds) + 1))
     found[:, :-1] -= np.logaddexp(0.0, z - thresholds)
@@ -50,8 +59,38 @@ def ordinal_log_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.
     return found
 
 
-def ordinal_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _log_normal(thresholds: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Logarithms of differences of the normal distribution function, where both are small."""
+    edges = np.concatenate([[-np.inf], thresholds, [np.inf]]) - z
+    low, high = edges[:, :-1], edges[:, 1:]
+    right = low + high > 0.0
+    low, high = np.where(right, -high, low), np.where(right, -low, high)
+    with np.errstate(divide="ignore"):
+        found: np.ndarray = log_ndtr(high) + np.log(-np.expm1(log_ndtr(low) - log_ndtr(high)))
+    return found
+
+
+def _log_extreme(thresholds: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Logarithms of differences of 1 - exp(-exp(.)): -u + log(1 - exp(-grown))."""
+    edges = thresholds - z
+    u = np.exp(np.minimum(edges, LARGEST_EXPONENT))
+    found = np.zeros((len(z), len(thresholds) + 1))
+    found[:, 1:] -= u
+    log_grown = edges.copy()
+    with np.errstate(divide="ignore"):
+        log_grown[:, 1:] += np.log(-np.expm1(-np.diff(thresholds)))
+        grown = np.exp(np.minimum(log_grown, LARGEST_EXPONENT))
+        far = np.log(-np.expm1(-grown))
+    found[:, :-1] += np.where(grown < SELDOM, log_grown - 0.5 * grown, far)
+    return found
+
+
+def ordinal_probabilities(
+    thresholds: np.ndarray, values: np.ndarray, link: str = "logit"
+) -> np.ndarray:
     """Probabilities (n, K) of ordered classes; see `ordinal_log_probabilities`."""
+    if link != "logit":
+        return np.exp(ordinal_log_probabilities(thresholds, values, link))
     z = np.asarray(values, np.float64)[:, None]
     found = np.ones((len(z), len(thresholds) + 1))
     found[:, :-1] *= expit(thresholds - z)
@@ -60,7 +99,9 @@ def ordinal_probabilities(thresholds: np.ndarray, values: np.ndarray) -> np.ndar
     return found
 
 
-def ordinal_predicted(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+def ordinal_predicted(
+    thresholds: np.ndarray, values: np.ndarray, link: str = "logit"
+) -> np.ndarray:
     """Return the number of the most likely of ordered classes, (n,), for each row."""
-    chosen: np.ndarray = ordinal_log_probabilities(thresholds, values).argmax(axis=1)
+    chosen: np.ndarray = ordinal_log_probabilities(thresholds, values, link).argmax(axis=1)
     return chosen

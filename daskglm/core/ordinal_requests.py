@@ -1,7 +1,9 @@
 """Requests about the ordinal loss: one margin a row, and thresholds between the classes.
 
-Of a row's loss (see `losses.ordinal`) these sum the two logistic terms. The third depends on the
-thresholds and the weights of classes alone, and is added by the objective.
+The problem's loss names the link. Of a row's logit loss (see `losses.ordinal`) these sum the two
+logistic terms. The third depends on the thresholds and the weights of classes alone, and is added
+by the objective. Of other links these sum whole losses, and replies have `between` (m - 1,), too:
+curvatures by the differences of neighbouring thresholds, beside those by each threshold.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class EvaluateOrdinal:
-    """Evaluate the logistic terms at coefficients w (d,) and thresholds (m,). 1 pass.
+    """Evaluate the terms of the loss at coefficients w (d,) and thresholds (m,). 1 pass.
 
     Threshold k lies between the labels `classes[k]` and `classes[k + 1]`. Margins x.w stay with the
     rows under `token`, unless `keep` is false; `beside` is another token whose margins are kept.
@@ -40,10 +42,10 @@ class EvaluateOrdinal:
 
 @dataclass(frozen=True)
 class OrdinalHessianVector:
-    """Hessian of the logistic terms times (v, shifts), v (d,) and shifts (m,). 1 pass.
+    """Hessian of the terms of the loss times (v, shifts), v (d,) and shifts (m,). 1 pass.
 
     `at` is (token, w) of the point and `thresholds` are its own. Reply: product (d,), by (m,), and
-    weights (m + 1,) of the classes.
+    weights (m + 1,) of the classes. Curvatures between thresholds are left out.
     """
 
     v: np.ndarray
@@ -55,7 +57,7 @@ class OrdinalHessianVector:
 
 @dataclass(frozen=True)
 class OrdinalAlong:
-    """Logistic terms at combinations of evaluated margins, each with thresholds. 0 passes.
+    """Terms of the loss at combinations of evaluated margins, each with thresholds. 0 passes.
 
     Row r of `coefficients` (r, points) asks for the margins sum_j c_j Z_j, and row r of
     `thresholds` (r, m) belongs to it. Reply: values (r,), slopes and curvatures (r, m) by the

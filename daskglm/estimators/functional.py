@@ -13,6 +13,7 @@ from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.ridge import Ridge
 from daskglm.estimators.svm import LinearSVC
 from daskglm.fitting.driver import Callback
+from daskglm.losses.ordinal import is_ordinal, link_of_loss, loss_of_link
 from daskglm.losses.table import find
 
 ESTIMATORS = {
@@ -93,13 +94,14 @@ def fit(
         margins z_k of all classes its loss is log(sum_k exp(z_k)) - z_y. The others are
         log(1 + exp(-y z)), max(0, 1 - y z)^2, max(0, 1 - y z), the same with its corner replaced by
         the parabola 1/2 (1 - y z)^2 for 0 < y z < 1, or 1/2 (z - y)^2. "ordinal": proportional
-        odds of ordered classes, see `OrdinalRegression`.
+        odds of ordered classes, see `OrdinalRegression`, whose other links are "ordinal_probit" and
+        "ordinal_cloglog".
     family : str, optional
         Instead of a loss: a family of distributions, as of `GeneralizedLinearRegressor`, whose
         scale is another: the mean of half the unit deviances plus alpha/2 |w|^2. "ordinal" is the
         loss of that name, and takes C.
     link : str, default "auto"
-        Link of the family.
+        Link of the family; of "ordinal" it is that of `OrdinalRegression`.
     alpha : float or sequence of float, default 1.0
         Strength of the penalty of a family; 0: none. A sequence asks for a path: a model for each
         value, on rows that are loaded once, each from the solution of the next larger one.
@@ -226,7 +228,8 @@ def fit(
     """
     other_loss = loss != "logistic"
     if family == "ordinal" and not other_loss:  # whose scale is that of classifiers
-        family, loss = None, "ordinal"
+        family, loss = None, loss_of_link("logit" if link == "auto" else link).name
+        link = "auto"
     if family is not None and (other_loss or is_sequence(C) or C != 1.0):
         raise ValueError(
             f"family={family!r} with {'loss' if other_loss else 'C'}: a family has its own "
@@ -284,9 +287,9 @@ def fit(
                 f"family={family!r} with a sequence of alpha: the parameter is estimated for one "
                 "alpha at a time"
             )
-        if loss == "ordinal":
+        if is_ordinal(find(loss)):
             raise ValueError(
-                "a sequence of C is not implemented for loss='ordinal'; fit each by itself"
+                f"a sequence of C is not implemented for loss={loss!r}; fit each by itself"
             )
         start = starting_points(warm_start)
         more |= {"sample_weight": sample_weight, "start": start, **beside}
@@ -297,11 +300,12 @@ def fit(
 
 def _estimator(loss: str, class_weight: Any, params: dict[str, Any]) -> Any:
     """Make the estimator of a loss, with these parameters."""
-    if loss == "ordinal":
-        params = _ordinal(params)
     classifies = find(loss).classifies
     of_others = LinearClassifier if classifies else LinearRegressor
-    model = ESTIMATORS.get(loss, of_others)(**params)
+    if is_ordinal(find(loss)):
+        model: Any = OrdinalRegression(link=link_of_loss(loss).name, **_ordinal(params))
+    else:
+        model = ESTIMATORS.get(loss, of_others)(**params)
     if isinstance(model, LogisticRegression):
         model.set_params(multi_class=MULTI_CLASS[loss])
     if classifies:

@@ -18,6 +18,7 @@ from daskglm.estimators.row_numbers import leverages
 from daskglm.fitting.inference import InferenceConfig, Inferred, fixed_dispersion
 from daskglm.fitting.record import FitRecord
 from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import is_ordinal, link_of_loss
 from daskglm.losses.table import JOINT_LOSSES, loss_of
 
 if TYPE_CHECKING:
@@ -433,8 +434,11 @@ class Inference:
             notes.append(f"theta={self.loss.p1:g} is taken as known: its own error is not counted.")
         if self.loss.name == "multinomial":
             notes.append("Coefficients are log odds of a class against the class of reference.")
-        if self.loss.name == "ordinal":
-            notes.append("Thresholds are the t of P(up to the lower class) = sigma(t - x.w).")
+        if is_ordinal(self.loss):
+            inverse = {"logit": "sigma", "probit": "Phi", "cloglog": "1 - exp(-exp"}
+            of = inverse[link_of_loss(self.loss.name).name]
+            ends = "(t - x.w)" + ")" * of.count("(")
+            notes.append(f"Thresholds are the t of P(up to the lower class) = {of}{ends}.")
         if self.config.penalized is not None:
             notes.append(
                 "The fit is penalised: intervals are around the penalised optimum, not the truth."

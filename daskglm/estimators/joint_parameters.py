@@ -10,6 +10,7 @@ import numpy as np
 
 from daskglm.core.arguments import shown
 from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import JOINT_LOSSES
 
 
@@ -61,7 +62,7 @@ def joint_parameters(
         return None
     classes = model.classes_
     K = len(classes)
-    if loss.name == "ordinal":
+    if is_ordinal(loss):
         params = np.append(np.ravel(model.coef_), model.thresholds_)
         return JointParameters(params, tuple(range(K)), classes, False, True)
     labels = classes.tolist()

@@ -1,4 +1,4 @@
-"""`OrdinalRegression`: proportional odds of ordered classes."""
+"""`OrdinalRegression`: proportional odds of ordered classes, and other links."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from daskglm.core.decisions import (
 from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel, same
+from daskglm.estimators.fitted_record import loss_of_fit
 from daskglm.estimators.score_rows import accuracy
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import Trained
+from daskglm.losses.ordinal import link_of_loss, loss_of_link
 
 
 class OrdinalRegression(ClassifierMixin, LinearModel):
-    """Regression of ordered classes: P(class <= k) = 1 / (1 + exp(x.w - t_k)), t_1 < t_2 < ...
+    """Regression of ordered classes: P(class <= k) = F(t_k - x.w), t_1 < t_2 < ...
 
-    The model of proportional odds, also called ordinal or cumulative logit. Minimises 1/2 |w|^2 -
-    C sum_i s_i log P(y_i) over coefficients w and thresholds t, which are not penalised. Classes
-    are in the order of their labels: numbers by size, texts by alphabet; those of an ordered
+    With the logistic F, 1 / (1 + exp(x.w - t_k)), the model of proportional odds, also called
+    ordinal or cumulative logit. Minimises 1/2 |w|^2 - C sum_i s_i log P(y_i) over coefficients w
+    and thresholds t, which are not penalised. Classes are in the order of their labels: numbers by size, texts by alphabet; those of an ordered
     categorical of pandas are in its own.
 
     Parameters
@@ -40,6 +42,9 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         have no penalty and no bounds.
     C : float, default 1.0
         Weight of the losses against the penalty; infinity: no penalty.
+    link : {"logit", "probit", "cloglog"}, default "logit"
+        F: logistic, normal, or 1 - exp(-exp(.)), as in McCullagh (1980); gaps are proved for the
+        first.
     tol : float, default 1e-6
         Bound on relative suboptimality, (f - f*) / f*, at which to stop; where nothing is proved
         (`report_` says so), share of the value by which Newton's step would lower it.
@@ -78,7 +83,6 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     array([1, 2, 3])
     """
 
-    _loss = "ordinal"
     classes_: np.ndarray
     thresholds_: np.ndarray
     # labels in their order while rows have their places in it, or None: labels are sorted
@@ -89,6 +93,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         penalty: str | None = "l2",
         *,
         C: float = 1.0,
+        link: str = "logit",
         tol: float = 1e-6,
         class_weight: Any = None,
         random_state: Any = None,
@@ -113,6 +118,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     ) -> None:
         self.penalty = penalty
         self.C = C
+        self.link = link
         self.tol = tol
         self.class_weight = class_weight
         self.random_state = random_state
@@ -134,6 +140,15 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         self.positive = positive
         self.groups = groups
         self.standardize = standardize
+
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        return loss_of_link(self.link).name
+
+    @property
+    def _link(self) -> str:
+        """The link of the fit."""
+        return link_of_loss(loss_of_fit(self).name).name
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit to labels of two or more ordered classes.
@@ -206,7 +221,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     @property
     def _decide(self) -> Any:
         """What turns x.w into numbers of classes."""
-        return partial(ordinal_predicted, self.thresholds_)
+        return partial(ordinal_predicted, self.thresholds_, link=self._link)
 
     def decision_function(self, X: Any, offset: Any = None) -> Any:
         """Return x.w plus the offset, (n,), in the container of X; larger means a higher class."""
@@ -217,7 +232,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
         """Return the most likely labels, (n,), in the container of X."""
         check_is_fitted(self)
         like = np.empty(0, self.classes_.dtype)
-        finish = partial(_labels, self.classes_, self.thresholds_)
+        finish = partial(_labels, self.classes_, self._decide)
         return self._values(X, finish, like, offset=offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
@@ -231,7 +246,7 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
     def _by_class(self, X: Any, what: Any, offset: Any) -> Any:
         check_is_fitted(self)
         like = np.empty((0, len(self.classes_)))
-        finish = partial(what, self.thresholds_)
+        finish = partial(what, self.thresholds_, link=self._link)
         return self._values(X, finish, like, self.classes_, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -283,6 +298,6 @@ def places_of(y: Any, order: list[Any]) -> Any:
     return pd.Series(places, index=y.index, name=y.name) if isinstance(y, pd.Series) else places
 
 
-def _labels(classes: np.ndarray, thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _labels(classes: np.ndarray, decide: Any, scores: np.ndarray) -> np.ndarray:
     """Return the most likely classes."""
-    return classes[ordinal_predicted(thresholds, scores)]
+    return classes[decide(scores)]

@@ -45,6 +45,7 @@ from daskglm.fitting import schema
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.record import FitRecord
 from daskglm.fitting.report import Report, as_dict
+from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import JOINT_LOSSES
 from daskglm.system.files import replace_file
 
@@ -274,7 +275,7 @@ def _restore(
         )
         record = _record(content, model, settings)
         loss = record.of_loss
-        if (classes is None) == loss.classifies or ordered != (loss.name == "ordinal"):
+        if (classes is None) == loss.classifies or ordered != is_ordinal(loss):
             raise ValueError(
                 f"a {type(model).__name__} {'without' if classes is None else 'with'} classes"
             )

@@ -26,6 +26,7 @@ from daskglm.core.arguments import (
 from daskglm.fitting.checkpoint import every
 from daskglm.fitting.driver import Callback
 from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import check_link
 from daskglm.losses.table import find
 from daskglm.penalties.config import PLAIN, PenaltyConfig
 from daskglm.solvers import SolverSpec, check_options, get_solver, solver_names
@@ -128,7 +129,8 @@ class FitConfig:
         has_dual = loss.has_dual or bool(loss.two_classes)
         if named is not None and named.solves_dual and not has_dual:
             raise ValueError(
-                f"solver={self.solver!r} solves the dual, and loss={self.loss!r} has no dual"
+                f"solver={self.solver!r} solves the dual, and loss={self.loss!r} has no dual; use "
+                "'newton', 'tron', 'lbfgs' or 'auto'"
             )
         # separable classes would have to be told where a loss of classes has corners
         unpenalised = loss.differentiable or (loss.smoothed is not None and not loss.classifies)
@@ -149,6 +151,8 @@ class FitConfig:
             raise ValueError(
                 f"class_weight has no meaning for loss={self.loss!r}, which has no classes"
             )
+        if self.device == "cuda":
+            check_link(loss)
         self.penalty.check()
         self._check_penalty(loss, named)
         return loss

@@ -32,6 +32,7 @@ from daskglm.fitting.covariance import (
 from daskglm.fitting.null_model import null_value
 from daskglm.fitting.setup import loaded
 from daskglm.losses.base import LOGISTIC, Loss
+from daskglm.losses.ordinal import is_ordinal
 from daskglm.losses.table import JOINT_LOSSES, find
 
 COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -261,7 +262,7 @@ def infer(
         if loss.name in JOINT_LOSSES:
             known = sorted(label for label, _, _ in on.engine.facts.classes)
             labels = tuple(known[k] for k in order)
-            request = JointInferenceSums(w, labels, loss.name == "ordinal", **sums)
+            request = JointInferenceSums(w, labels, is_ordinal(loss), **sums)
         else:
             request = InferenceSums(w, config.curvature, **sums)
         totals = {"pearson": math.nan, **on.engine.total(problem, request)}

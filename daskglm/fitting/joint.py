@@ -12,6 +12,7 @@ from daskglm.fitting import ordinal, outputs
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
 from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import LINKS
 from daskglm.solvers.iterate import Iterates
 
 
@@ -61,25 +62,24 @@ class JointFit:
     statistics: Callable[[Any, Any], dict[str, float]] = _no_statistics
 
 
-JOINT_FITS = {
-    "multinomial": JointFit(
-        outputs.multinomial_objective,
-        outputs.start_of_outputs,
-        outputs.coefficients,
-        outputs.settled_outputs,
-        lambda objective: {"sets": objective.sets},
-        settings=outputs.solvable,
-        iterates=outputs.with_last_bound,
-    ),
-    "ordinal": JointFit(
-        ordinal.ordinal_objective,
-        ordinal.start_of_ordinal,
-        ordinal.coefficients,
-        ordinal.settled_ordinal,
-        lambda objective: {"constants": len(objective.classes) - 1},
-        statistics=ordinal.ordinal_statistics,
-    ),
-}
+_MULTINOMIAL = JointFit(
+    outputs.multinomial_objective,
+    outputs.start_of_outputs,
+    outputs.coefficients,
+    outputs.settled_outputs,
+    lambda objective: {"sets": objective.sets},
+    settings=outputs.solvable,
+    iterates=outputs.with_last_bound,
+)
+_ORDINAL = JointFit(
+    ordinal.ordinal_objective,
+    ordinal.start_of_ordinal,
+    ordinal.coefficients,
+    ordinal.settled_ordinal,
+    lambda objective: {"constants": len(objective.classes) - 1},
+    statistics=ordinal.ordinal_statistics,
+)
+JOINT_FITS = {"multinomial": _MULTINOMIAL, **{link.loss.name: _ORDINAL for link in LINKS.values()}}
 
 
 def joint_fit(loss: Loss) -> JointFit | None:

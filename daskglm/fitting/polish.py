@@ -32,7 +32,8 @@ def polished(objective: Any, point: Any) -> Any:
     # points of dual solvers and of many problems have a gap of their own, and no Hessian
     if point.gap is not None or point.gram is None:
         return point
-    bare = not objective.is_penalised and math.isfinite(loss.self_concordance)
+    smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
+    bare = not objective.is_penalised and smooth
     bends = objective.is_smooth and not loss.is_quadratic
     if not (bends and (loss.family is not None or bare)):
         return point

@@ -19,6 +19,7 @@ from daskglm.data.partitions import Partitions
 from daskglm.engines.factory import client_for, make_engine
 from daskglm.fitting.config import FitConfig
 from daskglm.losses.base import Loss
+from daskglm.losses.ordinal import check_link
 from daskglm.losses.table import JOINT_LOSSES, find, for_classes
 
 
@@ -57,6 +58,8 @@ def loaded(data: Partitions, settings: FitConfig, client: Any) -> Iterator[Loade
                 f"loss={loss.name!r} is not of this package and has no CUDA code, but the rows are "
                 "on a GPU; use device='cpu'"
             )
+        if engine.capabilities.device != "cpu":
+            check_link(loss)
         classes, problems = problems_of(engine.facts, loss, settings)
         yield Loaded(engine, classes, problems, time.perf_counter() - began)
 

@@ -54,7 +54,8 @@ class Unproved:
         self.values: deque[float] = deque(maxlen=RECENT + 1)
         self.count, self.next_look, self.wait = 0, 0, 1
         loss = objective.loss
-        smooth = objective.is_smooth and (loss.is_quadratic or loss.family is not None)
+        smooth = loss.is_quadratic or loss.family is not None or loss.continuous_curvature
+        smooth = smooth and objective.is_smooth
         self.has_corners = not (smooth or math.isfinite(loss.self_concordance))
 
     def judge(

@@ -120,6 +120,15 @@ def link_of_loss(name: str) -> OrderedLink:
     return _BY_LOSS[name]
 
 
+def check_link(loss: Loss) -> None:
+    """Raise ValueError for a link of ordered classes that kernels of a GPU do not have."""
+    if is_ordinal(loss) and not _BY_LOSS[loss.name].splits:
+        link = _BY_LOSS[loss.name].name
+        raise ValueError(
+            f"link={link!r}: OrdinalRegression on a GPU wants link='logit'; use device='cpu'"
+        )
+
+
 def is_ordinal(loss: Loss) -> bool:
     """Return whether a loss is that of ordered classes, with any link."""
     return loss.name in _BY_LOSS

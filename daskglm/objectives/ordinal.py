@@ -1,8 +1,9 @@
-"""The objective 1/2 |w|^2 + C sum_i s_i l(y_i, x_i.w, t) of the ordinal loss, with thresholds t.
+"""The objective 1/2 |w|^2 + C sum_i s_i l(y_i, x_i.w, t) of an ordinal loss, with thresholds t.
 
 Solvers see one vector: the coefficients w of the features, then the thresholds t_1 < ... < t_(K-1),
 which have no penalty. Where thresholds do not increase the objective is infinite, and line searches
-turn back. Requests add up the logistic terms; the barriers between thresholds are added here.
+turn back. Requests add up the logistic terms; the barriers between thresholds are added here. Of
+links other than the logit they add up all, and no bounds are known.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from daskglm.core.matrices import mirror_upper
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
 from daskglm.core.requests import Problem, Request, Sampled, Totals
 from daskglm.losses.base import Loss
-from daskglm.losses.ordinal import barrier, barrier_slope
+from daskglm.losses.ordinal import barrier, barrier_curvature, barrier_slope, link_of_loss
 from daskglm.objectives.hessian_factor import HessianFactor
-from daskglm.objectives.ordinal_bounds import OrdinalRounding, barrier_hessian
+from daskglm.objectives.ordinal_bounds import OrdinalRounding, hessian_of_gaps
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
 from daskglm.penalties.ridge import Ridge
@@ -40,11 +41,13 @@ class OrdinalPoint(Point):
     """The objective at coefficients and thresholds.
 
     `near` bounds the distance of the value from that at the best thresholds for these coefficients.
-    `curvatures` (K - 1,) are those of the logistic terms by each threshold, times C.
+    `curvatures` (K - 1,) are those of rows by each threshold, and `between` (K - 2,) by the gaps of
+    thresholds, times C.
     """
 
     objective: OrdinalObjective
     curvatures: np.ndarray | None = None
+    between: np.ndarray | None = None
 
     @cached_property
     def factor(self) -> HessianFactor:
@@ -57,9 +60,10 @@ class OrdinalPoint(Point):
     def excess(self) -> float:
         """Bound on the distance of the value from the optimum by the Hessian.
 
-        It is infinite for points without one. Cost: nothing.
+        It is infinite for points without one, and where nothing is proved. Cost: nothing.
         """
-        if self.gram is None or not math.isfinite(self.value):
+        known = self.gram is not None and self.objective.proves
+        if not (known and math.isfinite(self.value)):
             return math.inf
         rounding = self.objective.rounding
         return rounding.by_thresholds_too(self.factor, self.w, self.residual, self.error)
@@ -74,7 +78,7 @@ class OrdinalObjective(SeveralIntercepts):
     problem : Problem
         Its `positive` is None.
     loss : Loss
-        `losses.ordinal.LOSS`.
+        One of `losses.ordinal`.
     classes : tuple
         Two or more labels, in their order. Other labels must have no weight.
     weights : sequence of float
@@ -98,6 +102,7 @@ class OrdinalObjective(SeveralIntercepts):
     ) -> None:
         super().__init__(engine, problem, loss, C=C, fit_intercept=True, penalty=penalty)
         self.classes = classes
+        self.link = link_of_loss(loss.name)
         self.shares = np.asarray(weights, float)
         self.size = self.n_features + len(classes) - 1
         self.total_weight = float(self.shares.sum())
@@ -115,6 +120,11 @@ class OrdinalObjective(SeveralIntercepts):
     def only_side(self) -> float:
         """Sign of the only class that has weight: 0, since there are two at least."""
         return 0.0
+
+    @property
+    def typical_curvature(self) -> float:
+        """The largest curvature of a row's loss by its margin, or what is to be expected."""
+        return min(self.loss.smoothness, 1.0)
 
     @property
     def origin(self) -> Any:
@@ -140,19 +150,36 @@ class OrdinalObjective(SeveralIntercepts):
         """Return the weights of the classes, (K,), of the rows that a reply is about."""
         return self.shares
 
+    # ---- what replies leave out: barriers where a loss splits, else nothing
     def _barrier(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Add up the barriers of each row of thresholds (..., K - 1), without C."""
-        found: np.ndarray = barrier(np.diff(thresholds)) @ weights[1:-1]
+        """Add up the barriers of each row of thresholds (..., K - 1), without C.
+
+        They are infinite where thresholds do not increase, with any link.
+        """
+        gaps = np.diff(thresholds)
+        if not self.link.splits:
+            return np.where((gaps > 0.0).all(axis=-1), 0.0, np.inf)
+        found: np.ndarray = barrier(gaps) @ weights[1:-1]
         return found
 
     def _barrier_slopes(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return derivatives of the barriers by thresholds (K - 1,), without C."""
+        if not self.link.splits:
+            return np.zeros(len(thresholds))
         by_gap = weights[1:-1] * barrier_slope(np.diff(thresholds))
         return np.append(0.0, by_gap) - np.append(by_gap, 0.0)
 
-    def _barrier_hessian(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return second derivatives of the barriers by thresholds (K - 1, K - 1), times C."""
-        return barrier_hessian(np.diff(thresholds), self.scale * weights[1:-1])
+    def _between(
+        self, thresholds: np.ndarray, weights: np.ndarray, between: np.ndarray | None
+    ) -> np.ndarray:
+        """Return curvatures by the gaps of thresholds (K - 2,), times C.
+
+        They are those of barriers, or of a reply's rows.
+        """
+        if between is not None:
+            return self.scale * between
+        found: np.ndarray = self.scale * weights[1:-1] * barrier_curvature(np.diff(thresholds))
+        return found
 
     # ---- points
     def at(
@@ -187,7 +214,8 @@ class OrdinalObjective(SeveralIntercepts):
         slopes = totals["slopes"] + self._barrier_slopes(t, weights)
         value = float(totals["value"]) + float(self._barrier(t, weights))
         curvatures = self.scale * totals["curvatures"]
-        by_thresholds = self._barrier_hessian(t, weights) + np.diag(curvatures)
+        between = self._between(t, weights, totals.get("between"))
+        by_thresholds = hessian_of_gaps(between) + np.diag(curvatures)
         whole = None
         if diagonal:
             own = np.append(self.scale * totals["diagonal"], np.diag(by_thresholds))
@@ -202,6 +230,7 @@ class OrdinalObjective(SeveralIntercepts):
             whole,
             exact,
             curvatures=curvatures,
+            between=between,
         )
         return self.with_near(point)
 
@@ -217,7 +246,9 @@ class OrdinalObjective(SeveralIntercepts):
         return hessian
 
     def with_near(self, point: OrdinalPoint) -> OrdinalPoint:
-        """Return the point with the bound by its thresholds. Cost: nothing."""
+        """Return the point with the bound by its thresholds, if any is known. Cost: nothing."""
+        if not self.link.splits:
+            return point
         assert point.curvatures is not None
         with np.errstate(over="ignore", invalid="ignore"):  # far out
             near = self.rounding.near_thresholds(
@@ -230,8 +261,9 @@ class OrdinalObjective(SeveralIntercepts):
         (features, t), (along, shifts) = self._parts(point.w), self._parts(v)
         request = OrdinalHessianVector(along, shifts, t, self.classes, (point.token, features))
         totals = self.ask(request)
-        barriers = self._barrier_hessian(t, self.class_weights(totals))
-        by_thresholds = self.scale * totals["by"] + barriers @ shifts
+        assert isinstance(point, OrdinalPoint)
+        assert point.between is not None
+        by_thresholds = self.scale * totals["by"] + hessian_of_gaps(point.between) @ shifts
         product = np.append(self.scale * totals["product"], by_thresholds)
         return product + self.penalty.hessian_vector(v)
 
@@ -275,7 +307,9 @@ class OrdinalObjective(SeveralIntercepts):
         for _ in range(THRESHOLD_STEPS):
             slope = totals["slopes"][best] + self._barrier_slopes(t, self.shares)
             curvatures = self.scale * totals["curvatures"][best]
-            hessian = self._barrier_hessian(t, self.shares) + np.diag(curvatures)
+            of_gaps = totals["between"][best] if "between" in totals else None
+            between = self._between(t, self.shares, of_gaps)
+            hessian = hessian_of_gaps(between) + np.diag(curvatures)
             step = -np.linalg.lstsq(hessian, self.scale * slope, rcond=1e-14)[0]
             value, trials = values[best], t + LENGTHS[:, None] * step
             values, totals = ask(trials)

@@ -14,23 +14,26 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.losses.ordinal import barrier_curvature, barrier_rate, barrier_slope
+from daskglm.losses.ordinal import barrier_curvature, barrier_rate, barrier_slope, link_of_loss
 from daskglm.objectives.bounds import FEW, Norms, Rounding, Vector, excess
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
 
-def constants_of(shares: np.ndarray) -> np.ndarray:
-    """Return the thresholds (K - 1,) of a fit without features: logits of cumulative shares."""
+def constants_of(shares: np.ndarray, loss: Loss) -> np.ndarray:
+    """Return the thresholds (K - 1,) of a fit without features: the link of cumulative shares."""
     below, above = np.cumsum(shares)[:-1], np.cumsum(shares[::-1])[::-1][1:]
-    found: np.ndarray = np.log(below / above)
-    return found
+    return link_of_loss(loss.name).quantiles(below / (below + above), above / (below + above))
 
 
 def barrier_hessian(gaps: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Return the Hessian by thresholds of barriers with these weights, (K - 1, K - 1)."""
-    m = len(gaps) + 1
-    curvature = masses * barrier_curvature(gaps)
+    return hessian_of_gaps(masses * barrier_curvature(gaps))
+
+
+def hessian_of_gaps(curvature: np.ndarray) -> np.ndarray:
+    """Return the Hessian by thresholds of what has these curvatures (K - 2,) by gaps."""
+    m = len(curvature) + 1
     hessian, k = np.zeros((m, m)), np.arange(m - 1)
     hessian[k, k] += curvature
     hessian[k + 1, k + 1] += curvature
@@ -75,7 +78,7 @@ class OrdinalRounding(Rounding):
         )
         self.is_narrow = False  # a device's Grams are cuBLAS's, of any width
         self.row += 2  # an offset and a threshold are added to a margin
-        self.constants = constants_of(shares)
+        self.constants = constants_of(shares, loss)
         # weights of the barriers between the thresholds of a class
         self.masses = scale * shares[1:-1]
 

@@ -76,6 +76,8 @@ class OrdinalComposite(Composite, OrdinalObjective):
     # ---- how good a point is
     def bound(self, point: Point) -> float:
         """Bound the distance of a point's value from the optimum; see `Composite.bound`."""
+        if not self.proves:
+            return math.nan
         if not math.isfinite(point.value):
             return math.inf
         assert isinstance(point, OrdinalCompositePoint)

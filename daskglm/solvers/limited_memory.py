@@ -58,7 +58,9 @@ class LimitedMemory:
             floor = 1e-12 * max(float(point.diagonal.max()), 1e-300)
             # where curvature jumps, rows beyond the corner of a loss may come back: later diagonals
             # below a tenth of this one are not believed. Chosen.
-            share = 0.0 if math.isfinite(objective.loss.self_concordance) else 0.1
+            loss = objective.loss
+            smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
+            share = 0.0 if smooth else 0.1
             self.least = np.maximum(share * point.diagonal, floor)
             self.diagonal = np.maximum(point.diagonal, self.least)
         else:

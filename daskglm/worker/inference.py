@@ -107,7 +107,7 @@ def answer_inference(
     if isinstance(request, JointInferenceSums):
         groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
         codes = [_class_codes(block, request.classes) for block in blocks]
-        return answer_joint(request, codes, groups, blocks, caches, facts, each)
+        return answer_joint(problem, request, codes, groups, blocks, caches, facts, each)
     d = facts.n_features or 0
     if isinstance(request, LeverageMeat):
         steps = [_rows_of_run(block, d) for block in blocks]

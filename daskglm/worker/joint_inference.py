@@ -7,6 +7,7 @@ are a matrix (rows, p), and Grams are products of matrices. Only rows in host me
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,17 @@ from scipy.special import expit
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import ClusterSums, JointInferenceSums
-from daskglm.core.requests import Totals
+from daskglm.core.requests import Problem, Totals
 from daskglm.data.blocks import Block
-from daskglm.losses.ordinal import barrier, barrier_curvature, barrier_slope
+from daskglm.kernels.ordinal import NUMBERS, edges_of, link_terms
+from daskglm.kernels.records import NO_NUMBERS, read_only
+from daskglm.losses.ordinal import (
+    OrderedLink,
+    barrier,
+    barrier_curvature,
+    barrier_slope,
+    link_of_loss,
+)
 
 # Bytes of the scores of a run of rows. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -46,6 +55,7 @@ class _Found(NamedTuple):
 
 
 def answer_joint(
+    problem: Problem,
     request: JointInferenceSums,
     codes: Sequence[np.ndarray],
     groups: Any,
@@ -64,7 +74,9 @@ def answer_joint(
         Clusters of the rows, where they are asked for.
     """
     p, d = len(request.params), facts.n_features or 0
-    add = _ordinal if request.ordinal else _multinomial
+    add: Callable[[JointInferenceSums, _Run], _Found] = _multinomial
+    if request.ordinal:
+        add = partial(_ordinal, link_of_loss(problem.loss.name))
 
     def work(pieces: list[Piece]) -> Totals:
         value, weight, used, fractions = 0.0, 0.0, 0, 0
@@ -158,42 +170,88 @@ def _multinomial(request: JointInferenceSums, run: _Run) -> _Found:
     return _Found(value, scores, bread.reshape(others * size, -1))
 
 
-def _ordinal(request: JointInferenceSums, run: _Run) -> _Found:
+class _Terms(NamedTuple):
+    """Of a run of rows: the weighted sum of losses, and derivatives of each row without weights.
+
+    Parameters
+    ----------
+    value : float
+    up, down : (n,) arrays
+        Slopes by the margin of the terms of the upper threshold, and minus those of the lower one.
+    bent_up, bent_down : (n,) arrays
+        Their curvatures.
+    pull, bend : (n,) arrays
+        Slope and curvature by the gap between both thresholds.
+    """
+
+    value: float
+    up: np.ndarray
+    down: np.ndarray
+    bent_up: np.ndarray
+    bent_down: np.ndarray
+    pull: np.ndarray
+    bend: np.ndarray
+
+
+def _logit_terms(z: np.ndarray, t: np.ndarray, run: _Run) -> _Terms:
     """Proportional odds; formulas are in `losses.ordinal`."""
-    d, s, y = run.X.shape[1], run.weight, run.code
-    t = request.params[d:]
-    n, m, rows = len(y), len(t), np.arange(len(y))
+    y, m = run.code, len(t)
     below, above = y > 0, y < m
-    z = run.X @ request.params[:d] + run.offset
     # minus infinity where a class has no such threshold
     up = np.where(above, z - t[np.minimum(y, m - 1)], -np.inf)
     down = np.where(below, t[np.maximum(y - 1, 0)] - z, -np.inf)
     inner = below & above
     gaps = np.where(inner, t[np.minimum(y, m - 1)] - t[np.maximum(y - 1, 0)], 1.0)
-    u, v = expit(up), expit(down)
-    cu, cv = u * expit(-up), v * expit(-down)
-    pull = np.where(inner, barrier_slope(gaps), 0.0)
-    bend = np.where(inner, barrier_curvature(gaps), 0.0)
     losses = np.logaddexp(0.0, up) + np.logaddexp(0.0, down) + np.where(inner, barrier(gaps), 0.0)
+    u, v = expit(up), expit(down)
+    return _Terms(
+        float(run.weight @ losses),
+        u,
+        v,
+        u * expit(-up),
+        v * expit(-down),
+        np.where(inner, barrier_slope(gaps), 0.0),
+        np.where(inner, barrier_curvature(gaps), 0.0),
+    )
+
+
+def _link_terms(link: OrderedLink, z: np.ndarray, t: np.ndarray, run: _Run) -> _Terms:
+    """Another link; formulas are in `losses.ordinal_links`."""
+    n, edges = len(z), read_only(edges_of(t, link.code))
+    codes, of = read_only(run.code.astype(np.int32)), np.empty((NUMBERS, len(z)))
+    value = link_terms(codes, read_only(run.weight), NO_NUMBERS, z, edges, 0, n, of)
+    link_terms(codes, NO_NUMBERS, NO_NUMBERS, z, edges, 0, n, of)
+    return _Terms(float(value), of[0], -of[2], of[1], of[3], np.zeros(n), of[4])
+
+
+def _ordinal(link: OrderedLink, request: JointInferenceSums, run: _Run) -> _Found:
+    """Ordered classes."""
+    d, s, y = run.X.shape[1], run.weight, run.code
+    t = request.params[d:]
+    n, m, rows = len(y), len(t), np.arange(len(y))
+    z = run.X @ request.params[:d] + run.offset
+    of = _logit_terms(z, t, run) if link.splits else _link_terms(link, z, t, run)
+    below, above = y > 0, y < m
+    inner = below & above
 
     # one column a threshold: that above a row's class, and that below it
     T, C, D = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
     i, j = rows[above], rows[below]
-    T[i, y[above]] += (pull - u)[above]
-    T[j, y[below] - 1] += (v - pull)[below]
-    C[i, y[above]] -= cu[above]
-    C[j, y[below] - 1] -= cv[below]
-    D[i, y[above]] += (cu + bend)[above]
-    D[j, y[below] - 1] += (cv + bend)[below]
+    T[i, y[above]] += (of.pull - of.up)[above]
+    T[j, y[below] - 1] += (of.down - of.pull)[below]
+    C[i, y[above]] -= of.bent_up[above]
+    C[j, y[below] - 1] -= of.bent_down[below]
+    D[i, y[above]] += (of.bent_up + of.bend)[above]
+    D[j, y[below] - 1] += (of.bent_down + of.bend)[below]
 
     bread = np.zeros((d + m, d + m))
-    bread[:d, :d] = run.X.T @ ((s * (cu + cv))[:, None] * run.X)
+    bread[:d, :d] = run.X.T @ ((s * (of.bent_up + of.bent_down))[:, None] * run.X)
     bread[:d, d:] = run.X.T @ (s[:, None] * C)
     bread[d:, :d] = bread[:d, d:].T
     bread[d:, d:] = np.diag(s @ D)
     k = np.arange(1, m)
-    between = np.bincount(y[inner], (s * bend)[inner], m + 1)[1:m]
+    between = np.bincount(y[inner], (s * of.bend)[inner], m + 1)[1:m]
     bread[d + k, d + k - 1] -= between
     bread[d + k - 1, d + k] -= between
-    slopes = np.column_stack([(u - v)[:, None] * run.X, T])
-    return _Found(float(s @ losses), slopes, bread)
+    slopes = np.column_stack([(of.up - of.down)[:, None] * run.X, T])
+    return _Found(of.value, slopes, bread)

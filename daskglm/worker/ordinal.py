@@ -23,12 +23,13 @@ from daskglm.core.ordinal_requests import (
     OrdinalHessianVector,
     OrdinalRequest,
 )
-from daskglm.core.requests import Totals
+from daskglm.core.requests import Problem, Totals
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import dense, gram_side, ordinal, ordinal_csr, ordinal_dense
 from daskglm.kernels.ordinal import edges_of
 from daskglm.kernels.records import NOTHING, read_only
+from daskglm.losses.ordinal import OrderedLink, link_of_loss
 
 # Points whose margins a block keeps: the two ends of a line search.
 KEPT = 2
@@ -60,6 +61,7 @@ class OrdinalRows:
 
 
 def answer_ordinal(
+    problem: Problem,
     request: OrdinalRequest,
     blocks: Sequence[Block],
     caches: Sequence[Any],
@@ -71,7 +73,7 @@ def answer_ordinal(
         _ordinal_rows(cache, block, request.classes)
         for cache, block in zip(caches, blocks, strict=True)
     ]
-    sweep = _Sweep(known, caches, facts, each)
+    sweep = _Sweep(known, caches, facts, each, link_of_loss(problem.loss.name))
     if isinstance(request, EvaluateOrdinal):
         return _evaluate(request, sweep)
     if isinstance(request, OrdinalHessianVector):
@@ -113,6 +115,15 @@ class _Sweep:
     caches: Sequence[Any]
     facts: DataSummary
     each: Each
+    link: OrderedLink
+
+    def edges(self, thresholds: np.ndarray) -> np.ndarray:
+        """Return thresholds as kernels take them."""
+        return edges_of(thresholds, self.link.code)
+
+    def curvatures(self, many: int) -> int:
+        """Return the length of curvatures by `many` thresholds: see `kernels.ordinal`."""
+        return many if self.link.splits else 2 * many
 
     def rows(self, i: int) -> tuple[Any, ...]:
         """Block i as kernels take it."""
@@ -168,7 +179,7 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
     d, K = len(request.w), len(request.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
     w = xp.asarray(read_only(request.w))
-    edges = xp.asarray(read_only(edges_of(request.thresholds)))
+    edges = xp.asarray(read_only(sweep.edges(request.thresholds)))
     side = gram_side(d) if request.gram else 0
     kept = [
         rows.reserve(request.token, [request.beside]) if request.keep else NOTHING
@@ -176,7 +187,7 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
     ]
 
     def work(pieces: list[Piece]) -> Totals:
-        sums, slopes, curvatures = zeros(d + 1), zeros(K + 1), zeros(K + 1)
+        sums, slopes, curvatures = zeros(d + 1), zeros(K + 1), zeros(sweep.curvatures(K + 1))
         diagonal = zeros(d if request.diagonal else 0)
         gram = zeros(side, side)
         cross = zeros(*((K + 1, d) if request.gram else (0, 0)))
@@ -185,7 +196,7 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
             evaluate = kernels.evaluate_exactly if request.exact else kernels.evaluate
             out = kept[i], sums, slopes, curvatures, diagonal, gram, cross
             evaluate(sweep.rows(i), w, edges, lo, hi, out)
-        by = {"slopes": slopes[1:-1], "curvatures": curvatures[1:-1]}
+        by = {"slopes": slopes[1:-1], **_curvatures(curvatures, K)}
         return {"sums": sums, "diagonal": diagonal, "gram": gram, "cross": cross, **by}
 
     threads = max(1, int(GRAM_BYTES // (8 * side * side))) if side else None
@@ -195,6 +206,7 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
         "gradient": totals["sums"][:d],
         "slopes": totals["slopes"],
         "curvatures": totals["curvatures"],
+        **({} if sweep.link.splits else {"between": totals["between"]}),
         "weights": sweep.weights,
         "rows": sweep.facts.n_rows,
     }
@@ -206,10 +218,16 @@ def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
     return reply
 
 
+def _curvatures(found: Any, K: int) -> Totals:
+    """Return curvatures by each threshold and, where they are there, between those of a class."""
+    by = {"curvatures": found[..., 1:K]}
+    return by if found.shape[-1] == K + 1 else by | {"between": found[..., K + 2 : 2 * K]}
+
+
 def _hessian_vector(request: OrdinalHessianVector, sweep: _Sweep) -> Totals:
     d, K = len(request.v), len(request.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
-    edges = xp.asarray(read_only(edges_of(request.thresholds)))
+    edges = xp.asarray(read_only(sweep.edges(request.thresholds)))
     shifts = xp.asarray(edges_of(request.shifts)[0])
     v = xp.asarray(read_only(request.v))
     read = sweep.update_margins([request.at])
@@ -231,18 +249,18 @@ def _along(request: OrdinalAlong, sweep: _Sweep) -> Totals:
     read = sweep.update_margins(request.points)
     tokens = [token for token, _ in request.points]
     many, K = len(request.coefficients), len(request.classes)
-    edges = np.stack([edges_of(thresholds) for thresholds in request.thresholds])
+    edges = np.stack([sweep.edges(thresholds) for thresholds in request.thresholds])
     coefficients, zeros = read_only(request.coefficients), sweep.backend.zeros
     kernels = ordinal if sweep.backend is host else sweep.backend.ordinal
 
     def work(pieces: list[Piece]) -> Totals:
-        out = zeros(many), zeros(many, K + 1), zeros(many, K + 1)
+        out = zeros(many), zeros(many, K + 1), zeros(many, sweep.curvatures(K + 1))
         for i, lo, hi in pieces:
             rows = sweep.known[i]
             Z = tuple(rows.margins[token] for token in tokens)
             beside = rows.codes, sweep.caches[i].weight, sweep.caches[i].offset
             kernels.along(*beside, Z, coefficients, edges, lo, hi, out)
-        return {"values": out[0], "slopes": out[1][:, 1:-1], "curvatures": out[2][:, 1:-1]}
+        return {"values": out[0], "slopes": out[1][:, 1:-1], **_curvatures(out[2], K)}
 
     totals = sweep.backend.to_host(sweep.each(work, None))
     return {**totals, "weights": sweep.weights, "rows": read}

@@ -177,7 +177,7 @@ class Shard:
         if isinstance(request, BatchRequest):
             return answer_batch(problem, request, self.blocks, caches, self.facts, self._each)
         if isinstance(request, OrdinalRequest):
-            return answer_ordinal(request, self.blocks, caches, self.facts, self._each)
+            return answer_ordinal(problem, request, self.blocks, caches, self.facts, self._each)
         if isinstance(request, OutputRequest):
             return answer_outputs(request, self.blocks, caches, self.facts, self._each)
         return self._evaluate_along(law, request, caches)
