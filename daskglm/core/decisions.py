@@ -12,6 +12,8 @@ from scipy.special import expit, log_ndtr, softmax
 
 # Value of -log(1 - F) below which it is F to rounding, and largest exponent of a finite number.
 SELDOM, LARGEST_EXPONENT = 1e-8, 708.0
+# Distance from a threshold whose square is a number.
+FAR = 1e150
 
 
 def predicted(values: np.ndarray) -> np.ndarray:
@@ -61,8 +63,8 @@ def ordinal_log_probabilities(
 
 def _log_normal(thresholds: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Logarithms of differences of the normal distribution function, where both are small."""
-    edges = np.concatenate([[-np.inf], thresholds, [np.inf]]) - z
-    low, high = edges[:, :-1], edges[:, 1:]
+    inner, end = np.clip(thresholds - z, -FAR, FAR), np.full((len(z), 1), np.inf)
+    low, high = np.hstack([-end, inner]), np.hstack([inner, end])
     right = low + high > 0.0
     low, high = np.where(right, -high, low), np.where(right, -low, high)
     with np.errstate(divide="ignore"):

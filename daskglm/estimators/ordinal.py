@@ -32,8 +32,8 @@ class OrdinalRegression(ClassifierMixin, LinearModel):
 
     With the logistic F, 1 / (1 + exp(x.w - t_k)), the model of proportional odds, also called
     ordinal or cumulative logit. Minimises 1/2 |w|^2 - C sum_i s_i log P(y_i) over coefficients w
-    and thresholds t, which are not penalised. Classes are in the order of their labels: numbers by size, texts by alphabet; those of an ordered
-    categorical of pandas are in its own.
+    and thresholds t, which are not penalised. Classes are in the order of their labels: numbers by
+    size, texts by alphabet; those of an ordered categorical of pandas are in its own.
 
     Parameters
     ----------

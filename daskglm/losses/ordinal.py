@@ -56,7 +56,7 @@ class OrderedLink:
     code : int
         Branch of the kernels.
     quantiles : callable
-        Shares below and above, which add up to one, to F^-1 of those below.
+        Weights of classes below and above to F^-1 of the share of those below.
     splits : bool
         Whether the loss is a sum of a term by each threshold and of barriers, by which its points
         are bounded.
@@ -76,12 +76,14 @@ def _logits(below: np.ndarray, above: np.ndarray) -> np.ndarray:
 
 def _normal(below: np.ndarray, above: np.ndarray) -> np.ndarray:
     # by the smaller share, which has all its digits
-    found: np.ndarray = np.where(below < above, ndtri(below), -ndtri(above))
+    low, high = below / (below + above), above / (below + above)
+    found: np.ndarray = np.where(low < high, ndtri(low), -ndtri(high))
     return found
 
 
 def _log_log(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.log(np.where(below < above, -np.log1p(-below), -np.log(above)))
+    low, high = below / (below + above), above / (below + above)
+    found: np.ndarray = np.log(np.where(low < high, -np.log1p(-low), -np.log(high)))
     return found
 
 

@@ -14,16 +14,22 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.summation import SUMMED_ROWS
 from daskglm.losses.base import Loss
-from daskglm.losses.ordinal import barrier_curvature, barrier_rate, barrier_slope, link_of_loss
+from daskglm.losses.ordinal import (
+    LOSS,
+    barrier_curvature,
+    barrier_rate,
+    barrier_slope,
+    link_of_loss,
+)
 from daskglm.objectives.bounds import FEW, Norms, Rounding, Vector, excess
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
 from daskglm.penalties.ridge import Ridge
 
 
-def constants_of(shares: np.ndarray, loss: Loss) -> np.ndarray:
+def constants_of(shares: np.ndarray, loss: Loss = LOSS) -> np.ndarray:
     """Return the thresholds (K - 1,) of a fit without features: the link of cumulative shares."""
     below, above = np.cumsum(shares)[:-1], np.cumsum(shares[::-1])[::-1][1:]
-    return link_of_loss(loss.name).quantiles(below / (below + above), above / (below + above))
+    return link_of_loss(loss.name).quantiles(below, above)
 
 
 def barrier_hessian(gaps: np.ndarray, masses: np.ndarray) -> np.ndarray:

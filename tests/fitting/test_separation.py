@@ -20,6 +20,7 @@ from daskglm.losses.table import find
 
 SOLVERS = ("newton", "tron", "lbfgs", "gd")
 BINOMIAL = ("logistic", "binomial", "binomial_probit", "binomial_cloglog")
+ORDINAL = ("ordinal", "ordinal_probit", "ordinal_cloglog")
 COUNTS = ("poisson", "negative_binomial(0.5)", "tweedie(1.5)")
 ALONG_1 = "no optimum.* along column 1: where .*all targets"
 
@@ -119,7 +120,7 @@ def test_signs_count_and_not_sums():
 
 
 @pytest.mark.parametrize("penalised", [{"C": 1.0}, {"C": 1.0, "l1_ratio": 0.5}])
-@pytest.mark.parametrize("loss", ["logistic", "multinomial", "ordinal"])
+@pytest.mark.parametrize("loss", ["logistic", "multinomial", *ORDINAL])
 def test_free_features_that_separate_are_told_though_others_are_penalised(loss, penalised):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 4))
@@ -132,7 +133,7 @@ def test_free_features_that_separate_are_told_though_others_are_penalised(loss, 
     assert quiet.report_.converged
 
 
-@pytest.mark.parametrize("loss", ["logistic", "multinomial", "ordinal"])
+@pytest.mark.parametrize("loss", ["logistic", "multinomial", *ORDINAL])
 def test_a_free_level_is_named_though_others_are_penalised(loss):
     rng = np.random.default_rng(3)
     X = np.c_[rng.standard_normal((500, 3)), rng.random(500) < 0.1]
@@ -179,7 +180,7 @@ def test_a_cluster_tells_the_same(client):
             GeneralizedLinearRegressor("binomial", link=link, alpha=0).fit(*lazy)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 4))
-    for loss in ("ordinal", "multinomial"):
+    for loss in ("ordinal", "ordinal_probit", "multinomial"):
         y = np.digitize(X[:, 0], [-0.3, 0.4])
         with pytest.warns(ConvergenceWarning, match="falls along column 0"):
             daskglm.fit(
