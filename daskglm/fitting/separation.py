@@ -6,6 +6,11 @@ and some do move, is one of recession: there is no optimum then, and else there 
 the Hessian (`docs/certificates.md`) proves that there is one. Single columns are told by counting
 signs, exactly, whatever the solver has reached; others by looking far along the directions in which
 the coefficients grow.
+
+Directions are the same for all links of ordered classes: a row's loss falls, or stays, along those
+in which neither threshold of its class comes nearer to its margin, and grows for ever along all
+others. So the logit tells them, whose tails are the same on both sides, and a bound of it proves
+that there is an optimum with any link.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from daskglm.core.device import to_host
 from daskglm.losses.base import Loss
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import HessianFactor
+from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, SeveralIntercepts
 
@@ -50,6 +56,9 @@ LOOKS = 8
 # Change of a margin by a step of Newton's method below which it is one within an optimum. Far along
 # the thinnest tail, that of cloglog, it is 1e-3.
 LEAST_STEP = 1e-4
+# Newton's steps at most by which the logit comes so near its optimum that a bound proves it, from
+# where the fit with another link ended: one to three are enough. Chosen.
+LOGIT_STEPS = 5
 # Share of the largest part of a step below which a part may be rounding.
 TRACE = 1e-7
 # Share of the largest part of that step from which a coefficient counts as growing.
@@ -136,13 +145,37 @@ def has_optimum(objective: Objective, point: Point) -> bool:
     return math.isfinite(point.excess)
 
 
+def _with_logit(objective: Objective, point: Point) -> tuple[Objective, Point]:
+    """Return ordered classes with another link as the logit has them, and a point near its optimum.
+
+    Others come back as they are. Cost: some passes with a Hessian, or nothing.
+    """
+    other = isinstance(objective, OrdinalObjective) and not objective.link.splits
+    if not other or objective.is_composite or not _is_cheap(objective):
+        return objective, point
+    assert isinstance(objective, OrdinalObjective)
+    with_logit, w = objective.with_logit(to_host(point.w))
+    free = np.ones(objective.size, bool)
+    with np.errstate(all="ignore"):
+        seen = with_logit.at(w, gram=True)
+        for _ in range(LOGIT_STEPS):
+            if has_optimum(with_logit, seen) or not math.isfinite(seen.value):
+                break
+            beyond = with_logit.at(seen.w + _newton_step(seen, free), gram=True)
+            if not beyond.value < seen.value:
+                break
+            seen = beyond
+    return (with_logit, seen) if math.isfinite(seen.value) else (objective, point)
+
+
 def runaways(objective: Objective, point: Point) -> list[int]:
     """Return the coefficients that can grow for ever, the largest first; none if no one can.
 
     Entry `n_features` is an intercept. Cost: nothing where the Hessian at the point proves an
     optimum, or a penalty holds all features. Else 1 pass that counts signs; and where no column
     alone can grow, 1 with a Hessian; and where that does not prove an optimum, up to 3, and up to 8
-    for each direction that is followed.
+    for each direction that is followed. Of ordered classes with another link than the logit up to 6
+    more that ask the logit.
     """
     several = isinstance(objective, SeveralIntercepts)
     ends = None if several else ends_of(objective.loss)
@@ -153,8 +186,18 @@ def runaways(objective: Objective, point: Point) -> list[int]:
         return []
     if has_optimum(objective, point):
         return []
+    told, point = _with_logit(objective, point)
+    if told is objective:
+        return _found(objective, point, ends, free)
+    found = [] if has_optimum(told, point) else _found(told, point, ends, free)
+    objective.passes += told.passes
+    return found
+
+
+def _found(objective: Objective, point: Point, ends: Ends | None, free: np.ndarray) -> list[int]:
+    """Return the coefficients that can grow for ever, of columns and then of directions."""
     found = _columns(objective, ends, free)
-    if found or not free[:d].any():
+    if found or not free[: objective.n_features].any():
         return found
     known = with_hessian(objective, point)
     if known is not point and has_optimum(objective, known):

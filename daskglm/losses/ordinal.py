@@ -19,6 +19,7 @@ the margin from either threshold, and one between both thresholds, which depends
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,8 @@ class OrderedLink:
         Branch of the kernels.
     quantiles : callable
         Weights of classes below and above to F^-1 of the share of those below.
+    steepness : float
+        Slope of the logit of F at the median, by which coefficients are nearly those of the logit.
     splits : bool
         Whether the loss is a sum of a term by each threshold and of barriers, by which its points
         are bounded.
@@ -66,6 +69,7 @@ class OrderedLink:
     loss: Loss
     code: int
     quantiles: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    steepness: float
     splits: bool = False
 
 
@@ -103,9 +107,11 @@ def _of_link(name: str) -> Loss:
 LINKS = {
     link.name: link
     for link in (
-        OrderedLink("logit", LOSS, 0, _logits, splits=True),
-        OrderedLink("probit", _of_link("ordinal_probit"), 1, _normal),
-        OrderedLink("cloglog", _of_link("ordinal_cloglog"), 2, _log_log),
+        OrderedLink("logit", LOSS, 0, _logits, 1.0, splits=True),
+        OrderedLink(
+            "probit", _of_link("ordinal_probit"), 1, _normal, 4.0 / math.sqrt(2.0 * math.pi)
+        ),
+        OrderedLink("cloglog", _of_link("ordinal_cloglog"), 2, _log_log, 2.0 * math.log(2.0)),
     )
 }
 _BY_LOSS = {link.loss.name: link for link in LINKS.values()}

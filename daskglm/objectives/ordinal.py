@@ -21,7 +21,13 @@ from daskglm.core.matrices import mirror_upper
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
 from daskglm.core.requests import Problem, Request, Sampled, Totals
 from daskglm.losses.base import Loss
-from daskglm.losses.ordinal import barrier, barrier_curvature, barrier_slope, link_of_loss
+from daskglm.losses.ordinal import (
+    LINKS,
+    barrier,
+    barrier_curvature,
+    barrier_slope,
+    link_of_loss,
+)
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, hessian_of_gaps
 from daskglm.objectives.point import Point
@@ -328,6 +334,19 @@ class OrdinalObjective(SeveralIntercepts):
         """
         features, t = self._parts(point.w)
         return self.at(np.append(features, self.best_thresholds(point, t)[0]))
+
+    def with_logit(self, w: np.ndarray) -> tuple[OrdinalObjective, np.ndarray]:
+        """Return the objective of the same rows with the logit, and w as it is there, nearly.
+
+        That is by slope and value of the logit of F at its median. Cost: nothing.
+        """
+        loss, ones = LINKS["logit"].loss, np.ones(1)
+        problem = replace(self.problem, loss=loss.ref)
+        more: Any = {"classes": self.classes, "weights": self.shares, "penalty": self.penalty}
+        made = OrdinalObjective(self.engine, problem, loss, C=self.scale, **more)
+        features, t = self._parts(w)
+        moved = np.append(features, t - self.link.quantiles(ones, ones))
+        return made, self.link.steepness * moved
 
     def sample(self, fraction: float, seed: int) -> OrdinalSample:
         """Return the objective on a random part of the rows, with losses scaled up to all rows."""

@@ -148,6 +148,29 @@ def test_a_free_level_is_named_though_others_are_penalised(loss):
     assert daskglm.fit(X, y, **free).report_.converged
 
 
+@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
+@pytest.mark.parametrize("loss", ORDINAL)
+def test_rows_of_a_column_that_have_an_optimum_do_not_hide_the_others(loss, solver):
+    """Of cloglog the upper tail is so thin that the middle row opposes directions late."""
+    X = 295.0 * np.array([[1.0], [-1.0], [-1.0], [2.0], [1.0], [2.0], [-1.0]])
+    y = np.array([2, 0, 1, 2, 2, 2, 0])
+    with pytest.warns(ConvergenceWarning, match="falls along column 0"):
+        daskglm.fit(X, y, loss=loss, C=math.inf, solver=solver, tol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+@pytest.mark.parametrize("loss", ORDINAL[1:])
+def test_an_optimum_of_another_link_is_proved_by_the_logit(loss, solver):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((2000, 4))
+    y = np.digitize(X @ [1.0, -0.5, 0.2, 0.0] + rng.standard_normal(2000), [-1.0, 0.0, 0.7])
+    found = daskglm.fit(X, y, loss=loss, C=math.inf, solver=solver)
+    assert found.report_.converged
+    after = found.report_.passes - found.report_.history[-1]["passes"]
+    # whether classes are separable; the logit, with few steps, and none along directions
+    assert 2.0 <= after <= 5.0
+
+
 def test_bounds_hold_a_coefficient_on_their_side():
     X, y, _ = a_level()
     with pytest.warns(ConvergenceWarning, match="falls along column 1"):
