@@ -613,6 +613,8 @@ def settled(objective, params):
         return False
     pulled, _ = objective.pull(params, gradient)
     free = np.flatnonzero((pulled != 0) | (params != 0) | (objective.l1 == 0))
+    if len(free) == 0:
+        return True  # kinks hold all
     D, H = objective.D[:, free], hessian[np.ix_(free, free)]
     penalty = np.sqrt(objective.l2[free])
     _, sizes, basis = np.linalg.svd(np.vstack([D, np.diag(penalty)]), full_matrices=False)
