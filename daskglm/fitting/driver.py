@@ -269,10 +269,10 @@ def solve(
         elif not iterate.more:
             point, gap, reason = _judged(objective, point, gap, rule, certificate, unproved)
         if reason is None:
-            late = len(record.history) > rule.most(iterate.by)
-            reason = _given_up(point, stall, stop=bool(stop), late=late)
-            # an exact fit that a coming point may prove goes on until then
-            if (math.isnan(gap) or reason) and _fits_exactly(objective, point, record.history[0]):
+            reason = _given_up(
+                point, stall, stop=bool(stop), late=len(record.history) > rule.most(iterate.by)
+            )
+            if _ends_exactly(objective, point, gap, reason, record.history[0]):
                 reason = Reason.EXACT
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
@@ -321,8 +321,15 @@ def _judged(
     return point, gap, rule.met(objective, point, gap, point.gradient_norm)
 
 
-def _fits_exactly(objective: AnyObjective, point: AnyPoint, first: Iteration) -> bool:
-    """Return whether all that is left of the value at the start is rounding of the targets."""
+def _ends_exactly(
+    objective: AnyObjective, point: AnyPoint, gap: float, reason: Reason | None, first: Iteration
+) -> bool:
+    """Return whether all that is left of the value at the start is rounding of the targets.
+
+    Where a coming point may prove that, only if the solve is given up for a `reason`.
+    """
+    if reason is None and not math.isnan(gap):
+        return False
     evaluated = point.certify is None and point.prediction is None and point.gap is None
     return evaluated and not objective.loss.classifies and point.value <= EXACT * first["objective"]
 

@@ -57,15 +57,7 @@ def with_hessians(
         else:
             yield Iterate(point)
             found = model_minimum(objective, point, hessian, tol, before)
-        fall = change_of_model(objective, point, found)
-        for damping in DAMPINGS if fall > ROUNDING * abs(point.value) else ():
-            # a step that rises is rounding, along directions in which the model is flat
-            assert hessian is not None
-            damped = hessian + np.diag(damping * hessian.diagonal())
-            found = model_minimum(objective, point, damped, tol, before)
-            fall = change_of_model(objective, point, found)
-            if fall < 0.0:
-                break
+        found, fall = _falling(objective, point, found, hessian, tol)
         if point.gram is not None and not point.exact and is_inexact(point, -fall, tol):
             # from here on all Hessians are summed in float64
             exact = True
@@ -95,6 +87,23 @@ def with_hessians(
         if not _is_better(point, before):
             yield Iterate(point)
             return Reason.NO_PROGRESS
+
+
+def _falling(
+    objective: Composite, point: Point, found: Minimum, hessian: Any, tol: float
+) -> tuple[Minimum, float]:
+    """Return a model's minimum with its `change_of_model`; where that rises, of a damped model.
+
+    Such a step is rounding, along directions in which the model is flat.
+    """
+    fall = change_of_model(objective, point, found)
+    for damping in DAMPINGS if fall > ROUNDING * abs(point.value) else ():
+        damped = hessian + np.diag(damping * hessian.diagonal())
+        found = model_minimum(objective, point, damped, tol)
+        fall = change_of_model(objective, point, found)
+        if fall < 0.0:
+            break
+    return found, fall
 
 
 class Products:
