@@ -7,15 +7,17 @@ points end elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.outcome import Iteration
+from daskglm.core.outcome import Iteration, Reason
 from daskglm.core.requests import Evaluate
-from daskglm.fitting.driver import Record, Solution
+from daskglm.fitting.config import FitConfig
+from daskglm.fitting.driver import Solution
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 
@@ -38,6 +40,92 @@ SAME_END = 4.0
 # Difference of values below which two ends are one, since values are rounded, as a share of that of
 # the best constant. Chosen.
 SAME_VALUES = 1e-10
+
+
+# Precision of solves of which only the neighbourhood of an optimum is wanted. Chosen.
+LOOSE = 1e-4
+
+Solve = Callable[[Objective, np.ndarray, str, FitConfig], Solution]
+
+
+class OtherStarts:
+    """Solves of one problem from other starts than the one that was asked for.
+
+    They are the optimum of a convex loss of the same link, and random points where that costs
+    little.
+
+    Parameters
+    ----------
+    objective, convex : Objective
+        The problem, and that of the convex loss.
+    name : str
+        The solver.
+    settings : FitConfig
+    solve : callable
+        Takes an objective, where to start, a solver and settings; returns the end.
+    """
+
+    def __init__(
+        self, objective: Objective, convex: Objective, name: str, settings: FitConfig, solve: Solve
+    ) -> None:
+        self.objective, self.convex, self.name, self.solve = objective, convex, name, solve
+        self.settings = replace(settings, callback=None, progress=False)
+        self.tol, self.loose = float(settings.tol), max(float(settings.tol), LOOSE)
+
+    def lowest_end(self, first: Solution) -> Solution:
+        """Return the lowest end, with the iterations of the first solve before its own.
+
+        Where ends differ by more than the tolerance there are several local optima, and none is
+        told to be the least of all.
+        """
+        ends = [first]
+        w = self._optimum_beside()
+        if np.isfinite(w).all() and self.objective.is_inside(self.objective.xp.asarray(w)):
+            ends.append(self._end_from(w))
+        roughly = list(self._rough_ends())
+        lower = _lowest([_lowest(ends), *roughly]).point
+        if lower.value < (value := _lowest(ends).point.value) - SAME_VALUES * abs(value):
+            ends.append(self._end_from(to_host(lower.w)))
+        least = _lowest(ends)
+        if self._differ(least, ends, self.tol) or self._differ(least, roughly, self.loose):
+            least = replace(least, reason=Reason.SEVERAL_OPTIMA)
+        return _after(first, least)
+
+    def _end_from(self, w: np.ndarray) -> Solution:
+        return self.solve(self.objective, w, self.name, self.settings)
+
+    def _optimum_beside(self) -> np.ndarray:
+        """Return about the optimum of the convex loss."""
+        convex = self.convex
+        settings = replace(
+            self.settings,
+            tol=self.loose,
+            stop="gap",
+            loss=convex.loss.full_name,
+            solver_options=None,
+        )
+        with warnings.catch_warnings(action="ignore"):
+            end = self.solve(convex, convex.origin, "newton", settings)
+        self.objective.passes += convex.passes
+        w: np.ndarray = to_host(end.point.w)
+        return w
+
+    def _rough_ends(self) -> Iterator[Solution]:
+        """Solve from random starts by Newton's method."""
+        settings = replace(self.settings, tol=self.loose, solver_options=None, max_iter=MOST_STEPS)
+        by_newton = "newton" if self.objective.is_smooth else "proximal_newton"
+        for w in random_starts(self.objective):
+            yield self.solve(self.objective, w, by_newton, settings)
+
+    def _differ(self, least: Solution, ends: Sequence[Solution], tol: float) -> bool:
+        """Return whether ends that converged to `tol` are above the lowest one by more.
+
+        Those above the best constant are no optima: losses that are not convex are flat far out.
+        """
+        constant = self.objective.at(self.objective.origin).value
+        values = [end.point.value for end in ends if _counts(end) and end.point.value < constant]
+        allowed = max(SAME_END * tol * abs(least.point.value), SAME_VALUES * abs(constant))
+        return max(values, default=-math.inf) > least.point.value + allowed
 
 
 def random_starts(objective: Objective) -> Iterator[np.ndarray]:
@@ -63,34 +151,19 @@ def random_starts(objective: Objective) -> Iterator[np.ndarray]:
             yield to_host(w)
 
 
-def lowest(ends: Sequence[Solution]) -> Solution:
+def _lowest(ends: Sequence[Solution]) -> Solution:
     """Return the lowest end: the first, or one that converged."""
     first, *others = ends
     return min([first, *filter(_counts, others)], key=lambda end: end.point.value)
 
 
-def is_lower(value: float, than: float) -> bool:
-    """Return whether a value is lower than another by more than rounding."""
-    return value < than - SAME_VALUES * abs(than)
-
-
-def several(least: Solution, others: Sequence[Solution], tol: float, constant: float) -> bool:
-    """Return whether ends that converged to `tol` are above the lowest one by more.
-
-    Those above the best constant are no optima: losses that are not convex are flat far out.
-    """
-    values = [end.point.value for end in others if _counts(end) and end.point.value < constant]
-    allowed = max(SAME_END * tol * abs(least.point.value), SAME_VALUES * abs(constant))
-    return max(values, default=-math.inf) > least.point.value + allowed
-
-
-def after(first: Solution, other: Solution, record: Record) -> Solution:
-    """Return another end with the iterations of the first solve before its own."""
-    known = first.history
-    own = [] if other is first else other.history
-    more: list[Iteration] = [{**each, "iteration": len(known) + k} for k, each in enumerate(own)]
-    return replace(other, history=[*known, *more], cost=record.spent())
-
-
 def _counts(end: Solution) -> bool:
     return end.reason.converged and end.point.value < math.inf
+
+
+def _after(first: Solution, other: Solution) -> Solution:
+    """Return another end with the iterations of the first solve before its own."""
+    known = first.history
+    own = [] if other.history is known else other.history
+    more: list[Iteration] = [{**each, "iteration": len(known) + k} for k, each in enumerate(own)]
+    return replace(other, history=[*known, *more])

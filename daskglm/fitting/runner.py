@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -36,14 +35,7 @@ from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
 from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
-from daskglm.fitting.other_starts import (
-    MOST_STEPS,
-    after,
-    is_lower,
-    lowest,
-    random_starts,
-    several,
-)
+from daskglm.fitting.other_starts import OtherStarts
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
 from daskglm.fitting.record import FitRecord, record_of
@@ -68,9 +60,6 @@ from daskglm.solvers.dual_bound import with_dual_bound
 from daskglm.solvers.selection import choose
 from daskglm.system.blas import one_thread
 
-# Precision of the optimum of a convex loss from which a loss that is not convex starts: it is near
-# the other's, not at it. Chosen.
-LOOSE = 1e-4
 # Features up to which BLAS has one thread under Newton's method too: the factorisation takes about
 # 1 ms, and threads that spin after it slow the next pass (240 features: 0.31 s, quiet 0.24; 864:
 # 0.26 and 0.28, on 2 cores, 2026-11-23).
@@ -462,54 +451,21 @@ def _solved(
 def _from_other_starts(
     objective: Objective, solution: Solution, name: str, settings: FitConfig, record: Record
 ) -> Solution:
-    """Solve a problem that is not convex from other starts, and return the lowest end.
-
-    They are the optimum of a convex loss of the same link, and random ones where that costs little.
-    """
+    """Solve a problem that is not convex from other starts, and return the lowest end."""
     beside = convex_beside(objective.loss)
     if beside is None:
         return solution
-    alone = replace(settings, callback=None, progress=False)
-    tol = float(settings.tol)
-    loose = replace(alone, tol=max(tol, LOOSE), solver_options=None, max_iter=MOST_STEPS)
-    by_newton = "newton" if objective.is_smooth else "proximal_newton"
-
-    def solved(w: np.ndarray, name: str, settings: FitConfig) -> Solution:
-        return _solved(objective, WarmStart(w), name, settings, Record(objective))
-
-    ends = [solution]
-    w = _optimum_beside(objective, beside, alone)
-    if np.isfinite(w).all() and objective.is_inside(objective.xp.asarray(w)):
-        ends.append(solved(w, name, alone))
-    roughly = [solved(w, by_newton, loose) for w in random_starts(objective)]
-    lower = lowest([lowest(ends), *roughly]).point
-    if is_lower(lower.value, lowest(ends).point.value):
-        ends.append(solved(to_host(lower.w), name, alone))
-    least = lowest(ends)
-    found = after(solution, least, record)
-    constant = objective.at(objective.origin).value
-    if several(least, ends, tol, constant) or several(least, roughly, loose.tol, constant):
-        return replace(found, reason=Reason.SEVERAL_OPTIMA)
-    return found
-
-
-def _optimum_beside(objective: Objective, beside: Loss, settings: FitConfig) -> np.ndarray:
-    """Return about the optimum of another loss, which is convex."""
     sides = objective.sides or (objective.total_weight, 0.0)
     problem = replace(objective.problem, loss=beside.ref)
     convex = objective_of(objective.engine, problem, sides, beside, settings)
-    loose = replace(
-        settings,
-        tol=max(float(settings.tol), LOOSE),
-        stop="gap",
-        loss=beside.full_name,
-        solver_options=None,
-    )
-    with warnings.catch_warnings(action="ignore"):
-        end = _solved(convex, WarmStart(convex.origin), "newton", loose, Record(convex))
-    objective.passes += convex.passes
-    w: np.ndarray = to_host(end.point.w)
-    return w
+    convex.inside = objective.inside
+    found = OtherStarts(objective, convex, name, settings, solve_alone).lowest_end(solution)
+    return replace(found, cost=record.spent())
+
+
+def solve_alone(objective: Objective, w: np.ndarray, name: str, settings: FitConfig) -> Solution:
+    """Solve from w by a solver, with a record of its own."""
+    return _solved(objective, WarmStart(w), name, settings, Record(objective))
 
 
 def report_of(
