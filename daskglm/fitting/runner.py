@@ -34,6 +34,7 @@ from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
+from daskglm.fitting.edges import from_inside, may_be_at_an_end, solver_of
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
@@ -371,7 +372,9 @@ def solve_one(
     if writer is not None:
         writer.begin(name, number, begin.before)
     solution = _solved(objective, begin, name, settings, record, writer)
-    if not objective.loss.convex and solution.reason.converged:
+    if may_be_at_an_end(objective, solution, settings):
+        solution = _from_inside(objective, solution, name, settings, record)
+    elif not objective.loss.convex and solution.reason.converged:
         solution = _from_two_starts(objective, solution, name, settings, record)
     statistics: dict[str, float] = {}
     if joint is not None:
@@ -450,6 +453,29 @@ def _solved(
             callback=callback,
             writer=writer,
         )
+
+
+def _from_inside(
+    objective: Objective, solution: Solution, name: str, settings: FitConfig, record: Record
+) -> Solution:
+    """Solve a problem whose optimum may be at an end of what the link takes from inside."""
+    quiet = replace(
+        replace(settings, stop="gap", callback=None, max_iter=None),
+        progress=False,
+        solver_options=None,
+    )
+
+    def solve_moved(moved: Objective, w: Any, tol: float) -> Solution:
+        with warnings.catch_warnings(action="ignore"):
+            return _solved(
+                moved,
+                WarmStart(to_host(w)),
+                solver_of(moved, name),
+                replace(quiet, tol=tol),
+                Record(moved),
+            )
+
+    return from_inside(objective, solution, settings, record, solve_moved)
 
 
 def _from_two_starts(
