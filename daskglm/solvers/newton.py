@@ -127,9 +127,10 @@ def _has_expected(objective: Objective) -> bool:
     """Return whether expected curvatures are to be had where margins may be near an end.
 
     They grow towards it also where those of the losses do not, so that steps keep away from the end
-    until all else is at its best.
+    until all else is at its best. Targets that are moved inside make all of them grow.
     """
-    return has_ends(objective) and objective.engine.capabilities.device == "cpu"
+    on_host = objective.engine.capabilities.device == "cpu"
+    return has_ends(objective) and on_host and not objective.problem.inside
 
 
 def _can_predict(objective: Objective, point: Point) -> bool:
