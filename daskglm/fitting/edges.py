@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,8 @@ from daskglm.solvers.proximal_steps import model_minimum
 # few rows are moved far. How fast it falls: Boyd & Vandenberghe 2004, section 11.3.1, find no
 # difference between 3 and 100. Chosen.
 FIRST, FALLS = 0.1, 0.1
+# A fall by this times as much is one, where that is the last. Chosen.
+NEARLY = 0.2
 # Last share of the mean target's distance: margins at an end are about as large, and are summed in
 # float64. Chosen.
 LEAST = 1e-12
@@ -44,12 +47,15 @@ OF_DISTANCE, OF_SOLVE = 0.4, 0.25
 # curvature by its half where the bound is an eighth of that. Chosen.
 CENTRED = 0.02
 # Shares of the way along the path's tangent at which the next distance may begin. Chosen.
-AHEAD = (1.0, 0.9, 0.5)
-# Tolerance of the model that gives the tangent where a penalty has kinks. Chosen.
+AHEAD = (1.0, 0.99, 0.9, 0.5)
+# Tolerance of the models of a penalty with kinks. Chosen.
 NEAR = 1e-6
+# Steps that may prove the last end: each lowers the objective by a quarter of the distance times a
+# row's weight at least, until the next ones double the digits. Chosen.
+STEPS = 20
 
-# Solves an objective from coefficients to a tolerance.
-Solve = Callable[[Objective, Any, float], Solution]
+# Solves an objective from coefficients by a solver.
+Solve = Callable[[Objective, Any, str, FitConfig], Solution]
 
 
 def may_be_at_an_end(objective: Objective, solution: Solution, settings: FitConfig) -> bool:
@@ -64,7 +70,7 @@ def may_be_at_an_end(objective: Objective, solution: Solution, settings: FitConf
     return objective.loss.has_open_ends and stuck and not inside and _room(objective) > 0.0
 
 
-def solver_of(objective: Objective, name: str) -> str:
+def _solver_of(objective: Objective, name: str) -> str:
     """Return the solver for barriers: Newton's method where a Hessian is cheap, else as asked."""
     if objective.size > costs.LARGEST_HESSIAN:
         return name
@@ -72,7 +78,12 @@ def solver_of(objective: Objective, name: str) -> str:
 
 
 def from_inside(
-    objective: Objective, solution: Solution, settings: FitConfig, record: Record, solve: Solve
+    objective: Objective,
+    solution: Solution,
+    name: str,
+    settings: FitConfig,
+    record: Record,
+    solve: Solve,
 ) -> Solution:
     """Return what targets that approach an end lead to, or the solution where that is lower.
 
@@ -81,6 +92,8 @@ def from_inside(
     objective : Objective
     solution : Solution
         Where a solve ended.
+    name : str
+        Its solver.
     settings : FitConfig
     record : Record
         Of that solve.
@@ -93,43 +106,44 @@ def from_inside(
     distance, w = FIRST * room, objective.origin
     if not math.isfinite(objective.at(w).value):
         w = solution.point.w
+    by = _solver_of(objective, name)
+    quiet = replace(settings, stop="gap", max_iter=None, callback=None)
+    quiet = replace(quiet, progress=False, solver_options=None)
     end: Solution | None = None
     while True:
         moved = copy.copy(objective)
         moved.problem = replace(objective.problem, inside=distance)
-        begin = _begin(moved, w, None if end is None else end.point)
+        begin = _begin(moved, moved.at(w), None if end is None else end.point)
         if not math.isfinite(begin.value):
             return solution
-        last = distance * (mass / begin.value + 1.0) <= OF_DISTANCE * tol
-        last = last or distance <= LEAST * room
+        enough = max(OF_DISTANCE * tol / (mass / begin.value + 1.0), LEAST * room)
+        last = distance <= enough
         centred = CENTRED * distance * each / begin.value
-        end = solve(moved, begin.w, min(OF_SOLVE * tol, centred))
+        with warnings.catch_warnings(action="ignore"):
+            wanted = replace(quiet, tol=min(OF_SOLVE * tol, centred))
+            end = solve(moved, begin.w, by, wanted)
         objective.passes, objective.waited = moved.passes, moved.waited
         if not math.isfinite(end.point.value):
             return solution
         w = end.point.w
         if last:
-            gap = _proved(moved, end, tol)
-            objective.passes = moved.passes
-            return _at_the_end(objective, solution, replace(end, relative_gap=gap), settings, record)
-        distance = max(FALLS * distance, LEAST * room)
+            end = _centred(moved, end, tol)
+            objective.passes, objective.waited = moved.passes, moved.waited
+            return _at_the_end(objective, solution, end, settings, (record, by))
+        distance = enough if NEARLY * FALLS * distance <= enough else FALLS * distance
 
 
-def _begin(moved: Objective, w: Any, before: Point | None) -> Point:
+def _begin(moved: Objective, here: Point, before: Point | None) -> Point:
     """Return where to begin for a smaller distance: the end of the one before, or further on.
 
     At the end of the one before, with its Hessian H, the gradient g of the new objective is what
     the ends' pull has fallen by, so -H^-1 g is the path's tangent up to the new distance. Newton's
     step with the Hessian there leads out of what the link takes instead (Conn, Gould & Toint 1994).
-    Cost: 1 pass, and 1 to 3.
+    Cost: 1 to 4 passes.
     """
-    here = moved.at(w)
     if before is None or before.gram is None or not math.isfinite(here.value):
         return here
-    if isinstance(moved, Composite):
-        way = model_minimum(moved, here, before.gram, NEAR).w - here.w
-    else:
-        way = newton_step(before.gram, here.gradient)
+    way = _way(moved, here, before.gram)
     for share in AHEAD:
         there = moved.at(here.w + share * way)
         if there.value < here.value:
@@ -137,43 +151,74 @@ def _begin(moved: Objective, w: Any, before: Point | None) -> Point:
     return here
 
 
-def _proved(moved: Objective, end: Solution, tol: float) -> float:
-    """Return the gap of the last solve, by a Hessian in float64 where it has none. Cost: 1 pass."""
-    if not math.isnan(end.relative_gap) or not moved.is_local or moved.size > costs.LARGEST_HESSIAN:
-        return end.relative_gap
-    point = moved.at(end.point.w, gram=True, exact=True)
-    gap: float = moved.certificate(tol)(point)[1]
-    return gap
+def _centred(moved: Objective, end: Solution, tol: float) -> Solution:
+    """Return the end of the last solve with its gap, by further steps where it has none yet.
+
+    A fall of the value that is rounding ends solves before they prove anything. Newton's steps are
+    damped as Nesterov 2004, section 4.1.5, does where curvatures change at a bounded rate: such
+    steps stay inside. Cost: 1 pass a step.
+    """
+    unproved = math.isnan(end.relative_gap) and end.reason.converged and moved.is_local
+    if not unproved or moved.size > costs.LARGEST_HESSIAN:
+        return end
+    w = end.point.w
+    for _ in range(STEPS):
+        point, gap = moved.certificate(tol)(moved.at(w, gram=True, exact=True))
+        if not math.isnan(gap):
+            return replace(end, point=point, relative_gap=gap)
+        if point.rates is None:
+            break
+        way = _way(moved, point, point.gram)
+        length = math.sqrt(max(float(way @ (point.gram @ way)), 0.0))
+        w = w + way / (1.0 + 0.5 * point.rates.rate * length)
+    return end
+
+
+def _way(objective: Objective, point: Point, hessian: Any) -> Any:
+    """Return Newton's step from a point by this Hessian, with the penalty's kinks and bounds."""
+    if isinstance(objective, Composite):
+        return model_minimum(objective, point, hessian, NEAR).w - point.w
+    return newton_step(hessian, point.gradient)
 
 
 def _at_the_end(
-    objective: Objective, solution: Solution, end: Solution, settings: FitConfig, record: Record
+    objective: Objective,
+    solution: Solution,
+    end: Solution,
+    settings: FitConfig,
+    into: tuple[Record, str],
 ) -> Solution:
     """Return the lower one of a solution and the end of a solve with targets moved, with its gap.
 
-    Cost: 1 pass.
+    `into` is the record of the solution, where the point is written down as one of this solver. The
+    end moves on along the path's tangent as far as it falls. Cost: 2 to 5 passes.
     """
-    point, tol = objective.at(end.point.w), float(settings.tol)
-    distance = end.point.objective.problem.inside
-    if not math.isfinite(point.value):
+    here, tol = objective.at(end.point.w), float(settings.tol)
+    if not math.isfinite(here.value):
         return solution
-    slack = distance * (SLACK * objective.scale * objective.total_weight + point.value)
-    gap = end.relative_gap
-    left = gap / (1.0 + gap) * end.point.value + slack
+    slack = end.point.objective.problem.inside * (
+        SLACK * objective.scale * objective.total_weight + here.value
+    )
+    left = end.relative_gap / (1.0 + end.relative_gap) * end.point.value + slack
+    point = _begin(objective, here, end.point)
     if solution.point.value < point.value:
-        left = max(left - (point.value - solution.point.value), 0.0)
         point = solution.point
+    # what is left at the lower point, nan where it is not known
+    gap = relative_gap(left - min(left, here.value - point.value), point.value)
+    convex = objective.loss.convex
+    unproved = math.isnan(end.relative_gap) or not convex
+    enough = slack <= tol * point.value and end.reason.converged if unproved else gap <= tol
+    gap = gap if convex else math.nan
     norm = solution.point.gradient_norm
     ratio = solution.gradient_ratio * (point.gradient_norm / norm if norm > 0.0 else 1.0)
-    found = relative_gap(left, point.value)
-    proved = objective.loss.convex and found <= tol
-    likely = math.isnan(gap) and end.reason.converged and slack <= tol * point.value
-    reason = Reason.EDGE if proved or likely else solution.reason
+    record, by = into
+    if point is not solution.point:
+        record.add(point, gap, by)
     return replace(
         solution,
         point=point,
-        reason=reason if settings.stop == "gap" else solution.reason,
-        relative_gap=found if objective.loss.convex else math.nan,
+        reason=Reason.EDGE if enough and settings.stop == "gap" else solution.reason,
+        relative_gap=gap,
         gradient_ratio=ratio,
         history=record.history,
         cost=record.spent(),

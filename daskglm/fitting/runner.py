@@ -34,7 +34,7 @@ from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
-from daskglm.fitting.edges import from_inside, may_be_at_an_end, solver_of
+from daskglm.fitting.edges import from_inside, may_be_at_an_end
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.penalised import composite_objective, wants_composite, with_columns
 from daskglm.fitting.progress import progress_bar
@@ -46,6 +46,7 @@ from daskglm.fitting.solvable import (
     check_corners,
     check_offset,
     check_size,
+    check_width,
     warn_of_one_side,
 )
 from daskglm.fitting.statistics import at_best_constant, statistics_of
@@ -336,20 +337,6 @@ def start_of(
     return w
 
 
-def check_width(start: Any, data: Partitions) -> None:
-    """Raise ValueError, before any loading, if the start and the data differ in features."""
-    width = data.width
-    if (
-        start is not None
-        and width is not None
-        and (given := np.atleast_2d(start[0]).shape[1]) != width
-    ):
-        raise ValueError(
-            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), "
-            f"but X has {width}"
-        )
-
-
 def solve_one(
     objective: Objective,
     begin: WarmStart,
@@ -373,7 +360,12 @@ def solve_one(
         writer.begin(name, number, begin.before)
     solution = _solved(objective, begin, name, settings, record, writer)
     if may_be_at_an_end(objective, solution, settings):
-        solution = _from_inside(objective, solution, name, settings, record)
+        solution = from_inside(
+            *(objective, solution, name, settings, record),
+            lambda moved, w, name, settings: _solved(
+                moved, WarmStart(to_host(w)), name, settings, Record(moved)
+            ),
+        )
     elif not objective.loss.convex and solution.reason.converged:
         solution = _from_two_starts(objective, solution, name, settings, record)
     statistics: dict[str, float] = {}
@@ -453,29 +445,6 @@ def _solved(
             callback=callback,
             writer=writer,
         )
-
-
-def _from_inside(
-    objective: Objective, solution: Solution, name: str, settings: FitConfig, record: Record
-) -> Solution:
-    """Solve a problem whose optimum may be at an end of what the link takes from inside."""
-    quiet = replace(
-        replace(settings, stop="gap", callback=None, max_iter=None),
-        progress=False,
-        solver_options=None,
-    )
-
-    def solve_moved(moved: Objective, w: Any, tol: float) -> Solution:
-        with warnings.catch_warnings(action="ignore"):
-            return _solved(
-                moved,
-                WarmStart(to_host(w)),
-                solver_of(moved, name),
-                replace(quiet, tol=tol),
-                Record(moved),
-            )
-
-    return from_inside(objective, solution, settings, record, solve_moved)
 
 
 def _from_two_starts(

@@ -124,11 +124,9 @@ def at_exponent(loss: Loss, exponent: float) -> Loss:
             f"link='power({exponent:g})': the exponent must be a number other than zero; "
             "link='log' is its limit"
         )
-    # zero targets, which powers below two have, pull means to zero: margins to zero, or away from it
+    # zero targets, which powers below two have, pull means to zero: margins to zero or away from it
     has_open_ends = loss.p1 < 2.0 and exponent > 0.0
-    return replace(
-        loss, p2=float(exponent), link=power(exponent), has_open_ends=has_open_ends
-    )
+    return replace(loss, p2=float(exponent), link=power(exponent), has_open_ends=has_open_ends)
 
 
 FAMILY = Family(

@@ -255,9 +255,19 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
         w = point.w + step if objective.is_inside(point.w + step) else point.w
         gram = point.gram
 
+    if not math.isfinite(float(w @ w)) or not is_inside(objective, w):
+        return None
     # by the spread of a sample covariance's eigenvalues
     rate = 4.0 * objective.size / (sizes[-1] * n)
-    return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
+    return Model(w, gram, rate)
+
+
+def is_inside(objective: Objective, w: Any) -> bool:
+    """Return whether margins at the result of a sample are inside of what the link takes.
+
+    Those of rows outside of the sample need not be. Cost: 1 pass where margins have an end.
+    """
+    return not has_ends(objective) or math.isfinite(objective.at(w, keep=False).value)
 
 
 def sample_sizes(
