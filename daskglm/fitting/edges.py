@@ -107,8 +107,7 @@ def from_inside(
     if not math.isfinite(objective.at(w).value):
         w = solution.point.w
     by = _solver_of(objective, name)
-    quiet = replace(settings, stop="gap", max_iter=None, callback=None)
-    quiet = replace(quiet, progress=False, solver_options=None)
+    quiet = replace(settings, max_iter=None, callback=None, progress=False)
     end: Solution | None = None
     while True:
         moved = copy.copy(objective)
@@ -120,7 +119,7 @@ def from_inside(
         last = distance <= enough
         centred = CENTRED * distance * each / begin.value
         with warnings.catch_warnings(action="ignore"):
-            wanted = replace(quiet, tol=min(OF_SOLVE * tol, centred))
+            wanted = replace(quiet, tol=min(OF_SOLVE * tol, centred), solver_options=None)
             end = solve(moved, begin.w, by, wanted)
         objective.passes, objective.waited = moved.passes, moved.waited
         if not math.isfinite(end.point.value):
@@ -217,7 +216,7 @@ def _at_the_end(
     return replace(
         solution,
         point=point,
-        reason=Reason.EDGE if enough and settings.stop == "gap" else solution.reason,
+        reason=Reason.EDGE if enough else solution.reason,
         relative_gap=gap,
         gradient_ratio=ratio,
         history=record.history,

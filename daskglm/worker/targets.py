@@ -59,7 +59,7 @@ def targets_of(block: Block, problem: Problem) -> Targets:
     family = loss_of(problem.loss).family
     if problem.inside > 0.0 and family is not None:
         low, high = family.domain.low + problem.inside, family.domain.high - problem.inside
-        y = backend_of(block.X).xp.clip(y, low, high)
+        y = xp.clip(xp.asarray(y, dtype=np.float64), low, high)
 
     if problem.folds is not None and problem.fold is not None:
         trained = xp.asarray(trained_on(block, problem.folds, problem.fold))
