@@ -16,6 +16,10 @@ class Reason(enum.Enum):
         "no gap is proved, but Newton's step would lower the objective by less than tol times its "
         "value"
     )
+    EDGE = (
+        "the optimum is at an end of the margins that the link takes: a barrier there leaves at "
+        "most tol of the objective's value"
+    )
     EXACT = "the targets are fitted exactly, but for rounding"
     SMALL_MEAN_GRADIENT = "the norm of the mean gradient fell to epsilon"
     SMALL_CHANGE = (
@@ -47,6 +51,7 @@ class Reason(enum.Enum):
             *(
                 Reason.CONVERGED,
                 Reason.SMALL_DECREMENT,
+                Reason.EDGE,
                 Reason.EXACT,
                 Reason.SMALL_MEAN_GRADIENT,
                 Reason.SMALL_CHANGE,

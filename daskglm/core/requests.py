@@ -91,6 +91,9 @@ class Problem:
         Divides the rows.
     fold : int, optional
         Rows that this fold does not train on have weight zero; None: all are trained on.
+    inside : float
+        Targets nearer than this to an end of what the family has are moved so far inside of it; see
+        `fitting.edges`.
     """
 
     loss: LossRef
@@ -99,6 +102,7 @@ class Problem:
     centre: tuple[int, float] | None = None
     folds: Folds | None = None
     fold: int | None = None
+    inside: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from daskglm.fitting.path_checkpoint import PathFits, strengths_asked
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.penalty_path import PathProblem, path_report
 from daskglm.fitting.report import Report
-from daskglm.fitting.runner import check_width, rows_of
+from daskglm.fitting.runner import rows_of
 from daskglm.fitting.setup import loaded
+from daskglm.fitting.solvable import check_width
 from daskglm.losses.table import find
 from daskglm.system.blas import one_thread
 

@@ -27,7 +27,6 @@ from daskglm.fitting.report import Report
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,
-    check_width,
     objective_of,
     rows_of,
     solve_one,
@@ -35,6 +34,7 @@ from daskglm.fitting.runner import (
     warn_unconverged,
 )
 from daskglm.fitting.setup import Loaded, loaded
+from daskglm.fitting.solvable import check_width
 from daskglm.losses.base import Loss
 from daskglm.losses.table import find
 from daskglm.objectives.point import Point

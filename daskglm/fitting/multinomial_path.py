@@ -18,7 +18,6 @@ from daskglm.fitting.record import record_of
 from daskglm.fitting.runner import (
     Trained,
     WarmStart,
-    check_width,
     checkpoints_of,
     objective_of,
     rows_of,
@@ -26,6 +25,7 @@ from daskglm.fitting.runner import (
     start_of,
 )
 from daskglm.fitting.setup import loaded
+from daskglm.fitting.solvable import check_width
 
 
 def train_path(

@@ -16,8 +16,9 @@ from daskglm.fitting.cv_splits import divide
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.problem_grid import ProblemGrid
 from daskglm.fitting.report import Report
-from daskglm.fitting.runner import check_width, checkpoints_of, rows_of
+from daskglm.fitting.runner import checkpoints_of, rows_of
 from daskglm.fitting.setup import loaded, problems_of
+from daskglm.fitting.solvable import check_width
 from daskglm.losses.table import find
 
 

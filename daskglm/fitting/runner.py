@@ -33,6 +33,7 @@ from daskglm.fitting.checkpoint_files import prepare
 from daskglm.fitting.checkpoint_schema import BATCH
 from daskglm.fitting.config import WITHIN_BOUNDS, FitConfig
 from daskglm.fitting.driver import Record, Solution, StoppingRule, solve
+from daskglm.fitting.edges import from_inside, may_be_at_an_end
 from daskglm.fitting.inside import start_inside
 from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.other_starts import OtherStarts
@@ -46,6 +47,7 @@ from daskglm.fitting.solvable import (
     check_corners,
     check_offset,
     check_size,
+    check_width,
     warn_of_one_side,
 )
 from daskglm.fitting.statistics import at_best_constant, statistics_of
@@ -328,20 +330,6 @@ def start_of(
     return w
 
 
-def check_width(start: Any, data: Partitions) -> None:
-    """Raise ValueError, before any loading, if the start and the data differ in features."""
-    width = data.width
-    if (
-        start is not None
-        and width is not None
-        and (given := np.atleast_2d(start[0]).shape[1]) != width
-    ):
-        raise ValueError(
-            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), "
-            f"but X has {width}"
-        )
-
-
 def solve_one(
     objective: Objective,
     begin: WarmStart,
@@ -367,7 +355,9 @@ def solve_one(
     if writer is not None:
         writer.begin(name, number, begin.before)
     solution = _solved(objective, begin, name, settings, record, writer)
-    if not objective.loss.convex and solution.reason.converged:
+    if may_be_at_an_end(objective, solution, settings):
+        solution = from_inside(objective, solution, name, settings, record, solve_alone)
+    elif not objective.loss.convex and solution.reason.converged:
         solution = _from_other_starts(objective, solution, name, settings, record)
     statistics: dict[str, float] = {}
     if joint is not None:
@@ -465,7 +455,7 @@ def _from_other_starts(
 
 def solve_alone(objective: Objective, w: np.ndarray, name: str, settings: FitConfig) -> Solution:
     """Solve from w by a solver, with a record of its own."""
-    return _solved(objective, WarmStart(w), name, settings, Record(objective))
+    return _solved(objective, WarmStart(to_host(w)), name, settings, Record(objective))
 
 
 def report_of(

@@ -15,8 +15,9 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.driver import Solution
 from daskglm.fitting.penalised import with_columns
 from daskglm.fitting.report import Report
-from daskglm.fitting.runner import WarmStart, check_width, objective_of, rows_of, solve_one
+from daskglm.fitting.runner import WarmStart, objective_of, rows_of, solve_one
 from daskglm.fitting.setup import Loaded, loaded
+from daskglm.fitting.solvable import check_width
 from daskglm.objectives.primal import Objective
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.core.requests import Problem
 from daskglm.core.warn import warn
+from daskglm.data.partitions import Partitions
 from daskglm.fitting.config import FitConfig
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
@@ -40,6 +43,20 @@ def check_size(spec: SolverSpec, d: int) -> None:
             f"solver={spec.name!r} would form a Hessian of {d:,} x {d:,} numbers, "
             f"{8 * d * d / 2**30:.1f} GiB for every "
             "thread; use solver='tron', or 'auto'"
+        )
+
+
+def check_width(start: Any, data: Partitions) -> None:
+    """Raise ValueError, before any loading, if the start and the data differ in features."""
+    width = data.width
+    if (
+        start is not None
+        and width is not None
+        and (given := np.atleast_2d(start[0]).shape[1]) != width
+    ):
+        raise ValueError(
+            f"warm_start has coefficients of shape {np.shape(start[0])}, of {given} feature(s), "
+            f"but X has {width}"
         )
 
 

@@ -68,6 +68,9 @@ def settled(
     """
     if objective.only_side or not math.isfinite(solution.point.value):
         return solution
+    # a proof at an end says that there is an optimum, and that columns differ
+    if solution.reason is Reason.EDGE and math.isfinite(solution.relative_gap):
+        return solution
     loss, point = objective.loss, solution.point
     may_grow = loss.classifies and _costs_nothing(objective, point)
     apart = may_grow and _separates(objective, point)

@@ -145,6 +145,9 @@ class Loss:
         Distribution of which it is half the unit deviance.
     link : Link, optional
         How a margin gives the mean of the family.
+    has_open_ends : bool
+        Whether an end of the margins that the link takes can be the best place for rows whose
+        target is at an end of what the family has: their loss has no barrier there.
     fisher : callable, optional
         (y, z, p1, p2) to the expected curvature; default: that of `row` is.
     local_rate : callable, optional
@@ -201,6 +204,7 @@ class Loss:
     convex: bool = True
     family: Family | None = None
     link: Link | None = None
+    has_open_ends: bool = False
     fisher: Callable[..., float] | None = None
     local_rate: Callable[[Any, Any], Any] | None = None
     rest_curvature: Callable[[float, float, float], float] | None = None

@@ -114,7 +114,7 @@ def _identity_at(power: float) -> Loss:
     """Return the loss of a power with the identity link."""
     if power == 2.0:
         return next(loss for loss in GAMMA if loss.link is POSITIVE_IDENTITY)
-    return replace(LOSSES[1], p1=power, family=_family(power))
+    return replace(LOSSES[1], p1=power, family=_family(power), has_open_ends=power < 2.0)
 
 
 def _power_at(power: float) -> Loss:
@@ -129,7 +129,9 @@ def at_exponent(loss: Loss, exponent: float) -> Loss:
             f"link='power({exponent:g})': the exponent must be a number other than zero; "
             "link='log' is its limit"
         )
-    return replace(loss, p2=float(exponent), link=power(exponent))
+    # zero targets, which powers below two have, pull means to zero: margins to zero or away from it
+    has_open_ends = loss.p1 < 2.0 and exponent > 0.0
+    return replace(loss, p2=float(exponent), link=power(exponent), has_open_ends=has_open_ends)
 
 
 FAMILY = Family(
@@ -166,6 +168,7 @@ LOSSES = (
         convex=False,
         family=FAMILY,
         link=POSITIVE_IDENTITY,
+        has_open_ends=True,
         p1=1.5,
         p2=1.0,
         parameter=_POWER,

@@ -127,9 +127,10 @@ def _has_expected(objective: Objective) -> bool:
     """Return whether expected curvatures are to be had where margins may be near an end.
 
     They grow towards it also where those of the losses do not, so that steps keep away from the end
-    until all else is at its best.
+    until all else is at its best. Targets that are moved inside make all of them grow.
     """
-    return has_ends(objective) and objective.engine.capabilities.device == "cpu"
+    on_host = objective.engine.capabilities.device == "cpu"
+    return has_ends(objective) and on_host and not objective.problem.inside
 
 
 def _can_predict(objective: Objective, point: Point) -> bool:
@@ -254,9 +255,19 @@ def from_samples(objective: Objective, tol: float) -> Model | None:
         w = point.w + step if objective.is_inside(point.w + step) else point.w
         gram = point.gram
 
+    if not math.isfinite(float(w @ w)) or not is_inside(objective, w):
+        return None
     # by the spread of a sample covariance's eigenvalues
     rate = 4.0 * objective.size / (sizes[-1] * n)
-    return Model(w, gram, rate) if math.isfinite(float(w @ w)) else None
+    return Model(w, gram, rate)
+
+
+def is_inside(objective: Objective, w: Any) -> bool:
+    """Return whether margins at the result of a sample are inside of what the link takes.
+
+    Those of rows outside of the sample need not be. Cost: 1 pass where margins have an end.
+    """
+    return not has_ends(objective) or math.isfinite(objective.at(w, keep=False).value)
 
 
 def sample_sizes(

@@ -15,7 +15,7 @@ from daskglm.objectives.point import Point
 from daskglm.solvers import costs
 from daskglm.solvers.iterate import Iterates
 from daskglm.solvers.line_search import backtrack
-from daskglm.solvers.newton import sample_sizes
+from daskglm.solvers.newton import is_inside, sample_sizes
 from daskglm.solvers.proximal_steps import change_of_model, model_minimum, with_hessians
 from daskglm.solvers.spec import SolverSpec
 from daskglm.solvers.working_sets import KeptSet, with_working_sets
@@ -75,7 +75,7 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
     sizes = sample_sizes(objective.engine.facts, objective.size, tol)
     if not objective.engine.capabilities.cheap_samples:
         return w
-    n = objective.engine.facts.n_rows
+    n, origin = objective.engine.facts.n_rows, w
     for k, fraction in enumerate(sizes):
         part = objective.sample(fraction, seed=20 + k)
         least = min(10.0 * objective.size / (fraction * n), 0.03)
@@ -94,7 +94,7 @@ def _from_samples(objective: Composite, w: np.ndarray, tol: float) -> np.ndarray
         if not math.isfinite(float(better @ better)):
             return w
         w = better
-    return w
+    return w if is_inside(objective, w) else origin
 
 
 def cost(workload: Workload) -> float:

@@ -24,7 +24,7 @@ from daskglm.worker.outputs import OutputRows
 from daskglm.worker.targets import targets_of
 
 # Fields of a problem that determine targets and weights.
-SAME_TARGETS = ("positive", "class_weight", "folds", "fold")
+SAME_TARGETS = ("positive", "class_weight", "folds", "fold", "inside")
 
 
 class BlockCache:

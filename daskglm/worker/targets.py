@@ -35,8 +35,9 @@ def signs_of(labels: Sequence[Any], positive: Any) -> np.ndarray:
 def targets_of(block: Block, problem: Problem) -> Targets:
     """Return targets and weights of a block under a problem.
 
-    They follow from its positive class, its class weights and the fold that it trains on. Where
-    the loss depends on differences from the target alone, an offset is taken from the target.
+    They follow from its positive class, its class weights, the fold that it trains on, and how far
+    targets are to be inside of what the family has. Where the loss depends on differences from the
+    target alone, an offset is taken from the target.
     """
     y, weight, offset = block.moved or (block.y, block.weight, block.offset)
     weight = NO_NUMBERS if weight is None else weight
@@ -54,6 +55,11 @@ def targets_of(block: Block, problem: Problem) -> Targets:
         if not (by_label == 1.0).all():
             weight = xp.asarray(by_label)[y] * (weight if len(weight) else 1.0)
         y = xp.asarray(signs_of(block.labels, problem.positive))[y]
+
+    family = loss_of(problem.loss).family
+    if problem.inside > 0.0 and family is not None:
+        low, high = family.domain.low + problem.inside, family.domain.high - problem.inside
+        y = xp.clip(xp.asarray(y, dtype=np.float64), low, high)
 
     if problem.folds is not None and problem.fold is not None:
         trained = xp.asarray(trained_on(block, problem.folds, problem.fold))

@@ -89,6 +89,25 @@ def test_other_links(cupy, loss):
     agree(*(fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda")))
 
 
+@pytest.mark.parametrize("features", [None, 0], ids=["host vectors", "device vectors"])
+@pytest.mark.parametrize("loss", ["poisson_identity", "poisson_sqrt"])
+def test_optima_at_an_end_of_margins(cupy, monkeypatch, loss, features):
+    if features is not None:
+        monkeypatch.setattr(engine, "HOST_FEATURES", features)
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 6, 240)
+    y = rng.poisson(2, 240).astype(float)
+    y[group == 3] = 0.0
+    X = np.eye(6)[group][:, 1:]
+    for dtype in (np.float64, np.float32):
+        options = {"device": "cuda", "solver": "lbfgs", "C": np.inf}
+        _, report = fitted(X.astype(dtype), y, loss, **options)
+        assert report.device == "cuda"
+        assert report.converged
+        assert report.relative_gap <= 1e-6
+        assert report.deviance == pytest.approx(190.526358, rel=1e-8)
+
+
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
 def test_vectors_on_the_device(cupy, monkeypatch, solver):
     monkeypatch.setattr(engine, "HOST_FEATURES", 0)

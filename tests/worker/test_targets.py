@@ -55,3 +55,16 @@ def test_offsets_stay_but_where_targets_can_be_shifted():
     np.testing.assert_array_equal(kept.y, y)
     np.testing.assert_array_equal(kept.offset, offset)
     assert len(targets_of(block(), Problem(LOGISTIC, "a")).offset) == 0
+
+
+def test_targets_are_moved_inside_of_what_the_family_has():
+    y = np.array([0.0, 1e-9, 0.3, 1.0])
+    rows = block(y=y, classify=False)
+
+    def moved(loss, inside):
+        return targets_of(rows, Problem(LossRef(loss), inside=inside)).y
+
+    np.testing.assert_array_equal(moved("binomial_log", 0.0), y)
+    np.testing.assert_array_equal(moved("binomial_log", 1e-8), [1e-8, 1e-8, 0.3, 1.0 - 1e-8])
+    np.testing.assert_array_equal(moved("poisson_sqrt", 1e-8), [1e-8, 1e-8, 0.3, 1.0])
+    np.testing.assert_array_equal(rows.y, y)
