@@ -272,7 +272,7 @@ def solve(
             reason = _given_up(
                 point, stall, stop=bool(stop), late=len(record.history) > rule.most(iterate.by)
             )
-            if _ends_exactly(objective, point, gap, reason, record.history[0]):
+            if _ends_exactly(objective, point, gap, reason, record):
                 reason = Reason.EXACT
         best.add(point, gap)
     if writer is not None and iterate is not None and math.isfinite(iterate.point.value):
@@ -283,12 +283,11 @@ def solve(
         best.add(point, gap)
         reason = Reason.SMALL_DECREMENT if enough else reason
     found, gap, reason = best.found(point, reason, rule.tol if rule.kind == "gap" else -math.inf)
-    for _ in range(MOST_STEPS if reason.converged else 0):
-        further = polished(objective, found) if len(record.history) <= rule.max_iter else found
-        if further is found:
-            break
-        found, gap = certificate(further)
-        record.add(found, gap, "" if iterate is None else iterate.by)
+    if reason is Reason.NO_PROGRESS and _ends_exactly(objective, found, gap, reason, record):
+        reason = Reason.EXACT
+    if reason.converged:
+        by = "" if iterate is None else iterate.by
+        found, gap = _with_all_digits(objective, (found, gap), certificate, rule, record, by)
     return Solution(
         found,
         reason,
@@ -298,6 +297,25 @@ def solve(
         record.history,
         record.spent(),
     )
+
+
+def _with_all_digits(
+    objective: AnyObjective,
+    found: tuple[AnyPoint, float],
+    certificate: Callable[[AnyPoint], tuple[AnyPoint, float]],
+    rule: StoppingRule,
+    record: Record,
+    by: str,
+) -> tuple[AnyPoint, float]:
+    """Return the point that steps beyond `tol` lead to, and its gap."""
+    point, gap = found
+    for _ in range(min(MOST_STEPS, rule.max_iter + 1 - len(record.history))):
+        further = polished(objective, point)
+        if further is point:
+            break
+        point, gap = certificate(further)
+        record.add(point, gap, by)
+    return point, gap
 
 
 def _judged(
@@ -322,16 +340,16 @@ def _judged(
 
 
 def _ends_exactly(
-    objective: AnyObjective, point: AnyPoint, gap: float, reason: Reason | None, first: Iteration
+    objective: AnyObjective, point: AnyPoint, gap: float, reason: Reason | None, record: Record
 ) -> bool:
     """Return whether all that is left of the value at the start is rounding of the targets.
 
     Where a coming point may prove that, only if the solve is given up for a `reason`.
     """
-    if reason is None and not math.isnan(gap):
+    if objective.loss.classifies or not record.history or (reason is None and not math.isnan(gap)):
         return False
     evaluated = point.certify is None and point.prediction is None and point.gap is None
-    return evaluated and not objective.loss.classifies and point.value <= EXACT * first["objective"]
+    return evaluated and point.value <= EXACT * record.history[0]["objective"]
 
 
 def _given_up(point: AnyPoint, stall: _Stall, *, stop: bool, late: bool) -> Reason | None:
