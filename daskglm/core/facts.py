@@ -4,6 +4,7 @@ those of both.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,8 @@ class DataSummary:
     `longest_row` the most stored values of a row. `row_products` are as many inner products of two
     rows of one block as there are rows, as estimated from a sample; their mean is about the squared
     norm of the mean row. `largest_offset` is the largest absolute offset
-    of a margin; 0: there are none. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
+    of a margin, 0: there are none; `least_offset` and `most_offset` are the ends of their range, of
+    rows with weight. `target_sum`, `offset_sum` and `exposure_sum` are weighted sums
     of the targets of a regression, of offsets, and of their exponentials, `target_squares` one of
     squared targets. `n_used` counts rows whose weight is above zero.
     """
@@ -46,6 +48,8 @@ class DataSummary:
     target_squares: float = 0.0
     # added up by BLAS, which may round otherwise when the same rows are read again
     row_products: float = field(default=0.0, compare=False)
+    least_offset: float = math.inf
+    most_offset: float = -math.inf
 
     @property
     def per_row(self) -> float:
@@ -81,4 +85,6 @@ class DataSummary:
             self.n_used + other.n_used,
             self.target_squares + other.target_squares,
             self.row_products + other.row_products,
+            min(self.least_offset, other.least_offset),
+            max(self.most_offset, other.most_offset),
         )

@@ -7,6 +7,7 @@ process.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +133,6 @@ def to_block(
     if domain is not None and not domain.is_everything:
         _refuse_outside(targets, domain, place)
     total = float(n) if weights is None else float(weights.sum())
-    largest_offset, offset_sum, exposure_sum = _offset_facts(added, weights)
     dense = not hasattr(rows, "indptr")
     facts = DataSummary(
         n_rows=n,
@@ -150,9 +150,7 @@ def to_block(
         n_blocks=1,
         longest_row=d if dense or not n else int(to_host(rows.indptr[1:] - rows.indptr[:-1]).max()),
         target_sum=target_sum if classify or weights is None else float(targets @ weights),
-        largest_offset=largest_offset,
-        offset_sum=offset_sum,
-        exposure_sum=exposure_sum,
+        **_offset_facts(added, weights),
         n_used=n if weights is None else int((weights > 0.0).sum()),
         target_squares=0.0 if classify else _squares(targets, weights),
         row_products=products,
@@ -171,16 +169,21 @@ def _squares(targets: np.ndarray, weights: np.ndarray | None) -> float:
         return float(targets @ (targets if weights is None else targets * weights))
 
 
-def _offset_facts(
-    added: np.ndarray | None, weights: np.ndarray | None
-) -> tuple[float, float, float]:
-    """Return the largest absolute offset, and the sums of offsets and of their exponentials."""
+def _offset_facts(added: np.ndarray | None, weights: np.ndarray | None) -> dict[str, Any]:
+    """Return what a summary says of offsets: their range, their sum and that of exponentials."""
     if added is None or not len(added):
-        return 0.0, 0.0, 0.0
+        return {}
     # nan for rows without weight beside exponentials that overflow, for which it is not used
     with np.errstate(over="ignore", invalid="ignore"):
         exposed = _weighted(np.exp(added), weights)
-    return _largest(added), _weighted(added, weights), exposed
+    used = added if weights is None else added[weights > 0.0]
+    return {
+        "largest_offset": _largest(added),
+        "offset_sum": _weighted(added, weights),
+        "exposure_sum": exposed,
+        "least_offset": float(used.min(initial=math.inf)),
+        "most_offset": float(used.max(initial=-math.inf)),
+    }
 
 
 def numbers_beside(values: Any, name: str, n: int, place: Place) -> np.ndarray:

@@ -338,12 +338,12 @@ class Loss:
             return margin - facts.offset_sum / facts.weight
         # inside for every row, if there is such an intercept
         if math.isinf(link.high):
-            return margin + offset
+            return margin - facts.least_offset
         if math.isinf(link.low):
-            return margin - offset
-        if 2.0 * offset >= link.high - link.low:
+            return margin - facts.most_offset
+        least, most = link.low - facts.least_offset, link.high - facts.most_offset
+        if not least < most:
             return margin - facts.offset_sum / facts.weight
-        least, most = link.low + offset, link.high - offset
         return least + (most - least) * (margin - link.low) / (link.high - link.low)
 
     def best_constant(self, positive: float, negative: float) -> float:

@@ -127,6 +127,8 @@ def test_offsets_and_logarithms_of_exposures_add_up():
     assert facts.target_sum == 0.0 + 1.0 + 2 * 2.0
     assert facts.offset_sum == pytest.approx(both.offset @ [1.0, 1.0, 2.0, 0.0])
     assert facts.exposure_sum == pytest.approx(np.exp(both.offset) @ [1.0, 1.0, 2.0, 0.0])
+    used = both.offset[:3]  # the last row has no weight
+    assert (facts.least_offset, facts.most_offset) == (used.min(), used.max())
     assert found().facts.largest_offset == found().facts.exposure_sum == 0.0
     # exponentials that overflow in rows without weight are no reason for a warning
     beyond = found(offset=np.full(4, 1e4), weight=[1.0, 1.0, 2.0, 0.0]).facts
@@ -140,7 +142,8 @@ def test_offsets_are_merged_counted_and_part_of_the_checksum():
     one, other = found(np.arange(4.0)), found(np.arange(4.0, 8.0), partition=1)
     both = merge([one, other])
     np.testing.assert_array_equal(both.offset, np.arange(8.0))
-    assert both.facts.largest_offset == 7.0
+    assert both.facts.largest_offset == both.facts.most_offset == 7.0
+    assert both.facts.least_offset == 0.0
     assert both.facts.offset_sum == 28.0
     assert kind(one) == kind(other) != kind(found(None))
     assert merge([found(None), found(None, partition=1)]).offset is None

@@ -541,3 +541,18 @@ def test_links_with_ends_take_a_constant_column_in_place_of_an_intercept(solver,
     np.testing.assert_allclose(model.predict(rows), with_one.predict(rows[:, 1:]), rtol=1e-6)
     assert model.report_.converged
     assert model.intercept_ == 0.0
+
+
+def test_offsets_of_unlike_signs_leave_a_start_inside():
+    rng = np.random.default_rng(3)
+    rows, offset = rng.uniform(-0.01, 0.01, (200, 1)), rng.uniform(-0.57, 0.4, 200)
+    y = rng.binomial(1, 0.58 + offset)
+    model = daskglm.GeneralizedLinearRegressor("binomial", link="identity", alpha=0)
+    model.fit(rows, y, offset=offset)
+    assert model.report_.converged
+    assert (
+        0.0
+        < model.predict(rows, offset=offset).min()
+        < model.predict(rows, offset=offset).max()
+        < 1.0
+    )
