@@ -83,11 +83,13 @@ class OtherStarts:
         if np.isfinite(w).all() and self.objective.is_inside(self.objective.xp.asarray(w)):
             ends.append(self._end_from(w))
         roughly = list(self._rough_ends())
-        lower = _lowest([_lowest(ends), *roughly]).point
-        if lower.value < (value := _lowest(ends).point.value) - SAME_VALUES * abs(value):
-            ends.append(self._end_from(to_host(lower.w)))
-        least = _lowest(ends)
-        if self._differ(least, ends, self.tol) or self._differ(least, roughly, self.loose):
+        constant = self.objective.at(self.objective.origin).value
+        lower = _lowest([_lowest(ends, self.tol, constant), *roughly], self.tol, constant)
+        if any(lower is end for end in roughly):
+            ends.append(self._end_from(to_host(lower.point.w)))
+        least = _lowest(ends, self.tol, constant)
+        known = (ends, self.tol), (roughly, self.loose)
+        if any(_differ(least, others, tol, constant) for others, tol in known):
             least = replace(least, reason=Reason.SEVERAL_OPTIMA)
         return _after(first, least)
 
@@ -117,16 +119,6 @@ class OtherStarts:
         for w in random_starts(self.objective):
             yield self.solve(self.objective, w, by_newton, settings)
 
-    def _differ(self, least: Solution, ends: Sequence[Solution], tol: float) -> bool:
-        """Return whether ends that converged to `tol` are above the lowest one by more.
-
-        Those above the best constant are no optima: losses that are not convex are flat far out.
-        """
-        constant = self.objective.at(self.objective.origin).value
-        values = [end.point.value for end in ends if _counts(end) and end.point.value < constant]
-        allowed = max(SAME_END * tol * abs(least.point.value), SAME_VALUES * abs(constant))
-        return max(values, default=-math.inf) > least.point.value + allowed
-
 
 def random_starts(objective: Objective) -> Iterator[np.ndarray]:
     """Draw points around the best constant, always the same ones; none where solves take long.
@@ -151,10 +143,27 @@ def random_starts(objective: Objective) -> Iterator[np.ndarray]:
             yield to_host(w)
 
 
-def _lowest(ends: Sequence[Solution]) -> Solution:
-    """Return the lowest end: the first, or one that converged."""
-    first, *others = ends
-    return min([first, *filter(_counts, others)], key=lambda end: end.point.value)
+def _lowest(ends: Sequence[Solution], tol: float, constant: float) -> Solution:
+    """Return the first end, or one that converged and is lower by more than the tolerance."""
+    least = ends[0]
+    for end in ends[1:]:
+        if _counts(end) and _is_lower(end, least, tol, constant):
+            least = end
+    return least
+
+
+def _differ(least: Solution, ends: Sequence[Solution], tol: float, constant: float) -> bool:
+    """Return whether ends that converged to `tol` are above the lowest one by more.
+
+    Those above the best constant are no optima: losses that are not convex are flat far out.
+    """
+    below = [end for end in ends if _counts(end) and end.point.value < constant]
+    return any(_is_lower(least, end, SAME_END * tol, constant) for end in below)
+
+
+def _is_lower(end: Solution, other: Solution, tol: float, constant: float) -> bool:
+    value = end.point.value
+    return value < other.point.value - max(tol * abs(value), SAME_VALUES * abs(constant))
 
 
 def _counts(end: Solution) -> bool:
