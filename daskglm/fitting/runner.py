@@ -348,7 +348,8 @@ def solve_one(
     waited = objective.waited
     if begin.solver is None and not begin.w.any():
         start_inside(objective)
-        begin = replace(begin, w=to_host(objective.origin))
+        if objective.inside is not None:
+            begin = replace(begin, w=to_host(objective.inside))
     if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
         begin = replace(begin, w=at_best_constant(objective, begin.w))
     name, why = _solver_of(objective, begin, settings)

@@ -211,10 +211,10 @@ __device__ inline LossTerms tweedie_uncut(double p, double y, double z, bool con
   LossTerms terms;
   if (y > 0.0) {
     const double d = z - log_y;
-    double parts = exp_less_linear(-a * d, down / least) / a;
-    if (b != 0.0) parts += exp_less_linear(b * d, up / least) / b;
-    // linear parts of unlike signs cancel, and far out nothing else is left of them
-    if (b < 0.0 && fabs(b * d) > NEAR) parts = (down / least - 1.0) / a + (up / least - 1.0) / b;
+    // linear parts of unlike signs cancel, and far out nothing else would be left of them
+    const bool cancels = !convex && b < 0.0 && fabs(b * d) > NEAR;
+    double parts = (cancels ? down / least - 1.0 : exp_less_linear(-a * d, down / least)) / a;
+    if (b != 0.0) parts += (cancels ? up / least - 1.0 : exp_less_linear(b * d, up / least)) / b;
     terms.value = least * parts + 0.0 * z;
   } else {
     terms.value = up / b + 0.0 * z;
