@@ -14,6 +14,7 @@ import psutil
 
 PROCESSES = ("client", "scheduler", "a", "b")
 MEASURES = {"rss_mb": "resident memory, MB", "threads": "threads", "fds": "file descriptors"}
+OF_PROCESSES = ("kill", "kill client", "retire", "stop", "kill scheduler")
 QUIET = {"tasks": "tasks on the scheduler", "sessions": "sessions on workers"}
 # absolute, and relative: what is flat
 MORE = {"rss_mb": (10.0, 0.05), "threads": (2.0, 0.0), "fds": (5.0, 0.0)}
@@ -73,11 +74,11 @@ class Recorder:
 
 
 def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[float, float]:
-    """Medians over the second and the last third of the time."""
+    """Medians over the second and the last third of the time that these records are of."""
     found = [(record["t"], record[name][measure]) for record in records if name in record]
-    end = max(t for t, _ in found)
+    begin, end = records[0]["t"], max(t for t, _ in found)
     parts = [
-        [value for t, value in found if low <= t / end <= high]
+        [value for t, value in found if low <= (t - begin) / (end - begin) <= high]
         for low, high in ((1 / 3, 2 / 3), (2 / 3, 1.0))
     ]
     return median(parts[0]), median(parts[1])
@@ -86,9 +87,11 @@ def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[
 def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compare the medians of the last and the second third, for each process and measure.
 
-    "a" alone of the workers lives all the time; "b" is killed and started anew.
+    What counts is the time from the last start of the cluster on, which a record "cluster" tells.
+    "a" alone of the workers lives all that time; "b" is killed and started anew.
     """
-    samples = [record for record in records if record["kind"] == "sample"]
+    since = max((record["t"] for record in records if record["kind"] == "cluster"), default=0.0)
+    samples = [record for record in records if record["kind"] == "sample" and record["t"] >= since]
     rows = []
     for name in PROCESSES:
         for measure, (absolute, relative) in MORE.items():
@@ -132,12 +135,16 @@ def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
             label=label,
             markersize=4,
         )
-    faults = [end for end in ends if end["fault"] in ("kill", "kill client", "retire", "stop")]
+    fits = [record for record in records if record["kind"] == "fit"]
+    faults = [fit for fit in fits if fit["fault"] in OF_PROCESSES]
+    for start in [record["t"] / 60 for record in records if record["kind"] == "cluster"]:
+        for axis in axes:
+            axis.axvline(start, color="0.8", linewidth=0.8, zorder=0)
     axes[-1].plot(
         [f["t"] / 60 for f in faults],
         [-0.5] * len(faults),
         "k|",
-        label="faults of processes",
+        label="faults of processes; grey: a new cluster",
         markersize=6,
     )
     axes[-1].set_ylabel("left after a fit")
