@@ -16,6 +16,7 @@ versions, seed and commit first, the verdict last) and soak.png.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import faulthandler
 import signal
 import tempfile
@@ -44,9 +45,10 @@ PATIENCE_SECONDS = 100.0
 GIVEN_BACK_SECONDS = 60.0
 # Within which the scheduler has to have forgotten the tasks of a job.
 SETTLED_SECONDS = 15.0
-# Within which a job has to end whose scheduler was killed. Dask's clients try to reach it for 30 s;
-# the rest is for a machine that is busy otherwise.
-LOST_SECONDS = 60.0
+# For which Dask's client tries to reach a scheduler that is gone, and within which the job has to
+# end: the rest is for a machine that is busy otherwise.
+CONNECT_SECONDS, LOST_SECONDS = 20.0, 45.0
+# A folder for each day is written to.
 OUT = Path(__file__).resolve().parents[1] / "results" / "soak"
 
 
@@ -82,13 +84,16 @@ PHASES = (
 @click.option("--seed", default=17, show_default=True)
 @click.option("--sample", default=5.0, show_default=True, help="Seconds between two samples.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=OUT, show_default="benchmarks/results/soak"
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder; default: that of today in benchmarks/results/soak.",
 )
-def main(minutes: float, seed: int, sample: float, out: Path) -> None:
+def main(minutes: float, seed: int, sample: float, out: Path | None) -> None:
     """Run."""
     from benchmarks.suites.runner import commit
     from benchmarks.suites.single_run import surroundings
 
+    out = out or OUT / datetime.datetime.now(datetime.UTC).date().isoformat()
     out.mkdir(parents=True, exist_ok=True)
     file = out / "soak.jsonl"
     file.unlink(missing_ok=True)
@@ -168,7 +173,7 @@ class Soak:
 
         self.close_client()
         self.running.start(lifetimes=phase.lifetimes)
-        self.client = Client(self.running.address, timeout=60)
+        self.client = Client(self.running.address, timeout=CONNECT_SECONDS)
         self.running.ensure(self.client)
         self.left = Left()
         if phase is PHASES[-1]:  # of its workers one lives to the end
