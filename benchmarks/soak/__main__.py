@@ -31,7 +31,7 @@ import click
 import numpy as np
 
 from benchmarks.soak.cases import Answer, Asked, Case
-from benchmarks.soak.jobs import INPUT, KILL_SCHEDULER, KINDS, draw, judge, run_job
+from benchmarks.soak.jobs import INPUT, KILL_SCHEDULER, KINDS, draw, judge, run_job, without_end
 from benchmarks.soak.processes import FAULTS, Processes
 from benchmarks.soak.record import Recorder, flatness, plot
 from benchmarks.soak.warm_up import warm_up
@@ -195,8 +195,10 @@ class Soak:
         began = time.monotonic()
         faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True)
         more: dict[str, Any] = {}
+        said = ""
         if case.fault == "kill client":
-            more["client_was_under_way"] = running.killed_client(case.number)
+            said = running.killed_client(case.number)
+            more["client"] = said
         patience = threading.Timer(PATIENCE_SECONDS, running.help)
         if phase.lifetimes:
             patience.start()
@@ -206,6 +208,12 @@ class Soak:
         if running.end_help():
             more["helped"] = True
         try:
+            # rows that were sent are lost with their worker; else its fit was under way, or the
+            # machine so busy that it did not come so far
+            if said.startswith("ended with"):
+                may_be_lost = phase.lifetimes and without_end(case.number).storage == "sent"
+                explained = may_be_lost and "DataLost" in said
+                assert explained, f"the client that was killed {said}"
             end = judge(case, answer, workers_come_and_go=phase.lifetimes)
             if case.fault == KILL_SCHEDULER and running.struck_at is not None:
                 more["lost_seconds"] = round(ended - running.struck_at, 2)

@@ -46,6 +46,8 @@ DRAWN: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 LOG_LINK = tuple(name for name in DRAWN if name != "gaussian")
 # Whose targets have a domain, so that some are outside; least squares has jobs of its own.
 BOUNDED = tuple(name for name in FAMILIES if name != "gaussian")
+# In the margin, with the link that is drawn.
+NOT_CONVEX = ("inverse_gaussian",)
 TRIALS = 8
 COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "cluster")
 CLUSTERS = 40
@@ -146,7 +148,7 @@ def draw_estimated(rng: np.random.Generator, columns: int) -> dict[str, Any]:
 def draw_inference(rng: np.random.Generator, columns: int) -> dict[str, Any]:
     """Draw a family and a covariance."""
     drawn = draw_family(rng)
-    convex = drawn["family"] != "inverse_gaussian"
+    convex = drawn["family"] not in NOT_CONVEX
     return {
         **drawn,
         "penalty": {"alpha": 0.0},
@@ -262,7 +264,8 @@ def objective_of(case: Case, data: Block, **penalty: Any) -> Any:
     law = FAMILIES[case.options["family"]].law
     found = linear(data["X"], data["y"], law, s / s.sum(), shift(data), **penalty)
     alpha = penalty.get("alpha", 0.0)
-    return replace(found, scale=1.0 / alpha if alpha > 0.0 else float(s.sum()))
+    scale = 1.0 / alpha if alpha > 0.0 else float(s.sum())
+    return replace(found, scale=scale, convex=case.options["family"] not in NOT_CONVEX)
 
 
 def coefficients(model: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import StatisticsError, median
 from typing import Any
 
 import psutil
@@ -76,9 +76,9 @@ class Recorder:
 def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[float, float]:
     """Medians over the second and the last third of the time that these records are of."""
     found = [(record["t"], record[name][measure]) for record in records if name in record]
-    begin, end = records[0]["t"], max(t for t, _ in found)
+    begin, end = min(t for t, _ in found), max(t for t, _ in found)
     parts = [
-        [value for t, value in found if low <= (t - begin) / (end - begin) <= high]
+        [value for t, value in found if low * (end - begin) <= t - begin <= high * (end - begin)]
         for low, high in ((1 / 3, 2 / 3), (2 / 3, 1.0))
     ]
     return median(parts[0]), median(parts[1])
@@ -88,14 +88,18 @@ def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compare the medians of the last and the second third, for each process and measure.
 
     What counts is the time from the last start of the cluster on, which a record "cluster" tells.
-    "a" alone of the workers lives all that time; "b" is killed and started anew.
+    "a" alone of the workers lives all that time; "b" is killed and started anew. Of a process without
+    samples in both thirds nothing is said.
     """
     since = max((record["t"] for record in records if record["kind"] == "cluster"), default=0.0)
     samples = [record for record in records if record["kind"] == "sample" and record["t"] >= since]
     rows = []
     for name in PROCESSES:
         for measure, (absolute, relative) in MORE.items():
-            before, after = thirds(samples, name, measure)
+            try:
+                before, after = thirds(samples, name, measure)
+            except (StatisticsError, ValueError):
+                continue
             flat = after <= before + max(absolute, relative * before)
             rows.append(
                 {"process": name, "measure": measure, "second": before, "last": after, "flat": flat}
@@ -118,6 +122,8 @@ def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
             found = [
                 (record["t"] / 60, record[name][measure]) for record in samples if name in record
             ]
+            if not found:
+                continue
             axis.plot(
                 *zip(*found, strict=True),
                 label=f"worker {name}" if len(name) == 1 else name,

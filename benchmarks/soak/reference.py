@@ -181,6 +181,7 @@ class Objective:
     terms: Terms
     start: np.ndarray
     scale: float = 1.0
+    convex: bool = True
 
     def value(self, w: np.ndarray) -> float:
         """Value at w."""

@@ -19,7 +19,7 @@ from benchmarks.soak.cases import (
     Kind,
     beside,
 )
-from benchmarks.soak.checks import UNPROVED, check_fit, check_gap
+from benchmarks.soak.checks import UNPROVED, check_converged, check_fit, check_gap
 from benchmarks.soak.families import as_arrays, coefficients, draw_family, objective_of, targets
 
 # Strengths of a path, from the largest to a hundredth of it.
@@ -114,6 +114,7 @@ def elastic_net(case: Case, data: Block, asked: Asked) -> Answer:
 def check_path(case: Case, data: Block, found: Any) -> None:
     """Strengths fall to a hundredth, and each fit is optimal for its own; its bound is true."""
     alphas, tol = found.alphas, case.options["tol"]
+    check_converged(found.report_, convex=case.options["family"] not in families.NOT_CONVEX)
     assert len(alphas) == STRENGTHS, alphas
     assert (np.diff(alphas) < 0).all(), alphas
     assert math.isclose(alphas[-1] / alphas[0], SHARE, rel_tol=1e-6), alphas
@@ -129,7 +130,7 @@ def _refitted(case: Case, data: Block, model: Any) -> None:
     chosen = {"alpha": float(model.alpha_), "l1_ratio": float(model.l1_ratio_)}
     objective, w = objective_of(case, data, **chosen), coefficients(model)
     tol = case.options["tol"]
-    assert model.report_.converged, model.report_.reason
+    check_converged(model.report_, convex=objective.convex)
     if chosen["l1_ratio"] == 0.0:  # its report is of the last fit
         single = case.dtype == "float32"
         check_fit(objective, w, model.report_, tol, single_precision=single)
