@@ -40,8 +40,8 @@ def check_fit(
 ) -> None:
     """Raise AssertionError unless w has the gap that was asked for, and what is told is true.
 
-    Where sdca did not converge its bound has to be true. Reports of families have the objective over the strength of the penalty
-    (without one, times the sum of weights).
+    Where sdca did not converge its bound has to be true. Reports of families have the objective
+    over the strength of the penalty (without one, times the sum of weights).
     """
     value, told = objective.value(w) * objective.scale, report.objective
     assert abs(told - value) <= SAME_OBJECTIVE[single_precision] * abs(value), (

@@ -88,8 +88,8 @@ def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compare the medians of the last and the second third, for each process and measure.
 
     What counts is the time from the last start of the cluster on, which a record "cluster" tells.
-    "a" alone of the workers lives all that time; "b" is killed and started anew. Of a process without
-    samples in both thirds nothing is said.
+    "a" alone of the workers lives all that time; "b" is killed and started anew. Of a process
+    without samples in both thirds nothing is said.
     """
     since = max((record["t"] for record in records if record["kind"] == "cluster"), default=0.0)
     samples = [record for record in records if record["kind"] == "sample" and record["t"] >= since]
