@@ -131,6 +131,9 @@ def _explained(case: Case, workers_come_and_go: bool) -> list[tuple[str, str]]:
         workers_come_and_go or case.fault in ("kill", "retire")
     ):
         found.append(("DataLost", "cannot be computed again|lost"))
+    if case.storage in LOST_WITH_WORKER and workers_come_and_go:
+        # rows in memory do not wait for workers where there are none
+        found.append(("RuntimeError", "no workers to send the rows to"))
     return found
 
 
