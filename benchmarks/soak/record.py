@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import StatisticsError, median
 from typing import Any
 
 import psutil
 
 PROCESSES = ("client", "scheduler", "a", "b")
 MEASURES = {"rss_mb": "resident memory, MB", "threads": "threads", "fds": "file descriptors"}
+OF_PROCESSES = ("kill", "kill client", "retire", "stop", "kill scheduler")
 QUIET = {"tasks": "tasks on the scheduler", "sessions": "sessions on workers"}
 # absolute, and relative: what is flat
 MORE = {"rss_mb": (10.0, 0.05), "threads": (2.0, 0.0), "fds": (5.0, 0.0)}
@@ -73,11 +74,11 @@ class Recorder:
 
 
 def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[float, float]:
-    """Medians over the second and the last third of the time."""
+    """Medians over the second and the last third of the time that these records are of."""
     found = [(record["t"], record[name][measure]) for record in records if name in record]
-    end = max(t for t, _ in found)
+    begin, end = min(t for t, _ in found), max(t for t, _ in found)
     parts = [
-        [value for t, value in found if low <= t / end <= high]
+        [value for t, value in found if low * (end - begin) <= t - begin <= high * (end - begin)]
         for low, high in ((1 / 3, 2 / 3), (2 / 3, 1.0))
     ]
     return median(parts[0]), median(parts[1])
@@ -86,13 +87,19 @@ def thirds(records: Sequence[dict[str, Any]], name: str, measure: str) -> tuple[
 def flatness(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compare the medians of the last and the second third, for each process and measure.
 
-    "a" alone of the workers lives all the time; "b" is killed and started anew.
+    What counts is the time from the last start of the cluster on, which a record "cluster" tells.
+    "a" alone of the workers lives all that time; "b" is killed and started anew. Of a process
+    without samples in both thirds nothing is said.
     """
-    samples = [record for record in records if record["kind"] == "sample"]
+    since = max((record["t"] for record in records if record["kind"] == "cluster"), default=0.0)
+    samples = [record for record in records if record["kind"] == "sample" and record["t"] >= since]
     rows = []
     for name in PROCESSES:
         for measure, (absolute, relative) in MORE.items():
-            before, after = thirds(samples, name, measure)
+            try:
+                before, after = thirds(samples, name, measure)
+            except (StatisticsError, ValueError):
+                continue
             flat = after <= before + max(absolute, relative * before)
             rows.append(
                 {"process": name, "measure": measure, "second": before, "last": after, "flat": flat}
@@ -115,6 +122,8 @@ def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
             found = [
                 (record["t"] / 60, record[name][measure]) for record in samples if name in record
             ]
+            if not found:
+                continue
             axis.plot(
                 *zip(*found, strict=True),
                 label=f"worker {name}" if len(name) == 1 else name,
@@ -132,12 +141,16 @@ def plot(records: Sequence[dict[str, Any]], title: str, out: Path) -> None:
             label=label,
             markersize=4,
         )
-    faults = [end for end in ends if end["fault"] in ("kill", "kill client", "retire", "stop")]
+    fits = [record for record in records if record["kind"] == "fit"]
+    faults = [fit for fit in fits if fit["fault"] in OF_PROCESSES]
+    for start in [record["t"] / 60 for record in records if record["kind"] == "cluster"]:
+        for axis in axes:
+            axis.axvline(start, color="0.8", linewidth=0.8, zorder=0)
     axes[-1].plot(
         [f["t"] / 60 for f in faults],
         [-0.5] * len(faults),
         "k|",
-        label="faults of processes",
+        label="faults of processes; grey: a new cluster",
         markersize=6,
     )
     axes[-1].set_ylabel("left after a fit")

@@ -152,6 +152,12 @@ class BlockPlacement:
                     raise DataLost(
                         f"there have been no workers for {REPAIR_SECONDS:.0f} s to load the data on"
                     )
+                if self.lazy and await self.client.run_on_scheduler(_stuck):
+                    loading.cancel()
+                    await self._submit_again(
+                        {future.key for future in self.futures if future.status != "finished"}
+                    )
+                    loading = asyncio.ensure_future(self._loaded())
             await loading
         finally:
             loading.cancel()

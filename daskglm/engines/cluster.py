@@ -116,6 +116,44 @@ def on_loop(client: Client, work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+def on_scheduler(client: Client, work: Coroutine[Any, Any, T], scheduler: str | None = None) -> T:
+    """Run a coroutine, as `on_loop`, that asks the scheduler.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    work : coroutine
+    scheduler : str, optional
+        The id of the scheduler that it ought to be; default: any.
+
+    Raises
+    ------
+    ClusterLost
+        If the coroutine fails and the scheduler is gone, or another one.
+    """
+    try:
+        return on_loop(client, work)
+    except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
+        if on_loop(client, _has_lost_scheduler(client, scheduler)):
+            raise ClusterLost(
+                "the scheduler that this fit ran on is gone, or was started anew "
+                f"({error!r}).{_RESUME}"
+            ) from error
+        raise
+
+
+async def _name_of_scheduler(client: Client) -> str:
+    return str(await client.run_on_scheduler(_identity))
+
+
+async def _has_lost_scheduler(client: Client, scheduler: str | None) -> bool:
+    try:
+        name = await asyncio.wait_for(_name_of_scheduler(client), PROBE_SECONDS)
+    except Exception:
+        return True
+    return scheduler is not None and name != scheduler
+
+
 def _tree(addresses: list[str]) -> dict[str, list[str]]:
     """Return leaders, which the client asks, and for each the workers that it asks in turn.
 
@@ -179,7 +217,8 @@ class Cluster:
         self._events = Events(client, self.session)
         self._rebalance = RebalancePolicy()
         self._collective = Collective(self.session, self._run, self._ask)
-        self._scheduler = self._sync(self._name_of_scheduler())
+        self._scheduler: str | None = None
+        self._scheduler = self._sync(_name_of_scheduler(client))
         if where.device == "cuda":
             # before anything is computed
             self._sync(self._need_devices(where))
@@ -218,7 +257,7 @@ class Cluster:
         """
         sent: dict[int, Any] = {}
         try:
-            on_loop(client, send(client, data, sent))
+            on_scheduler(client, send(client, data, sent))
             rows = [sent[k] for k in sorted(sent)]
             placement = BlockPlacement(client, data.from_futures(rows), pin=False, sent=rows)
             return cls(client, placement, where)
@@ -266,25 +305,7 @@ class Cluster:
 
     def _sync(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the client's loop; raise ClusterLost if the scheduler is gone."""
-        try:
-            return on_loop(self.client, work)
-        except (OSError, DataLost, CancelledError, asyncio.CancelledError) as error:
-            if on_loop(self.client, self._has_lost_scheduler()):
-                raise ClusterLost(
-                    "the scheduler that this fit ran on is gone, or was started anew "
-                    f"({error!r}).{_RESUME}"
-                ) from error
-            raise
-
-    async def _name_of_scheduler(self) -> str:
-        return str(await self.client.run_on_scheduler(_identity))
-
-    async def _has_lost_scheduler(self) -> bool:
-        try:
-            name = await asyncio.wait_for(self._name_of_scheduler(), PROBE_SECONDS)
-        except Exception:
-            return True
-        return hasattr(self, "_scheduler") and name != self._scheduler
+        return on_scheduler(self.client, work, self._scheduler)
 
     async def _run(self, function: Any, *args: Any, workers: list[str]) -> dict[str, Any]:
         if workers:

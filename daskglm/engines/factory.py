@@ -60,10 +60,10 @@ def make_engine(
     from distributed import futures_of
 
     from daskglm.engines.block_placement import BlockPlacement
-    from daskglm.engines.cluster import Cluster, on_loop
+    from daskglm.engines.cluster import Cluster, on_scheduler
     from daskglm.engines.versions import check_cluster
 
-    on_loop(client, check_cluster(client))
+    on_scheduler(client, check_cluster(client))
     if data.arrays is None:
         persisted = [future.key for future in futures_of(data.collections)]
         placement = BlockPlacement(
@@ -95,11 +95,11 @@ def _reading(data: Partitions, client: Any, where: DeviceConfig, threads: int | 
             )
     if client is None:
         return Local.reading(data.lazy, int(STREAMED_SHARE * memory_left()), where, threads)
-    from daskglm.engines.cluster import Cluster, on_loop
+    from daskglm.engines.cluster import Cluster, on_scheduler
     from daskglm.engines.stream_placement import StreamPlacement
     from daskglm.engines.versions import check_cluster
 
-    on_loop(client, check_cluster(client))
+    on_scheduler(client, check_cluster(client))
     return Cluster(client, StreamPlacement(client, data.lazy), where)
 
 

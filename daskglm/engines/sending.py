@@ -12,10 +12,15 @@ from daskglm.engines.waiting import Wait, worker_states
 
 # Seconds between two looks while all workers are paused: Dask sends nothing to paused ones.
 PAUSED_SECONDS = 0.5
+# How often a run of rows is sent at most, where workers go away meanwhile. Dask waits for up to
+# 30 s for one that is there and does not answer.
+TRIES = 3
 
 
 async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
     """Send each worker that is not paused one run of neighbouring rows.
+
+    Where a worker goes away meanwhile its run is sent to another one.
 
     Parameters
     ----------
@@ -32,6 +37,31 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
     MemoryError
         If Dask has paused all of them for good.
     """
+
+    async def send_one(number: int, part: Any, address: str) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                (sent[number],) = await client.scatter([part], workers=[address], hash=False)
+                return
+            except (
+                KeyError,
+                OSError,
+            ):  # the scheduler does not know it any more, or cannot reach it
+                if not left:
+                    raise
+                await asyncio.sleep(PAUSED_SECONDS)
+                there = await _receivers(client)
+                address = address if address in there else there[number % len(there)]
+
+    receivers = await _receivers(client)
+    parts = data.split(len(receivers))
+    await asyncio.gather(
+        *(send_one(k, part, at) for k, (part, at) in enumerate(zip(parts, receivers, strict=True)))
+    )
+
+
+async def _receivers(client: Client) -> list[str]:
+    """Return the workers that are not paused; waits where all are. Raises as `send` does."""
     wait = Wait(client, "workers to send the rows to")
     while not (
         receivers := sorted(
@@ -41,11 +71,4 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
         if not await wait.look(0):
             raise RuntimeError("the cluster has no workers to send the rows to")
         await asyncio.sleep(PAUSED_SECONDS)
-
-    async def send_one(number: int, part: Any, address: str) -> None:
-        (sent[number],) = await client.scatter([part], workers=[address], hash=False)
-
-    parts = data.split(len(receivers))
-    await asyncio.gather(
-        *(send_one(k, part, at) for k, (part, at) in enumerate(zip(parts, receivers, strict=True)))
-    )
+    return receivers

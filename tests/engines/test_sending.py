@@ -16,13 +16,13 @@ X, y = make_problem(10, 3)
 class FakeClient:
     """A client whose `scatter` records what each worker is sent."""
 
-    def __init__(self, failing=()):
-        self.received, self.failing = {}, failing
+    def __init__(self, failing=(), error=OSError):
+        self.received, self.failing, self.error = {}, failing, error
 
     async def scatter(self, parts, *, workers, hash):
         (address,) = workers
         if address in self.failing:
-            raise OSError(f"{address} is gone")
+            raise self.error(f"{address} is gone")
         assert not hash
         (self.received[address],) = parts
         return [f"future of {address}"]
@@ -86,3 +86,12 @@ def test_runs_that_were_sent_are_returned_where_others_fail(monkeypatch):
     with pytest.raises(OSError, match="b is gone"):
         send(monkeypatch, [[worker("a"), worker("b"), worker("c")]], client)
     assert {0, 2} == set(client.sent)
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_rows_of_a_worker_that_has_gone_meanwhile_are_sent_to_another(monkeypatch, error):
+    """Dask says KeyError of a worker that the scheduler has forgotten."""
+    client = FakeClient(failing={"b"}, error=error)
+    send(monkeypatch, [[worker("a"), worker("b")], [worker("a"), worker("c")]], client)
+    assert client.sent == {0: "future of a", 1: "future of c"}
+    assert sum(len(client.received[address][1]) for address in "ac") == len(X)

@@ -285,6 +285,29 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
     assert_best(model, 1e-3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "amid", ["daskglm.engines.versions.check_cluster", "daskglm.engines.cluster.send"]
+)
+def test_a_scheduler_that_goes_before_rows_are_loaded_is_the_same_error(
+    tmp_path, monkeypatch, amid
+):
+    """Amid a call to all workers Dask says CommClosedError, of which nobody learns what to do."""
+    from distributed import Client
+    from distributed.comm import CommClosedError
+
+    with Processes(tmp_path) as running, Client(running.address, timeout=5) as client:
+        client.wait_for_workers(1)
+
+        async def goes(*_):
+            running.kill(running.scheduler)
+            raise CommClosedError("Stream is closed")
+
+        monkeypatch.setattr(amid, goes)
+        with pytest.raises(ClusterLost, match="the scheduler that this fit ran on is gone"):
+            daskglm.fit(X, y, client=client)
+
+
 # ---- faults of the network
 @pytest.fixture
 def far(tmp_path):
