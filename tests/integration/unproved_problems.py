@@ -538,6 +538,7 @@ def _direction(hessian, pulled, free):
     return step if np.all(np.isfinite(step)) else np.zeros(len(pulled))
 
 
+@np.errstate(over="ignore")  # far out
 def descend(objective, params):
     """Lower the objective from a point, by the best of many lengths of Newton's step and of a scaled gradient."""
     value = objective.value(params)

@@ -52,6 +52,10 @@ def check_one(seed, loss=None, *, dual=False):
     assert np.isfinite(w).all(), what
     if math.isfinite(told):
         value, least = problem.value(w, b), problem.least()
+        if not np.isfinite(value):
+            # in float64 the margin is at the end of what the link takes, with more digits beyond
+            assert "at an end of the margins" in report.reason, what
+            return report, problem
         assert value - least <= told * (1 + 1e-6) * least + problem.noise(w, b), (
             f"{what}: {report.solver} told {told:.3e}, true is {float((value - least) / least):.3e}"
         )
