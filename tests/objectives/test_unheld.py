@@ -114,7 +114,8 @@ def check_fit(seed):
     what = f"seed {seed}: {problem.name}, {report.solver}, C={config.C:g}, {config.penalty}"
     if math.isfinite(told):
         value, least = problem.value(w, b), problem.least(w, b)
-        assert (told == 0.0 and value < 1e-20) or (
+        # classes that free features tell apart, 1e7 margins away: all that is left is rounding
+        assert (told == 0.0 and value < 1e-14) or (
             value - least <= told * (1 + 1e-6) * least + problem.noise(w, b)
         ), f"{what}: told {told:.3e}, true is {float((value - least) / least):.3e}"
     return report, config
