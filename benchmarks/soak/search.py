@@ -91,9 +91,7 @@ def search(case: Case, data: Block, asked: Asked) -> Answer:
         tol=case.options["tol"],
         random_state=case.number,
     )
-    asked.begin()
-    model.fit(data["X"], data["y"], **beside(data))
-    return Answer(model, model.report_.repairs)
+    return _fitted(model, data, asked)
 
 
 def elastic_net(case: Case, data: Block, asked: Asked) -> Answer:
@@ -105,6 +103,10 @@ def elastic_net(case: Case, data: Block, asked: Asked) -> Answer:
         tol=case.options["tol"],
         random_state=case.number,
     )
+    return _fitted(model, data, asked)
+
+
+def _fitted(model: Any, data: Block, asked: Asked) -> Answer:
     asked.begin()
     model.fit(data["X"], data["y"], **beside(data))
     return Answer(model, model.report_.repairs)

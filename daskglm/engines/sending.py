@@ -43,10 +43,8 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
             try:
                 (sent[number],) = await client.scatter([part], workers=[address], hash=False)
                 return
-            except (
-                KeyError,
-                OSError,
-            ):  # the scheduler does not know it any more, or cannot reach it
+            except (KeyError, OSError):
+                # the scheduler does not know it any more, or cannot reach it
                 if not left:
                     raise
                 await asyncio.sleep(PAUSED_SECONDS)
