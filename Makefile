@@ -28,12 +28,15 @@ warm-up: setup  ## compile the kernels: about four minutes once, then 5 seconds
 demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
 	$(RUN) -m benchmarks.demo $(if $(DATA),--data $(DATA))
 
-# two processes: most tests wait for Dask's messages; a file stays in one, with what its tests share
+# two processes of one thread: more threads would wait for each other's turn on two processors. A process
+# that has no test left takes some of the other one's, so that none waits for the longest file.
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist worksteal
+
 test: warm-up  ## the default tests
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 test-slow: warm-up  ## those that take longer
-	$(RUN) -m pytest -m slow -n 2 --dist loadfile
+	$(PYTEST) -m slow
 
 test-all: test test-slow  ## both
 

@@ -1,13 +1,18 @@
-"""RawModule of the stand-in: CUDA C++ compiled by the machine's C++ compiler against `cuda_on_cpu.hpp`."""
+"""RawModule of the stand-in: CUDA C++ compiled by the machine's C++ compiler against `cuda_on_cpu.hpp`.
+
+Libraries are named after what they are made of, and stay in the user's cache: the next clone finds
+them. A GPU's compiler gets each loss as a constant (MODE). Here all losses are in one library, which
+takes the loss as a variable: the sources compile once for all of them, not twenty times.
+"""
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -18,10 +23,13 @@ import numpy as np
 from cupy._array import ndarray
 
 HEADER = Path(__file__).resolve().parents[1] / "cuda_on_cpu.hpp"
-CACHE = Path(tempfile.gettempdir()) / f"daskglm-twin-{os.getuid()}"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "daskglm-stand-in"
+COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+FLAGS = "-std=c++20 -O1 -w -fPIC -pthread -U_FORTIFY_SOURCE -Wno-attributes".split()
 SIGNATURE = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)', re.S
 )
+FIRST_FAMILY = 20  # as in common.cu
 SCALARS = {
     "int": np.int32,
     "long long": np.int64,
@@ -42,39 +50,82 @@ class RawModule:
         self.macros = dict(option[2:].split("=") for option in options if option.startswith("-D"))
 
     def get_function(self, name):
-        library, signatures = _compile(
-            self.code, tuple(o for o in self.options if o.startswith("-D"))
-        )
-        return RawKernel(getattr(library, f"twin_{name}"), name, signatures[name], self.macros)
+        options = [option for option in self.options if option.startswith("-D")]
+        mode = int(self.macros.get("MODE", -1))
+        if mode >= 0:  # a loss: any one of its kind stands for them all
+            options.remove(f"-DMODE={mode}")
+            options.append(f"-DMODE={FIRST_FAMILY if mode >= FIRST_FAMILY else 0}")
+        library, signatures = _compile(self.code, tuple(options), mode >= 0)
+        function = getattr(library, f"twin_{name}")
+
+        def launch(*args):
+            if mode >= 0:
+                ctypes.c_int.in_dll(library, "twin_mode").value = mode
+            return function(*args)
+
+        return RawKernel(launch, name, signatures[name], self.macros)
+
+
+def _for_every_loss(code):
+    """Return a source in which the loss is the variable `twin_mode`, but for what the preprocessor asks of MODE."""
+    codes = re.findall(r"if constexpr \(CODE == (\w+)\)", code)
+    cases = "\n".join(f"    case {name}: return family_at<{name}>(p1, p2, y, z);" for name in codes)
+    code = "\n".join(
+        line if line.startswith("#") else re.sub(r"\bMODE\b", "twin_mode", line)
+        for line in code.replace("family_at<MODE>(", "any_family(").split("\n")
+    )
+    declared = "static LossTerms any_family(double p1, double p2, double y, double z);\n"
+    code = code.replace("// The loss of twin_mode.", declared, 1)
+    return f'''extern "C" {{ int twin_mode; }}
+{code}
+static LossTerms any_family(double p1, double p2, double y, double z) {{
+  switch (twin_mode) {{
+{cases}
+    default: std::abort();
+  }}
+}}'''
 
 
 @functools.cache
-def _compile(code, options):
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+def _compile(code, options, every_loss):
     signatures = {
         name: [_type(p) for p in params.split(",")] for name, params in SIGNATURE.findall(code)
     }
     calls = "\n".join(_entry(name, types) for name, types in signatures.items())
-    text = f'#include "{HEADER}"\n{code}\n{calls}\n'
-    name = hashlib.sha256(repr((text, HEADER.read_text(), options)).encode()).hexdigest()[:20]
-    library = CACHE / f"{name}.so"
-    if not library.exists():
-        CACHE.mkdir(exist_ok=True)
-        source, made = CACHE / f"{name}-{os.getpid()}.cpp", CACHE / f"{name}-{os.getpid()}.so"
-        source.write_text(text)
-        flags = [
-            "-std=c++20",
-            "-O1",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-U_FORTIFY_SOURCE",
-            "-Wno-attributes",
-        ]
-        subprocess.run([compiler, *flags, *options, "-o", str(made), str(source)], check=True)
-        made.rename(library)
+    code = _for_every_loss(code) if every_loss else code
+    # the digest of the header is a part of the text
+    text = f'#include "{HEADER.name}" // {_digest(HEADER.read_text())}\n{code}\n{calls}\n'
+    folder, name = _header(), _digest(text, *options)
+    options = ["-shared", f"-I{folder}", *options]
+    library = _made_once(CACHE / f"{name}.so", text, f"{name}.cpp", options)
     return ctypes.CDLL(str(library)), signatures
+
+
+@functools.cache
+def _header():
+    """Return the folder of the header, compiled beforehand: half of the time of most libraries."""
+    text = HEADER.read_text()
+    folder = CACHE / f"header-{_digest(text)}"
+    _made_once(folder / f"{HEADER.name}.gch", text, HEADER.name, ["-x", "c++-header"])
+    return folder
+
+
+def _digest(*parts):
+    return hashlib.sha256(repr((parts, FLAGS, COMPILER)).encode()).hexdigest()[:20]
+
+
+def _made_once(made, text, source, options):
+    """Compile a text unless that is done; other processes that need the same wait."""
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{made}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            source, done = made.with_name(source), f"{made}.part"
+            source.write_text(text)
+            command = [COMPILER, *FLAGS, *options, str(source), "-o", done]
+            subprocess.run(command, check=True)
+            os.replace(done, made)
+    return made
 
 
 def _type(parameter):
