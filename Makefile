@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-.PHONY: setup warm-up demo wheel test test-slow test-all test-lowest compatibility lint docs audit bench clean help
+.PHONY: setup warm-up demo wheel test test-slow test-all nightly test-lowest compatibility lint docs audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
 
@@ -22,7 +22,7 @@ $(VENV)/.demo: requirements.lock pyproject.toml
 	@touch $@
 
 # what is compiled already is not compiled again
-warm-up: setup  ## compile the kernels: about four minutes once, then 5 seconds
+warm-up: setup  ## compile the kernels: about four minutes once, then 2 seconds
 	$(RUN) -m daskglm warm-up
 
 demo: $(VENV)/.demo  ## fit delays of flights (or DATA=path) on a local cluster and by scikit-learn: demo-output/index.html
@@ -39,6 +39,12 @@ test-slow: warm-up  ## those that take longer
 	$(PYTEST) -m slow
 
 test-all: test test-slow  ## both
+
+# thousands of hard problems, real sets, papers, launchers, browsers, wheels; then fits of all kinds with faults
+nightly: docs  ## what takes hours: before a release, and once a night (as root: with sshd, SLURM, MPI and Chromium)
+	deploy/tests/setup.sh || echo "tests of launchers and browsers will skip: deploy/tests/setup.sh failed" >&2
+	$(PYTEST) -m nightly
+	$(RUN) -m benchmarks.soak --minutes 10
 
 compatibility: setup  ## scikit-learn's and statsmodels' own tests with our estimators, and those in DASK_ML=, GLUM= and CELER=folder; half an hour
 	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML)) $(if $(GLUM),--glum $(GLUM)) $(if $(CELER),--celer $(CELER))

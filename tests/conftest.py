@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests import seeds
 from tests.losses.formulas import FAMILIES, reference, targets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOG_COSH = Path(__file__).parent / "extending" / "log_cosh.py"
+
+
+def pytest_report_header():
+    """Tell how to draw the same problems again."""
+    return f"random problems: DASKGLM_SEED={seeds.BASE}"
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from tests.losses.formulas import FAMILIES
 from tests.test_site import NARROW, PAGES, SITE, served
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(not PAGES, reason="docs/_build/html is not there: run `make docs` first"),
 ]
 GIB = 2**30

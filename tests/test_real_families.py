@@ -30,7 +30,9 @@ SLOW = {
 
 
 def marked(names):
-    return [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in names]
+    return [
+        pytest.param(each, marks=pytest.mark.nightly) if each in SLOW else each for each in names
+    ]
 
 
 def fit(problem, **options):
@@ -113,7 +115,7 @@ def test_severity_of_motorcycles():
     np.testing.assert_allclose(s @ (problem.y / found.mean), s.sum(), rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_counts_and_premium_of_motorcycles():
     for make, share in ((real.claim_counts, 0.1311), (real.pure_premium, 0.2546)):
         problem = make("swmotorcycle")
@@ -122,7 +124,7 @@ def test_counts_and_premium_of_motorcycles():
         assert round(1 - found.deviance / found.null_deviance, 4) == share
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_postcodes_are_sparse():
     problem = real.postcode_counts()
     assert sp.issparse(problem.X)
@@ -156,7 +158,9 @@ FITTED = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in ("mnist", "news20_libsvm") else name
+        pytest.param(name, marks=pytest.mark.nightly)
+        if name in ("mnist", "news20_libsvm")
+        else name
         for name in FITTED
     ],
 )

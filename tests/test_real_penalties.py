@@ -31,7 +31,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def marked(names):
-    return [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in names]
+    return [
+        pytest.param(each, marks=pytest.mark.nightly) if each in SLOW else each for each in names
+    ]
 
 
 def losses(family, y, z):

@@ -20,10 +20,9 @@ PAGES = sorted(
     for path in SITE.rglob("*.html")
     if path.relative_to(SITE).parts[0] != "_static"
 )
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PAGES, reason="docs/_build/html is not there: run `make docs` first"),
-]
+pytestmark = pytest.mark.skipif(
+    not PAGES, reason="docs/_build/html is not there: run `make docs` first"
+)
 # what a browser loads or follows, by the attribute of the tag
 ADDRESSES = {"href", "src", "data", "poster", "action"}
 
@@ -79,6 +78,7 @@ def browser():
         yield running
 
 
+@pytest.mark.slow
 def test_links_and_fragments_exist():
     missing, followed = [], 0
     for page in PAGES:
@@ -99,6 +99,7 @@ def test_links_and_fragments_exist():
     assert not missing
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page(name, address, browser):
     """It loads without a fault, fits both windows, has its images, and can be read in the dark."""
@@ -126,6 +127,7 @@ def _run(browser, address, script):
         page.wait_for_timeout(200)
 
 
+@pytest.mark.nightly
 def test_what_the_checks_of_a_page_would_find(address, browser):
     with opened(browser, address + "index.html", width=NARROW) as page:
         assert not cut(page)
@@ -150,6 +152,7 @@ def test_what_the_checks_of_a_page_would_find(address, browser):
             _run(browser, address, script)
 
 
+@pytest.mark.nightly
 def test_the_search_finds_pages(address, browser):
     with opened(browser, address + "search.html?q=gap", width=WIDE) as page:
         page.locator("#search-results .search li").first.wait_for(timeout=20_000)

@@ -53,7 +53,7 @@ def wheel(tmp_path_factory):
     return next((folder / "dist").glob("*.whl"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_has_code_for_every_level_of_this_processor(wheel):
     python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     assert wheel.name.endswith(f"-{python}-none-manylinux2014_x86_64.whl")
@@ -64,7 +64,7 @@ def test_it_has_code_for_every_level_of_this_processor(wheel):
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_first_fits_compile_nothing(wheel, tmp_path):
     """Installed away from the checkout, with no cache of this machine."""
     target = tmp_path / "site"
@@ -76,7 +76,7 @@ def test_first_fits_compile_nothing(wheel, tmp_path):
     assert not [path for path in (tmp_path / "numba").rglob("*") if path.is_file()]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_source_distribution_builds_a_wheel_for_any_python(wheel, tmp_path):
     sdist = next(wheel.parent.glob("*.tar.gz"))
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, sdist)

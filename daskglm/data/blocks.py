@@ -173,10 +173,11 @@ def _offset_facts(added: np.ndarray | None, weights: np.ndarray | None) -> dict[
     """Return what a summary says of offsets: their range, their sum and that of exponentials."""
     if added is None or not len(added):
         return {}
-    # nan for rows without weight beside exponentials that overflow, for which it is not used
-    with np.errstate(over="ignore", invalid="ignore"):
-        exposed = _weighted(np.exp(added), weights)
-    used = added if weights is None else added[weights > 0.0]
+    # rows without weight do not count: an exponential that overflows times zero would be nan
+    counted = None if weights is None else weights > 0.0
+    used = added if counted is None else added[counted]
+    with np.errstate(over="ignore"):
+        exposed = _weighted(np.exp(used), None if weights is None else weights[counted])
     return {
         "largest_offset": _largest(added),
         "offset_sum": _weighted(added, weights),

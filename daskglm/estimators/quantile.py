@@ -12,6 +12,7 @@ from daskglm.data.partitions import is_lazy
 from daskglm.engines.factory import awaitable_on
 from daskglm.estimators.base import LinearModel
 from daskglm.estimators.fitted_data import Known
+from daskglm.estimators.fitted_record import record_of_fit
 from daskglm.estimators.parameters import settings_of
 from daskglm.estimators.regressor import Regressor
 from daskglm.fitting.config import FitConfig
@@ -139,7 +140,8 @@ class QuantileRegressor(Regressor):
             return None
         coef, intercept = np.atleast_2d(start[0]), np.atleast_1d(start[1])
         if given is None:
-            before = getattr(self, "_quantiles", quantiles)
+            record = record_of_fit(self)
+            before = np.array([part.of_loss.p1 for part in record.parts or (record,)])
             nearest = np.abs(before - quantiles[:, None].astype(float)).argmin(axis=1)
             return coef[nearest], intercept[nearest]
         if np.ndim(self.quantile) and len(coef) not in (1, len(quantiles)):
@@ -204,7 +206,6 @@ class QuantileRegressor(Regressor):
 
     def _set_fitted(self, trained: Trained) -> None:
         super()._set_fitted(trained)
-        self._quantiles = np.array(self.quantile, dtype=np.float64, ndmin=1)
         if np.ndim(self.quantile):
             self.coef_ = trained.coef
             self.intercept_ = trained.intercept

@@ -8,6 +8,7 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ from daskglm.losses.base import Loss
 from daskglm.losses.builtin import BUILTIN
 from daskglm.losses.family import Domain
 from daskglm.losses.table import law_of
+from daskglm.system.compiled import USED
+from daskglm.system.warmed import Record
 
 # Of the small problem. Kernels are compiled for types, not for sizes; but there must be enough for
 # line searches, samples and merges of threads to happen.
@@ -176,8 +179,11 @@ def tasks() -> list[Task]:
     return [Task(storage, dtype, name) for name, storage, dtype in every]
 
 
-def run(task: Task) -> None:
-    """Fit once, and so compile what is not on disk yet."""
+def run(task: Task) -> frozenset[Path]:
+    """Fit once, and so compile what is not on disk yet.
+
+    Returns the files of machine code that this process has used up to now.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, FEATURES))
     # a column that nearly is another one: Hessians of float32 rows do not do then
@@ -194,18 +200,21 @@ def run(task: Task) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         FITS[task.fit](rows)
+    return frozenset(USED)
 
 
 def run_all(processes: int) -> Iterator[Task]:
-    """Run all tasks in so many new processes; yield each when it is done."""
+    """Run all tasks in so many new processes; yield each when done; record that all are."""
+    used: set[Path] = set()
     if processes == 1:
         for task in tasks():
-            run(task)
+            used |= run(task)
             yield task
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        running = {pool.submit(run, task): task for task in tasks()}
-        for future in as_completed(running):
-            future.result()
-            yield running[future]
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, mp_context=context) as pool:
+            running = {pool.submit(run, task): task for task in tasks()}
+            for future in as_completed(running):
+                used |= future.result()
+                yield running[future]
+    Record().write(used)

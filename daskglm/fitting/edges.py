@@ -113,6 +113,7 @@ def from_inside(
         moved = copy.copy(objective)
         moved.problem = replace(objective.problem, inside=distance)
         begin = _begin(moved, moved.at(w), None if end is None else end.point)
+        objective.passes = moved.passes
         if not math.isfinite(begin.value):
             return solution
         enough = max(OF_DISTANCE * tol / (mass / begin.value + 1.0), LEAST * room)

@@ -327,8 +327,9 @@ def climb(
 
     def value(x: float) -> float:
         if x not in known:
-            known[x] = function(x)
-        return known[x] if math.isfinite(known[x]) else -math.inf
+            found = function(x)
+            known[x] = found if math.isfinite(found) else -math.inf
+        return known[x]
 
     low, high = bounds
     middle = min(max(at, low), high)

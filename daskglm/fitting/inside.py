@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from daskglm.core.device import to_host
+from daskglm.core.matrices import mirror_upper
 from daskglm.core.requests import Evaluate
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
@@ -33,6 +34,7 @@ def start_inside(objective: Objective) -> None:
     asked = Evaluate(objective.xp.zeros(d + 1), objective.new_token(), gram=True, keep=False)
     gram = to_host(objective.engine.total(problem, asked)["gram"])
     objective.passes += 1.0
+    mirror_upper(gram)
     nearest = np.linalg.lstsq(gram[:d, :d], gram[:d, d], rcond=None)[0]
     objective.inside = objective.xp.asarray(loss.start(objective.engine.facts) * nearest)
     if not math.isfinite(objective.at(objective.origin).value):

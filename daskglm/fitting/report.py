@@ -230,7 +230,7 @@ def combine(parts: list[Report]) -> Report:
         reason=worst.reason,
         objective=sum(part.objective for part in parts),
         relative_gap=float(np.max(gaps)),
-        gradient_ratio=max(part.gradient_ratio for part in parts),
+        gradient_ratio=float(np.max([part.gradient_ratio for part in parts])),
         coefficient_error=float(np.max([part.coefficient_error for part in parts])),
         n_iter=max(part.n_iter for part in parts),
         **asdict(cost),

@@ -5,6 +5,7 @@ Nothing here starts a process of a cluster; `launcher` does that.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -170,7 +171,9 @@ def visible_gpus() -> list[str]:
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return [gpu for gpu in visible.split(",") if gpu]
+        # CUDA reads names up to the first that is none: -1 hides all
+        given = [gpu.strip() for gpu in visible.split(",")]
+        return list(itertools.takewhile(lambda gpu: gpu not in ("", "-1"), given))
     try:
         return [str(gpu) for gpu in range(get_n_gpus())]
     except Exception as error:  # NVML has exceptions of its own

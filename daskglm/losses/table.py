@@ -25,8 +25,8 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in BUILTIN}
 JOINT_LOSSES: dict[str, Loss] = {
     loss.name: loss for loss in (MULTINOMIAL, *(link.loss for link in LINKS.values()))
 }
-# formulas over rows, compiled, by the formula and the kind of curvature
-_compiled: dict[tuple[Callable[..., Any], str], Any] = {}
+# formulas over rows, compiled, by what they are made of
+_compiled: dict[tuple[Any, ...], Any] = {}
 _compiling = threading.Lock()
 
 _WITH_PARAMETER = re.compile(r"(?P<name>\w+)\s*\((?P<value>[^()]*)\)")
@@ -234,7 +234,7 @@ def _address_of(
     bounded: bool = False,
 ) -> int:
     """Compile a loss over rows, once; its address is in use as long as this process is."""
-    key = row, curvature
+    key = row, curvature, fisher, bounded
     if key not in _compiled:
         with _compiling:
             if key not in _compiled:  # another thread may have compiled it meanwhile

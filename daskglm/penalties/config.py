@@ -105,12 +105,7 @@ class PenaltyConfig:
         """A checksum of all values, by which checkpoints tell penalties apart."""
         found = hashlib.sha256()
         for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, np.ndarray):
-                value = (value.shape, value.tobytes())
-            elif sp.issparse(value):
-                value = value.toarray().tobytes()
-            found.update(repr((each.name, value)).encode())
+            found.update(repr((each.name, _whole(getattr(self, each.name)))).encode())
         return found.hexdigest()[:16]
 
     def check(self) -> None:
@@ -207,3 +202,18 @@ class PenaltyConfig:
 
 PLAIN = PenaltyConfig()
 """The penalty 1/2 |w|^2, without bounds."""
+
+
+def _whole(value: Any) -> Any:
+    """Return what `repr` writes whole, and alike in every process."""
+    if sp.issparse(value):
+        return value.toarray().tobytes()
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.dtype == object else (value.shape, value.tobytes())
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    if isinstance(value, Mapping):
+        return [(key, _whole(each)) for key, each in value.items()]
+    return value

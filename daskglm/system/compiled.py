@@ -40,7 +40,10 @@ from numba.core.serialize import dumps
 from daskglm.system.files import replace_file
 from daskglm.system.processor import features, levels
 
-SHIPPED = Path(__file__).parents[1] / "machine_code"
+PACKAGE = Path(__file__).parents[1]
+SHIPPED = PACKAGE / "machine_code"
+# Files of machine code that this process has read or written.
+USED: set[Path] = set()
 
 logger = logging.getLogger("daskglm")
 
@@ -119,6 +122,12 @@ class _Impl(CompileResultCacheImpl):
     """numba's way to write a compiled function, which goes without a folder if there is none."""
 
     _locator_classes = (*CompileResultCacheImpl._locator_classes, _Nowhere)
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of this module's machine code; None where numba finds none to write to."""
+    folder = _Impl(cache_folder).locator.get_cache_path()
+    return Path(folder) if folder else None
 
 
 class SourcesCache(FunctionCache):
@@ -204,22 +213,27 @@ class MachineCode:
     def _read(self, folder: Path | None, key: Key) -> Any:
         if folder is None:
             return None
+        path = folder / self.file(key)
         try:
-            content = (folder / self.file(key)).read_bytes()
+            content = path.read_bytes()
         except OSError:
             return None
         if not content.startswith(self.stamp):
             return None
         try:
-            return pickle.loads(content[len(self.stamp) :])
+            found = pickle.loads(content[len(self.stamp) :])
         except Exception:  # a damaged file says nothing; it will be overwritten
             return None
+        USED.add(path)
+        return found
 
     def save(self, key: Key, data: Any) -> None:
         """Write what numba compiled under a key."""
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self.folder / self.file(key), self.stamp + dumps(data))
+            path = self.folder / self.file(key)
+            replace_file(path, self.stamp + dumps(data))
+            USED.add(path)
 
     def flush(self) -> None:
         """Delete all files of this function in the folder of this machine."""

@@ -53,7 +53,7 @@ def test_the_page_stands_alone(output):
     assert "cancer.csv: 569 rows" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [380, 1400])
 def test_the_page_in_a_browser(output, tmp_path, width):
     _, file = output

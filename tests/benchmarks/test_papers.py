@@ -21,7 +21,7 @@ def test_f1_of_the_positive_class():
     assert tables.f1(y, -np.ones(200)) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     X, y = tables.load("higgs-like", rows=600, seed=1)
     tables._give(tmp_path, X, y)
@@ -58,7 +58,7 @@ def test_a_table_measures_in_processes_and_says_what_did_not_run(tmp_path):
     assert "| b |  | why |" in path.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_both_tables_come_out_with_what_the_papers_printed(tmp_path):
     for table in tables.MAKERS:
         tables.make(table, tmp_path, quick=True)
@@ -159,7 +159,7 @@ def test_the_page_of_starts_takes_differences_of_pairs():
     assert "| CSR | tron | 700 (500 - 900) | 500 (200 - 800) | 200 (100 - 300) |" in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_suite_scaling_writes_fits_and_rounds(tmp_path, monkeypatch):
     monkeypatch.setattr(strong, "CASES", (("HIGGS", "newton"),))
     arguments = ["run", "--suite", "scaling", "--quick", "--out", str(tmp_path)]

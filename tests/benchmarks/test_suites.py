@@ -424,7 +424,7 @@ def test_report_refuses_different_data_of_one_name(tmp_path):
         report.write([file], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "figure", ["wild", "partitions", "threads", "scaling", "dealing", "buckets", "nodes", "pattern"]
 )

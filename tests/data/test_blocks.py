@@ -133,6 +133,10 @@ def test_offsets_and_logarithms_of_exposures_add_up():
     # exponentials that overflow in rows without weight are no reason for a warning
     beyond = found(offset=np.full(4, 1e4), weight=[1.0, 1.0, 2.0, 0.0]).facts
     assert not np.isfinite(beyond.exposure_sum)
+    # rows without weight do not count: a sum that is nan would differ from that of a second reading
+    facts = [found(offset=[0.0, 800.0, 1.0, 2.0], weight=[1.0, 0.0, 1.0, 1.0]).facts for _ in "ab"]
+    assert facts[0].exposure_sum == pytest.approx(np.exp([0.0, 1.0, 2.0]).sum())
+    assert facts[0] == facts[1]
 
 
 def test_offsets_are_merged_counted_and_part_of_the_checksum():

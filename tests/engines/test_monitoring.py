@@ -106,7 +106,7 @@ def test_prometheus_sees_a_fit_that_runs(with_dashboard):
         assert "dask_daskglm_objective{fit=" not in page.read().decode(), "the fit has ended"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_follows_a_fit(with_dashboard):
     daskglm.fit(*rows(), client=with_dashboard)  # adds the page
     with (

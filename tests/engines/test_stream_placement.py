@@ -95,7 +95,7 @@ def test_data_beyond_the_memory_of_workers_are_refused_before_loading(small_work
     assert len(list(read.iterdir())) < 120
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_data_beyond_the_memory_of_workers_are_streamed(small_workers):
     def block(k):
         return np.random.default_rng(k).standard_normal((40_000, 50)).astype(np.float32)

@@ -9,8 +9,10 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import sklearn.linear_model
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.losses.table import find
@@ -524,20 +526,27 @@ def test_predictions_refuse_offsets_that_do_not_fit():
         MODEL.predict(X, type="mean")
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("way", ["dense", "blocks", "csr"])
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
-def test_links_with_ends_take_a_constant_column_in_place_of_an_intercept(solver, lazy):
+@pytest.mark.parametrize("columns", [3, 9])  # of nine columns kernels sum one triangle of products
+def test_links_with_ends_take_a_constant_column_in_place_of_an_intercept(columns, solver, way):
     rng = np.random.default_rng(8)
-    rows = rng.uniform(size=(300, 3))
+    rows = rng.uniform(size=(300, columns))
     level = rng.integers(0, 2, 300)
     rows[:, 0], rows[:, 1] = level, 1 - level  # together a constant
-    y = rng.poisson(rows @ [2.0, 1.0, 3.0]).astype(float)
+    y = rng.poisson(rows @ np.r_[2.0, 1.0, np.full(columns - 2, 3.0)]).astype(float)
     how = {"link": "identity", "alpha": 0, "solver": solver, "tol": 1e-10}
     with_one = daskglm.GeneralizedLinearRegressor("poisson", **how).fit(rows[:, 1:], y)
-    given = (
-        (da.from_array(rows, chunks=(100, 3)), da.from_array(y, chunks=100)) if lazy else (rows, y)
-    )
-    model = daskglm.GeneralizedLinearRegressor("poisson", fit_intercept=False, **how).fit(*given)
+    given = {
+        "dense": (rows, y),
+        "blocks": (da.from_array(rows, chunks=(100, columns)), da.from_array(y, chunks=100)),
+        "csr": (sp.csr_matrix(rows), y),
+    }[way]
+    model = daskglm.GeneralizedLinearRegressor("poisson", fit_intercept=False, **how)
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(max_iter=0).fit(*given)
+    np.testing.assert_allclose(model.predict(rows), y.mean(), rtol=1e-9)  # where it starts
+    model.set_params(max_iter=None).fit(*given)
     np.testing.assert_allclose(model.predict(rows), with_one.predict(rows[:, 1:]), rtol=1e-6)
     assert model.report_.converged
     assert model.intercept_ == 0.0

@@ -132,6 +132,17 @@ def test_a_warm_start_is_at_the_nearest_quantile_before(before, after, nearest):
     np.testing.assert_allclose(model.coef_, cold.coef_, atol=1e-5)
 
 
+def test_a_model_from_a_file_starts_at_its_quantile(tmp_path):
+    X, y, weight = heavy()
+    model = daskglm.QuantileRegressor(quantile=0.3, alpha=0.01).fit(X, y, weight)
+    daskglm.save(model, tmp_path / "model.json")
+    read = daskglm.load(tmp_path / "model.json")
+    read.set_params(quantile=[0.3, 0.9], warm_start=True, max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        read.fit(X, y, weight)
+    np.testing.assert_allclose(read.coef_, [model.coef_, model.coef_], rtol=1e-12)
+
+
 def test_starts_that_are_given_have_a_row_for_each_quantile():
     X, y, _ = heavy()
     with pytest.raises(ValueError, match=r"shape \(2, 4\), and there are 3 quantiles"):

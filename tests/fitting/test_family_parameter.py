@@ -201,6 +201,12 @@ def test_climbing_finds_the_top_from_anywhere_and_stays_in_bounds():
     # values that are not defined are low
     at, _ = climb(lambda x: -(x**2) if x < 1 else np.nan, 0.9, 0.5, (-5.0, 5.0), 1e-8)
     assert at == pytest.approx(0.0, abs=1e-7)
+    for none in (np.nan, np.inf):  # the first point that is tried is such a one
+        at, value = climb(
+            lambda x, none=none: -(x**2) if x > -0.4 else none, 0.0, 0.5, (-5.0, 5.0), 1e-8
+        )
+        assert at == pytest.approx(0.0, abs=1e-7)
+        assert value == pytest.approx(0.0, abs=1e-12)
 
 
 def test_summits_are_found_to_the_precision_asked_for_unless_there_is_none():

@@ -17,6 +17,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from daskglm.fitting.separation import Ends, ends_of
 from daskglm.losses.table import find
+from tests.seeds import of_the_commit_or
 
 SOLVERS = ("newton", "tron", "lbfgs", "gd")
 BINOMIAL = ("logistic", "binomial", "binomial_probit", "binomial_cloglog")
@@ -300,10 +301,10 @@ def test_warnings_are_those_of_a_linear_program():
     assert 10 <= sum(told) <= len(told) - 10
 
 
-@pytest.mark.slow
-def test_warnings_are_those_of_a_linear_program_often():
-    """One of these 400 is unseen: L-BFGS ends where curvatures along the direction underflow."""
-    check_random(range(1000, 1400), missed=1)
+@of_the_commit_or(range(1000, 1400))
+def test_warnings_are_those_of_a_linear_program_often(seeds):
+    """One of the 400 is unseen: L-BFGS ends where curvatures along the direction underflow."""
+    check_random(seeds, missed=1)
 
 
 def test_common_levels_with_few_of_one_outcome_are_quiet():

@@ -45,7 +45,7 @@ def all_alive(client):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(4000)
 def test_fifty_workers_killed_during_fits(tmp_path):
     """Seed 17: of each fit's three workers two are killed, at its first iterations; a fit with checkpoints is resumed."""

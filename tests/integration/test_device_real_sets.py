@@ -16,7 +16,7 @@ SETS = [
 ]  # two dense, two sparse; rcv1_binary has 47,236 features
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "sdca"])
 @pytest.mark.parametrize("name", SETS)
 def test_objective_is_the_hosts(cupy, name, solver, real_set):

@@ -333,7 +333,7 @@ def far(tmp_path):
     hosts.__exit__()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.root
 @pytest.mark.timeout(900)  # the tests of deploy/ may have the hosts first, for minutes
 @pytest.mark.parametrize("seconds", [3, 25])
@@ -373,7 +373,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_fifty_fits_with_a_random_fault_each():
     """Every fit ends with the optimum, whatever was done to its workers; seed 5."""

@@ -70,7 +70,7 @@ REAL = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", list(REAL))
 def test_coefficients_on_real_data_are_scikit_learns(name, real_set):
     X, y = real_set(name)

@@ -1,18 +1,18 @@
 """Fits where nothing is proved, against a judge that shares no code with the package: `unproved_problems`.
 
-The slow test draws other problems every day. `DASKGLM_FUZZ_SEED=20261126 pytest -m slow tests/integration/test_unproved_fuzz.py`
-draws those of that day again; each failure names the seed of its problem, for `problem(seed)`.
+The slow test draws other problems at every commit (`tests.seeds`). `DASKGLM_SEED=20261126 pytest -m slow
+tests/integration/test_unproved_fuzz.py` draws those of that seed again; each failure names the seed of
+its problem, for `problem(seed)`.
 """
 
-import datetime
 import math
-import os
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tests import seeds
 from tests.integration.unproved_problems import (
     FORMULAS,
     REPORTED,
@@ -28,8 +28,7 @@ from tests.integration.unproved_problems import (
     settled,
 )
 
-BASE = int(os.environ.get("DASKGLM_FUZZ_SEED", datetime.date.today().strftime("%Y%m%d")))
-FRESH, CHUNK = 2000, 100  # problems a day, and in one test
+CHUNK = 100  # problems in one test
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +48,7 @@ def _failures(drawn_problems):
 
 
 def _report(texts):
-    return f"{len(texts)} failures (DASKGLM_FUZZ_SEED={BASE})\n" + "\n".join(texts)
+    return f"{len(texts)} failures (DASKGLM_SEED={seeds.BASE})\n" + "\n".join(texts)
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
@@ -58,20 +57,27 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
     assert not texts, _report(texts)
 
 
-# Failures of 100 problems that are let through: about 1 in 200 fresh problems had one on 2026-11-26,
-# most of them lower optima of losses that are not convex (tweedie above 2 with exposures over
-# decades, fewer rows than features), of which nothing is claimed; 62 in 400 before. The aim is none.
+# Of 100 problems, those of losses that are not convex that may end at an optimum which is not the
+# lowest: nothing is claimed of others (docs/certificates.md). About 1 in 200 did on 2026-11-26, most of
+# them tweedie above 2 with exposures over decades and fewer rows than features.
 MOST = 4
+LOWER = "another optimum is lower"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(FRESH // CHUNK))
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        pytest.param(chunk, marks=pytest.mark.nightly if chunk else pytest.mark.slow)
+        for chunk in range(20)
+    ],
+)
 def test_fresh_fits_without_a_proof_are_no_worse_than_an_independent_solver(chunk):
-    first = BASE * FRESH + chunk * CHUNK
-    print(f"DASKGLM_FUZZ_SEED={BASE}: problems {first} to {first + CHUNK - 1}")
-    texts = _failures(map(problem, range(first, first + CHUNK)))
+    texts = _failures(map(problem, seeds.fresh(20 * CHUNK)[chunk * CHUNK :][:CHUNK]))
     print(_report(texts))
-    assert len(texts) <= MOST, _report(texts)
+    lower = [text for text in texts if text.startswith(LOWER)]
+    assert len(lower) <= MOST, _report(lower)
+    wrong = [text for text in texts if text not in lower]
+    assert not wrong, _report(wrong)
 
 
 @pytest.mark.parametrize("name", REPORTED)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 ASK = "from distributed import Client; c = Client(); print('WORKERS', *sorted(c.nthreads()))"
 COMMAND = ["--", sys.executable, "-c", ASK]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

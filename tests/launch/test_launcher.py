@@ -33,7 +33,7 @@ def launched(*arguments, **options):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_local_cluster_with_tls_lets_nobody_else_in(tmp_path):
     for name in "ab":
         tls.make_certificates(tmp_path / name)
@@ -69,7 +69,7 @@ def test_a_local_cluster_with_tls_lets_nobody_else_in(tmp_path):
     assert "a fit on all of them gave the right answer" in err
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting_the_launcher_leaves_nothing_running(number):
     process = launched()
@@ -84,7 +84,7 @@ def test_interrupting_the_launcher_leaves_nothing_running(number):
     assert not alive
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_ends_is_brought_back():
     code = (
         "import os, signal, time\n"
@@ -106,7 +106,7 @@ def test_a_worker_that_ends_is_brought_back():
     assert "starting it again" in err or out is not None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_failing_command_or_port_is_told():
     process = launched("--port", "99999")
     assert "99999 is not in the range" in process.communicate(timeout=60)[1]
@@ -115,7 +115,7 @@ def test_a_failing_command_or_port_is_told():
     assert process.returncode == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_worker_for_each_gpu(monkeypatch):
     """By dask-cuda, with its own switch for tests without a GPU: two workers, each with one of the two first."""
     pytest.importorskip("dask_cuda")

@@ -72,3 +72,19 @@ def test_commands_bind_and_listen_where_they_should(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert machine.environment(3)["OMP_NUM_THREADS"] == "7", "the user's environment wins"
     assert machine.environment(3)["NUMBA_NUM_THREADS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        ("0,1", ["0", "1"]),
+        (" 2 , GPU-8932f937", ["2", "GPU-8932f937"]),
+        ("", []),
+        ("-1", []),
+        ("3,-1,1", ["3"]),
+    ],
+)
+def test_gpus_are_those_that_cuda_shows(monkeypatch, visible, gpus):
+    pytest.importorskip("dask_cuda", reason="GPUs are listed by dask-cuda, which is not installed")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert machine.visible_gpus() == gpus

@@ -15,6 +15,7 @@ from tests.conftest import make_problem
 from tests.losses.formulas import POSITIVE
 from tests.objectives.families import LOCAL_NAMES
 from tests.objectives.kinked import KINKED_NAMES, draw
+from tests.seeds import is_many, of_the_commit_or
 
 
 def check_one(seed, loss=None):
@@ -64,20 +65,19 @@ def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
     assert sum(math.isfinite(report.relative_gap) for report in found) >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-def test_the_bounds_of_two_thousand_hard_problems_are_not_below_the_truth():
-    found = [check_one(seed) for seed in range(1000, 3000)]
+@of_the_commit_or(range(1000, 3000))
+def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(seeds):
+    found = [check_one(seed) for seed in seeds]
     whole = [report for report, config in found if config.max_iter is None]
-    assert np.mean([report.converged for report in whole]) > 0.8
+    assert np.mean([report.converged for report in whole]) > 0.8 or not is_many(seeds)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
+@of_the_commit_or(range(1000, 1100), 10)
 @pytest.mark.parametrize("loss", LOCAL_NAMES)
-def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss):
-    found = [check_one(seed, loss)[0] for seed in range(1000, 1100)]
-    assert np.mean([math.isfinite(report.relative_gap) for report in found]) > 0.1
+def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss, seeds):
+    found = [check_one(seed, loss)[0] for seed in seeds]
+    proved = [math.isfinite(report.relative_gap) for report in found]
+    assert np.mean(proved) > 0.1 or len(seeds) < 100
 
 
 CONVEX = [name for name, loss in LOSSES.items() if loss.convex and loss.is_bounded]

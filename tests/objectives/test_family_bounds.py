@@ -25,6 +25,7 @@ from tests.objectives.families import (
     loss_of,
     targets,
 )
+from tests.seeds import is_many, of_the_commit_or
 
 DUAL_NAMES = ["poisson", "gamma", "negative_binomial(0.5)", "binomial"]
 
@@ -88,27 +89,25 @@ def test_the_bound_of_dual_ascent_is_not_below_the_truth(loss):
     assert all(math.isfinite(report.relative_gap) for report in found if report.converged)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
+@of_the_commit_or(range(1000, 1200), 10)
 @pytest.mark.parametrize("loss", DUAL_NAMES)
-def test_the_bounds_of_dual_ascent_of_many_problems_are_not_below_the_truth(loss):
-    found = [check_one(seed, loss, dual=True)[0] for seed in range(1000, 1200)]
-    assert np.mean([report.converged for report in found]) > 0.6
+def test_the_bounds_of_dual_ascent_of_many_problems_are_not_below_the_truth(loss, seeds):
+    found = [check_one(seed, loss, dual=True)[0] for seed in seeds]
+    assert np.mean([report.converged for report in found]) > 0.6 or not is_many(seeds)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
+@of_the_commit_or(range(1000, 1100), 10)
 @pytest.mark.parametrize("loss", LOCAL_NAMES)
-def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss):
-    found = [check_one(seed, loss)[0] for seed in range(1000, 1100)]
-    assert np.mean([math.isfinite(report.relative_gap) for report in found]) > 0.2
+def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss, seeds):
+    found = [check_one(seed, loss)[0] for seed in seeds]
+    proved = [math.isfinite(report.relative_gap) for report in found]
+    assert np.mean(proved) > 0.2 or len(seeds) < 100
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-def test_the_bounds_of_two_thousand_hard_problems_are_not_below_the_truth():
-    found = [check_one(seed) for seed in range(1000, 3000)]
-    assert np.mean([report.converged for report, _ in found]) > 0.8
+@of_the_commit_or(range(1000, 3000))
+def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(seeds):
+    found = [check_one(seed) for seed in seeds]
+    assert np.mean([report.converged for report, _ in found]) > 0.8 or not is_many(seeds)
 
 
 @pytest.mark.parametrize("seed", [334, 867])

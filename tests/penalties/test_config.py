@@ -294,3 +294,27 @@ def test_solvers_that_take_kinks_are_named():
             FitConfig("logistic", penalty=L1, solver="newton").check()
     finally:
         unregister("with_kinks")
+
+
+def test_a_digest_is_of_all_values_and_alike_in_every_process():
+    labels = np.arange(3000) // 3
+    moved = labels.copy()
+    moved[1500] = 0
+    ways = [
+        lambda groups: groups,
+        lambda groups: groups.tolist(),
+        pd.Series,
+        lambda groups: [np.flatnonzero(groups == 0), np.flatnonzero(groups > 0)],
+    ]
+    for way in ways:
+        same = [PenaltyConfig(l1_ratio=0.5, groups=way(labels)).digest for _ in range(2)]
+        assert same[0] == same[1]
+        assert PenaltyConfig(l1_ratio=0.5, groups=way(moved)).digest != same[0]
+    # of objects memory has addresses only
+    words = [np.array([first + "b", "c"], object) for first in ("a", "a")]
+    assert words[0].tobytes() != words[1].tobytes()
+    one, other = (PenaltyConfig(l1_ratio=0.5, groups=labels).digest for labels in words)
+    assert one == other
+    assert (
+        PenaltyConfig(l1_ratio=0.5).digest != PenaltyConfig(l1_ratio=0.5, standardize=True).digest
+    )

@@ -38,7 +38,7 @@ LARGE = [
     "higgs_lightgbm",
     "criteo",
 ]
-FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.slow), "insteval"]
+FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.nightly), "insteval"]
 LONG_HINGE = ["insteval", "rcv1_binary"]
 # ALLAML's optimum is 0.004: rounding of the margins stops at 7e-6
 HINGE = [name for name in SMALL if name not in ("ALLAML", *LONG_HINGE)]
@@ -110,7 +110,7 @@ def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in SECONDS or name in LARGE else name
+        pytest.param(name, marks=pytest.mark.nightly) if name in SECONDS or name in LARGE else name
         for name in (*SMALL, *LARGE)
     ],
 )
@@ -143,7 +143,7 @@ def test_arrangements(name, where, threads, partitioning, real_set, request):
     [
         *HINGE,
         *(
-            pytest.param(name, marks=pytest.mark.slow)
+            pytest.param(name, marks=pytest.mark.nightly)
             for name in (*LONG_HINGE, *LARGE[1:3], *LARGE[5:])
         ),
     ],

@@ -76,14 +76,14 @@ def _for_every_loss(code):
     )
     declared = "static LossTerms any_family(double p1, double p2, double y, double z);\n"
     code = code.replace("// The loss of twin_mode.", declared, 1)
-    return f'''extern "C" {{ int twin_mode; }}
+    return f"""extern "C" {{ int twin_mode; }}
 {code}
 static LossTerms any_family(double p1, double p2, double y, double z) {{
   switch (twin_mode) {{
 {cases}
     default: std::abort();
   }}
-}}'''
+}}"""
 
 
 @functools.cache
