@@ -18,7 +18,7 @@ import daskglm
 COUNT = 400
 # Rows and features of a case, by its view: working sets want many features, samples many values.
 FEATURES = 9
-SIZES = {"columns": (120, 700), "sample": (24_000, 50)}
+SIZES = {"columns": (80, 400), "sample": (24_000, 50)}
 USUAL = (240, FEATURES)
 CANDIDATES = 60  # drawn for each case, of which the one with most new pairs is taken
 
@@ -52,7 +52,10 @@ STORAGES = (
     "weights",
     "offset",
 )
-SOLVERS = ("auto", "newton", "tron", "lbfgs", "gd", "sdca", "proximal_newton", "owlqn")
+SMOOTH_SOLVERS = ("auto", "newton", "tron", "lbfgs", "gd")
+CORNERS = ("hinge", "quantile", "epsilon_insensitive")
+WITH_DUAL = (*CLASSIFIERS, *NUMBERS, "poisson", "gamma", "binomial", "negative_binomial(0.5)")
+DUAL_PENALTIES = ("ridge", "lasso", "elastic net", "groups")
 VIEWS = ("whole", "folds", "path", "sample", "columns")
 
 
@@ -90,17 +93,24 @@ def _pairs(case: Case) -> set[tuple[str, str]]:
 
 
 def _draw(rng: np.random.Generator) -> Case:
-    """Draw a case whose parts go together; what else is refused has an answer, too."""
+    """Draw a case whose parts mostly go together; a refusal is an answer, too."""
     shape = str(rng.choice(SHAPES))
-    losses = {"one": LOSSES, "strengths": (*CLASSIFIERS, *NUMBERS), "classes": CLASSIFIERS}
-    loss = str(rng.choice(losses.get(shape, ("logistic",))))
-    kinks = rng.random() < 0.5
-    penalty = str(rng.choice([name for name in PENALTIES if kinks or not _has_kinks(name)]))
-    solvers = ("auto", "proximal_newton", "owlqn", "sdca") if _has_kinks(penalty) else SOLVERS[:-2]
-    views = VIEWS if shape == "one" else ("whole", "columns")
-    view = str(rng.choice(views))
+    view = str(rng.choice(VIEWS if shape == "one" else ("whole", "columns")))
+    losses: tuple[str, ...] = LOSSES
     if view in ("folds", "path"):
-        solvers = ("auto",)
+        losses = ("logistic", "squared", *FAMILIES)
+    elif shape != "one":
+        losses = {"classes": CLASSIFIERS, "strengths": (*CLASSIFIERS, *NUMBERS)}.get(
+            shape, ("logistic",)
+        )
+    loss = str(rng.choice(losses))
+    kinks = rng.random() < 0.5
+    penalty = str(rng.choice([name for name in PENALTIES if _has_kinks(name) == kinks]))
+    solvers: tuple[str, ...] = ("auto",)
+    if view not in ("folds", "path") and loss not in CORNERS:
+        solvers = ("auto", "proximal_newton", "owlqn") if kinks else SMOOTH_SOLVERS
+    if loss in WITH_DUAL and shape != "multinomial" and penalty in DUAL_PENALTIES:
+        solvers = (*solvers, "sdca") if view not in ("folds", "path") else solvers
     return Case(shape, loss, penalty, str(rng.choice(STORAGES)), str(rng.choice(solvers)), view)
 
 
@@ -175,10 +185,11 @@ def fits(case: Case, seed: int) -> Any:
     given = _settings(case, rows.X.shape[1])
     C = given.pop("C", 0.5)
     how = {**given, **rows.sides()}
-    alone = {"solver": case.solver, "tol": 1e-8, "max_iter": 60, "random_state": 0, "n_jobs": 1}
+    far = {"tol": 1e-4, "max_iter": 20} if case.loss in CORNERS else {"tol": 1e-8, "max_iter": 60}
+    alone: dict[str, Any] = {"solver": case.solver, "random_state": 0, "n_jobs": 1, **far}
     if case.view == "path":
         how["l1_ratio"] = how.get("l1_ratio", 0.0)
-        return daskglm.regularization_path(rows.X, rows.y, loss=case.loss, n_alphas=5, **how)
+        return daskglm.regularization_path(rows.X, rows.y, n_alphas=5, **_family(case), **how)
     if case.view == "folds":
         return _folds(case, rows, given)
     if case.shape == "multinomial":
@@ -194,14 +205,25 @@ def fits(case: Case, seed: int) -> Any:
 
 def _folds(case: Case, rows: _Rows, given: dict[str, Any]) -> Any:
     ratio = given.pop("l1_ratio", 0.0)
+    alone: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
     if case.loss == "logistic":
-        model = daskglm.LogisticRegressionCV(Cs=3, cv=3, l1_ratios=[ratio], n_jobs=1, **given)
+        model = daskglm.LogisticRegressionCV(Cs=3, cv=3, l1_ratios=[ratio], **alone, **given)
     elif case.loss == "squared":
-        model = daskglm.ElasticNetCV(l1_ratio=[ratio], alphas=3, cv=3, n_jobs=1, **given)
+        model = daskglm.ElasticNetCV(l1_ratio=[ratio], alphas=3, cv=3, **alone, **given)
     else:
-        family, _, power = case.loss.partition("(")
-        more = {"power": float(power[:-1])} if family == "tweedie" else {}
         model = daskglm.GeneralizedLinearRegressorCV(
-            family=family, l1_ratio=[ratio], alphas=3, cv=3, n_jobs=1, **more, **given
+            l1_ratio=[ratio], alphas=3, cv=3, **alone, **_family(case), **given
         )
     return model.fit(rows.X, rows.y, **rows.sides())
+
+
+def _family(case: Case) -> dict[str, str]:
+    """Return the loss of a case as family and link."""
+    if case.loss == "logistic":
+        return {"loss": "logistic"}
+    if case.loss == "squared":
+        return {"family": "gaussian"}
+    for link in ("log", "probit", "cloglog", "sqrt", "inverse", "identity"):
+        if case.loss.endswith(f"_{link}"):
+            return {"family": case.loss.removesuffix(f"_{link}"), "link": link}
+    return {"family": case.loss}
