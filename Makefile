@@ -36,7 +36,7 @@ test: warm-up  ## the default tests
 	$(PYTEST)
 
 test-slow: warm-up  ## those that take longer
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not nightly"
 
 test-all: test test-slow  ## both
 

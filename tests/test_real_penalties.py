@@ -10,6 +10,7 @@ from dask import delayed
 from scipy.special import expit, xlogy
 
 import daskglm
+from tests.covering import covering
 
 from . import real_families as real
 
@@ -129,9 +130,7 @@ def fitted(model, X, where, request, y, **vectors):
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("where", ["in process", "on two workers"])
-@pytest.mark.parametrize("l1_ratio", RATIOS)
-@pytest.mark.parametrize("share", SHARES)
+@covering(where=["in process", "on two workers"], l1_ratio=RATIOS, share=SHARES)
 @pytest.mark.parametrize("name", marked([*SELECTIONS, *TEXTS]))
 def test_sparse_classifiers(name, share, l1_ratio, where, real_set, request):
     X, y = classes(name, real_set)

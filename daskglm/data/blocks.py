@@ -174,10 +174,11 @@ def _offset_facts(added: np.ndarray | None, weights: np.ndarray | None) -> dict[
     if added is None or not len(added):
         return {}
     # rows without weight do not count: an exponential that overflows times zero would be nan
-    counted = None if weights is None else weights > 0.0
-    used = added if counted is None else added[counted]
+    used, kept = (
+        (added, None) if weights is None else (each[weights > 0] for each in (added, weights))
+    )
     with np.errstate(over="ignore"):
-        exposed = _weighted(np.exp(used), None if weights is None else weights[counted])
+        exposed = _weighted(np.exp(used), kept)
     return {
         "largest_offset": _largest(added),
         "offset_sum": _weighted(added, weights),

@@ -62,7 +62,17 @@ def run_there(environment, *arguments, seconds=250):
     )
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[1] or group[0])
+@pytest.mark.parametrize(
+    "group",
+    [  # glum imports what takes a minute
+        pytest.param(
+            group,
+            id=group[1] or group[0],
+            marks=pytest.mark.nightly if group[1] == "glum" else (),
+        )
+        for group in GROUPS
+    ],
+)
 def test_peers_solve_our_problem(group):
     module, environment = group
     found = run_there(environment, "-c", f"import {MODULES[module]}")

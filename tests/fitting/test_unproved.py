@@ -73,7 +73,7 @@ def test_nothing_falls_for_ever_where_there_is_an_optimum(seed):
     [
         ("squared_hinge", 1e5, 3, 0.5),
         ("squared_hinge", 1e6, 2, 0.5),
-        ("squared_epsilon_insensitive", 1e5, 7, 0.5),
+        pytest.param("squared_epsilon_insensitive", 1e5, 7, 0.5, marks=pytest.mark.slow),
         ("squared_epsilon_insensitive", 1e5, 7, 0.0),
     ],
 )

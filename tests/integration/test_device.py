@@ -19,6 +19,7 @@ from daskglm.solvers.trust_region import solve_in_region
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem, objective
+from tests.covering import covering
 
 SMOOTH = ("logistic", "squared_hinge", "squared")
 
@@ -32,9 +33,7 @@ def on_device(cupy, X):
     return csr_matrix(X)
 
 
-@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("sparse", [False, True])
+@covering(1, solver=["newton", "tron", "lbfgs", "gd", "sdca"], loss=SMOOTH, sparse=[False, True])
 def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
     X, y = make_problem(500, 9, loss=loss, sparse=sparse, dtype=np.float32)
     weight = np.random.default_rng(0).random(len(y)) + 0.5
@@ -81,15 +80,15 @@ def test_the_very_steps_of_the_host(cupy, monkeypatch, few, solver, sparse):
     np.testing.assert_allclose(*values, rtol=1e-11)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
-@pytest.mark.parametrize(
-    "options",
-    [
+@covering(
+    1,
+    loss=["hinge", "smoothed_hinge", "logistic"],
+    options=[
         {},
         {"partitions": 3},
-        pytest.param({"partitioning": "static", "partitions": 2}, marks=pytest.mark.slow),
+        {"partitioning": "static", "partitions": 2},
         {"aggregation": "search"},
-        pytest.param({"local_epochs": 3}, marks=pytest.mark.slow),
+        {"local_epochs": 3},
     ],
 )
 def test_dual_ascent_certifies_its_answer(cupy, loss, options):
@@ -289,10 +288,11 @@ def test_a_hessian_factorised_on_the_device(cupy, monkeypatch):
 
 
 # ---- memory
-@pytest.mark.parametrize("storage", ["dense", "sparse", "pattern"])
-@pytest.mark.parametrize(
-    ("solver", "eager"),
-    [("newton", "1"), *((solver, "0") for solver in ("newton", "tron", "lbfgs", "sdca"))],
+@covering(
+    1,
+    storage=["dense", "sparse", "pattern"],
+    solver=["newton", "tron", "lbfgs", "sdca"],
+    eager="01",
 )
 def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, storage, eager):
     monkeypatch.setenv("TWIN_EAGER", eager)

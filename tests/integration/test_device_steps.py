@@ -4,7 +4,6 @@ import importlib
 import warnings
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -13,6 +12,7 @@ from daskglm.core.device import gpu
 from daskglm.engines import local as engine
 from daskglm.solvers import costs
 from tests.conftest import make_problem, objective
+from tests.covering import covering
 from tests.kernels.cuda.points import prepared
 
 tron = importlib.import_module("daskglm.solvers.tron")  # the name is also that of the solver
@@ -28,8 +28,7 @@ def correlated(n, d):
     return X, np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
-@pytest.mark.parametrize("storage", ["dense", "sparse", "pattern"])
+@covering(1, few=[0, 256], storage=["dense", "sparse", "pattern"])
 def test_tron_is_preconditioned_by_a_sample_on_a_device(cupy, monkeypatch, storage, few):
     """Before: no part of the rows could be asked on a device, and TRON kept a mixture that nobody had examined."""
     monkeypatch.setattr(engine, "HOST_FEATURES", few)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import daskglm
 from tests.conftest import objective
+from tests.covering import covering
 
 SETS = [
     "higgs",
@@ -51,9 +52,7 @@ def _rows(X, client):
     return da.from_array(X, chunks=chunks)
 
 
-@pytest.mark.parametrize("where", ["in process", "on a cluster"])
-@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd"])
-@pytest.mark.parametrize("name", SETS)
+@covering(where=["in process", "on a cluster"], solver=["newton", "tron", "lbfgs", "gd"], name=SETS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
 def test_logistic_optimum(name, solver, where, real_set, request):
     X, y = real_set(name)

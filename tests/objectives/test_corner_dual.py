@@ -21,6 +21,7 @@ from daskglm.objectives.corner_dual import CornerDual
 from daskglm.objectives.proximal_step import smoothed
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers import costs, kinked_steps
+from tests.covering import covering
 
 # slopes of the loss below and above zero of what its rows compare, and what is free of cost
 LOSSES = {
@@ -113,9 +114,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("loss", list(LOSSES))
+@covering(intercept=[True, False], kind=KINDS, loss=LOSSES)
 def test_factors_and_bounds(loss, kind, intercept):
     if loss == "hinge" and kind.startswith("free"):
         pytest.skip("refused")
@@ -349,6 +348,7 @@ def test_working_sets_find_the_same_optimum(loss, given, most, monkeypatch):
     assert found.objective == pytest.approx(expected.objective, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_working_sets_of_every_storage_and_place(client):
     """Workers copy the columns of a set, and the centre of a proximal step goes with them."""
     X, y, s = rows(16, n=400, d=120)
@@ -395,9 +395,7 @@ def test_dual_ascent_of_an_elastic_net_is_finished_by_proximal_points(C):
     assert model.report_.relative_gap <= 1e-6
 
 
-@pytest.mark.parametrize("first", [2, 50])
-@pytest.mark.parametrize("kind", ["factors", "box", "free"])
-@pytest.mark.parametrize("loss", ["quantile(0.5)", "hinge"])
+@covering(first=[2, 50], kind=["factors", "box", "free"], loss=["quantile(0.5)", "hinge"])
 def test_on_a_device(cupy, monkeypatch, loss, kind, first):
     if loss == "hinge" and kind == "free":
         pytest.skip("refused")

@@ -12,6 +12,7 @@ from daskglm.losses.ordinal import LOSS
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.proximal_newton import proximal_newton
+from tests.covering import covering
 from tests.objectives.ordinal_objectives import engine_of, noise_of, rows
 from tests.ordinal_reference import LONG, Reference, solve
 
@@ -111,10 +112,7 @@ def check_points(made, reference, solver, most=15):
     return tightest
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("hard", HARD)
-@pytest.mark.parametrize("kind", list(PENALTIES))
-@pytest.mark.parametrize("solver", [proximal_newton, owlqn])
+@covering(seed=range(3), hard=HARD, kind=PENALTIES, solver=[proximal_newton, owlqn])
 def test_bounds_on_random_problems(solver, kind, hard, seed):
     rng = np.random.default_rng([seed, HARD.index(hard)])
     K, C = int(rng.integers(2, 6)), 10.0 ** rng.uniform(-2, 1)

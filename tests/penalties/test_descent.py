@@ -6,6 +6,7 @@ import pytest
 from daskglm.penalties import descent
 from daskglm.penalties.descent import minimise
 from daskglm.penalties.nonsmooth import NonSmooth
+from tests.covering import covering
 
 
 def quadratic(rng, d, *, n=40, spread=0.0, copies=False, empty=False):
@@ -101,8 +102,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("rows", [{}, {"copies": True}, {"empty": True}, {"n": 5}], ids=str)
+@covering(1, kind=KINDS, rows=[{}, {"copies": True}, {"empty": True}, {"n": 5}])
 def test_the_model_is_no_higher_than_by_proximal_gradient(rows, kind):
     rng = np.random.default_rng(0)
     for _ in range(3):

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from tests.conftest import make_problem
+from tests.covering import covering
 from tests.fitting.test_checkpoint import killed
 from tests.objectives.with_l1 import coordinate_descent
 
@@ -87,9 +88,7 @@ def test_the_same_optimum_on_two_workers(client, loss, penalty):
     check_same(there, here)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("penalty", list(PENALTIES))
-@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
+@covering(1, sparse=[False, True], penalty=PENALTIES, loss=["logistic", "squared", "poisson"])
 def test_the_same_optimum_on_a_device(cupy, loss, penalty, sparse):
     X, y = problem(loss, sparse=sparse, dtype=np.float32)
     here = fit(X, y, loss, tol=1e-8, **PENALTIES[penalty])

@@ -13,6 +13,7 @@ from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
 from daskglm.solvers.hybrid import sdca_then_newton
 from tests.conftest import make_problem
+from tests.covering import covering
 from tests.extending.joined_engines import JoinedEngines
 from tests.objectives.with_l1 import SLOPES, ElasticNet, coordinate_descent, elastic_net, value
 from tests.solvers.ascents import rows
@@ -39,10 +40,12 @@ def problem(loss, storage, C=0.2, dtype=np.float64):
     return X, y, weight, 0.2 * np.abs(X.T @ slopes).max()
 
 
-@pytest.mark.parametrize("aggregation", ["auto", "adaptive"])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
-@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "poisson"])
+@covering(
+    aggregation=["auto", "adaptive"],
+    intercept=[False, True],
+    storage=["dense", "csr", "pattern"],
+    loss=["logistic", "squared", "squared_hinge", "poisson"],
+)
 def test_same_optimum_as_coordinate_descent(loss, storage, intercept, aggregation):
     X, y, weight, l1 = problem(loss, storage)
     strengths = {"weight": weight, "C": 0.2, "strength": 0.6, "l1": l1}
@@ -234,8 +237,7 @@ def test_a_killed_fit_resumes(with_l1, tmp_path):
     assert rest.report_.history[0]["relative_gap"] < 20 * gap
 
 
-@pytest.mark.parametrize("storage", ["dense", "csr", "pattern"])
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@covering(1, storage=["dense", "csr", "pattern"], loss=["logistic", "squared"])
 def test_on_a_device(loss, storage, cupy, monkeypatch):
     X, y, _, l1 = problem(loss, storage, C=0.3, dtype=np.float32)
     monkeypatch.setattr(Objective, "threshold", l1)

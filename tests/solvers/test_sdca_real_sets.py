@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 
 import daskglm
 from tests.conftest import objective
+from tests.covering import covering
 from tests.integration.test_real_sets import _rows
 
 SMALL = [
@@ -118,9 +119,7 @@ def test_optimum(name, loss, real_set):
     _check(name, loss, real_set)
 
 
-@pytest.mark.parametrize("partitioning", ["static", "dynamic"])
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("where", ["in process", "on a cluster"])
+@covering(partitioning=["static", "dynamic"], threads=[1, 2], where=["in process", "on a cluster"])
 @pytest.mark.parametrize("name", FEW)
 def test_arrangements(name, where, threads, partitioning, real_set, request):
     client = request.getfixturevalue("client") if where == "on a cluster" else None

@@ -13,6 +13,7 @@ from daskglm.engines.local import Local
 from daskglm.worker import columns as module
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
+from tests.covering import covering
 from tests.worker.restricted import (
     COLUMNS,
     PROBLEM,
@@ -82,8 +83,7 @@ def test_replies_are_those_of_numpy(where, storage, beside):
     shard.close()
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("chosen", [[], [11], range(12)])
+@covering(1, storage=STORAGES, chosen=[[], [11], range(12)])
 def test_few_columns_and_all(where, storage, chosen):
     shard, X, given = shard_of(where, storage)
     columns = np.array(chosen, np.int64)

@@ -6,6 +6,7 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES, law_of
+from tests.covering import covering
 from tests.kernels.cuda.cases import (
     BOTH_DTYPES,
     CASES,
@@ -15,7 +16,6 @@ from tests.kernels.cuda.cases import (
     TOLERANCE,
     both,
     close,
-    name_of,
     problem,
     targets,
     within,
@@ -37,8 +37,7 @@ def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtyp
         agree(cupy, kernels, LOSSES["logistic"], (y, *given), w, v)
 
 
-@pytest.mark.parametrize("loss", CASES[1:], ids=name_of)
-@pytest.mark.parametrize("storage", ["dense", "sparse"])
+@covering(1, loss=CASES[1:], storage=["dense", "sparse"])
 def test_all_losses_agree_with_those_of_the_host(cupy, loss, storage):
     n, offset = 300, np.random.default_rng(1).standard_normal(300)
     for dtype in [np.float64, np.float32] if loss.name in BOTH_DTYPES else [np.float64]:

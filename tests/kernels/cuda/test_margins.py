@@ -6,11 +6,11 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import margins as host_margins
 from daskglm.losses.table import LOSSES, law_of
+from tests.covering import covering
 from tests.kernels.cuda.cases import CASES, NONE, name_of, targets, within
 
 
-@pytest.mark.parametrize("loss", CASES, ids=name_of)
-@pytest.mark.parametrize("k", [1, 2, 3])
+@covering(1, loss=CASES, k=[1, 2, 3])
 def test_combinations_of_margins(cupy, loss, k):
     rng = np.random.default_rng(1)
     n, many, law = 1000, 4, law_of(loss.ref)

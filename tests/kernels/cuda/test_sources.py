@@ -231,7 +231,10 @@ def keeps_to_its_registers(nvrtc, architecture, files, options, spills):
         assert int(stores) <= spilled, f"{kernel} {options}: {stores} bytes spilled"
 
 
-@pytest.mark.parametrize("architecture", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "architecture", [pytest.param("sm_80", marks=pytest.mark.nightly), "sm_90"]
+)
 @pytest.mark.parametrize("files", VARIANTS, ids="+".join)
 def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
     nvrtc, files, architecture
@@ -243,7 +246,7 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
 @pytest.mark.parametrize(
     "files",
     [
-        pytest.param(files, marks=pytest.mark.slow) if files in (("wide",), ("dense",)) else files
+        pytest.param(files, marks=() if files == ("rows",) else pytest.mark.nightly)
         for files in OF_FAMILIES
     ],
     ids="+".join,
