@@ -56,20 +56,23 @@ def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
 
     Directions in which a positive semidefinite H is flat to working precision count with the least
     curvature that precision tells from none: a slope along them is not overlooked. Infinite where H
-    has overflowed.
+    has overflowed, or the fall does.
     """
     if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
         return math.inf
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale[scale == 0.0] = 1.0
     scaled = hessian / scale[:, None] / scale[None, :]
-    rhs = gradient / scale
     factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
-    if not failed and factor.diagonal().min() > SINGULAR:
-        return 0.5 * float(rhs @ scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
-    values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-    least = len(values) * np.finfo(float).eps * max(values[-1], 1.0)
-    return 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rhs = gradient / scale
+        if not failed and factor.diagonal().min() > SINGULAR:
+            fall = 0.5 * float(rhs @ scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0])
+        else:
+            values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
+            least = len(values) * np.finfo(float).eps * max(values[-1], 1.0)
+            fall = 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
+    return fall if math.isfinite(fall) else math.inf
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:

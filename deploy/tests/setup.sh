@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the tests of the launchers and of the pages need beyond `make setup`: Debian's packages (as root) and libraries for Python.
-# They run then with `make test-all`, or: .venv/bin/python -m pytest -m root tests/launch/test_deploy.py
+# They run then with `make nightly`, or: .venv/bin/python -m pytest -m root tests/launch/test_deploy.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PACKAGES=(chromium iproute2 openssh-server openssh-client slurm-wlm munge openmpi-bin numactl shellcheck)
