@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, TimeSeriesSplit
 
 import daskglm
+from daskglm.fitting.held_out import selected
 
 matplotlib.use("Agg")
 
@@ -348,3 +349,28 @@ def test_what_did_not_converge_is_told():
     with pytest.warns(ConvergenceWarning, match="tol=1e-14"):
         model = daskglm.LassoCV(alphas=3, cv=2, max_iter=1, tol=1e-14).fit(wide, y[:30])
     assert not model.report_.converged
+
+
+def test_one_standard_error_takes_the_strongest_penalty_in_whichever_order_they_are():
+    deviance = np.array([[1.0, 3.0], [0.9, 2.9], [1.1, 2.7], [5.0, 6.0]])
+    alphas = np.array([1.0, 0.5, 0.2, 0.01])
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        chosen = selected(deviance[order], alphas[order], "1se")
+        assert alphas[order][chosen] == 1.0
+        assert alphas[order][selected(deviance[order], alphas[order], "min")] in (0.5, 0.2)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["rows first", "rows last"])
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.7])
+def test_rows_that_no_fold_has_do_not_count(l1_ratio, first):
+    left = np.r_[0:60] if first else np.r_[len(y) - 60 : len(y)]
+    used = np.setdiff1d(np.arange(len(y)), left)
+    splits = [(used[k % 3 != used % 3], used[k % 3 == used % 3]) for k in range(3)]
+    wrong = y.copy()
+    wrong[left] = 1e6
+    how = {"l1_ratio": [l1_ratio], "alphas": [0.01, 1.0], "tol": 1e-10}
+    model = daskglm.GeneralizedLinearRegressorCV("gaussian", cv=splits, **how).fit(X, wrong)
+    place = {row: k for k, row in enumerate(used)}
+    fewer = [tuple([place[row] for row in rows] for rows in split) for split in splits]
+    other = daskglm.GeneralizedLinearRegressorCV("gaussian", cv=fewer, **how).fit(X[used], y[used])
+    np.testing.assert_allclose(model.deviance_path_, other.deviance_path_, rtol=1e-6)

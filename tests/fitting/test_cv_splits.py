@@ -13,7 +13,9 @@ from sklearn.model_selection import (
 )
 
 import daskglm
+from daskglm.core.requests import Folds
 from daskglm.fitting import open_grid as grids
+from daskglm.fitting.cv_splits import held_out
 from tests.conftest import make_problem
 from tests.fitting.grids import CS, lazy
 
@@ -145,3 +147,9 @@ def test_folds_that_cannot_be_used_are_refused_before_work(cv, message, monkeypa
     monkeypatch.setattr("daskglm.fitting.open_grid.loaded", lambda *args: pytest.fail("work began"))
     with pytest.raises(ValueError, match=message):
         daskglm.LogisticRegressionCV(Cs=CS, cv=cv).fit(X, y)
+
+
+def test_rows_that_a_fold_neither_trains_on_nor_holds_out_are_not_held_out():
+    folds = Folds("three", ((2, 0), (0, 1), (1, 0)), groups=np.array([0, 1, 2, 2, 0, 1]))
+    assert held_out(folds, 0).tolist() == [2, 3]
+    assert held_out(folds, 1).tolist() == [1, 5]

@@ -84,3 +84,11 @@ def test_what_is_penalised():
     assert record_of(FitConfig("squared", C=math.inf, penalty=bounds), DataSummary()).is_penalised
     assert several([plain]) is plain
     assert several([plain, plain]).parts == (plain, plain)
+
+
+def test_classes_of_rows_without_weight_are_none():
+    given = {"n_rows": 4, "n_used": 4, "weight": 4.0}
+    two = RowsMark.of(DataSummary(**given, classes=((0, 2, 2.0), (1, 2, 2.0))))
+    three = RowsMark.of(DataSummary(**given, classes=((0, 2, 2.0), (1, 2, 2.0), (2, 1, 0.0))))
+    assert three == two
+    assert three.difference(two) == ""

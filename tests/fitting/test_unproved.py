@@ -1,6 +1,7 @@
 """Ends of fits of which nothing is proved: `converged` says what docs/certificates.md has."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm import GeneralizedLinearRegressor
 from daskglm.core.outcome import Reason
+from daskglm.fitting.unproved import Unproved
 from daskglm.solvers.linear_systems import expected_fall
 
 
@@ -145,3 +147,17 @@ def test_the_expected_fall_overlooks_no_flat_slope():
     scale = np.array([1e-6, 1.0, 1e3, 1e8])  # of columns
     found = expected_fall((A.T @ A) * np.outer(scale, scale), g * scale)
     assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("gap", "enough"), [(np.nan, True), (1e-3, False), (1e-9, False)])
+def test_a_gap_that_is_known_ends_a_fit_and_not_the_expected_fall(monkeypatch, gap, enough):
+    loss = SimpleNamespace(
+        is_quadratic=True, family=None, continuous_curvature=True, self_concordance=0.0, convex=True
+    )
+    judge = Unproved(SimpleNamespace(loss=loss, is_smooth=True), 1e-6)
+    point = SimpleNamespace(value=1.0, gradient_norm=1e-9)
+    seen = SimpleNamespace(value=1.0, gradient_norm=1e-9)
+    monkeypatch.setattr(judge, "may_be_enough", lambda point: True)
+    monkeypatch.setattr(judge, "look", lambda point: (seen, 1e-30))
+    monkeypatch.setattr(judge, "is_enough", lambda point, fall, ended: True)
+    assert judge.judge(point, lambda point: (point, gap), ended=True)[2] == enough

@@ -55,8 +55,7 @@ FAULTS = [
         "fitting/held_out.py",
         "return int(within[np.argmax(alphas[within])])",
         "return int(within[0])",
-        "estimators/test_family_cv.py estimators/test_penalty_cv.py"
-        " estimators/test_cv_penalties.py",
+        "estimators/test_penalty_cv.py",
     ),
     Fault(
         "D^2 held out: sign of the divergence between means",
@@ -70,7 +69,7 @@ FAULTS = [
         "fitting/cv_splits.py",
         "return np.flatnonzero(roles[folds.groups] == TEST)",
         "return np.flatnonzero(roles[folds.groups] != TRAIN)",
-        "fitting/test_cv_splits.py estimators/test_scorers.py estimators/test_cross_validation.py",
+        "fitting/test_cv_splits.py",
     ),
     Fault(
         "mark of rows: classes without weight count",

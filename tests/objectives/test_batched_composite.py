@@ -1,6 +1,7 @@
 """Points of several folds from one pass are those that each objective evaluates by itself."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
 
 N, D = 400, 6
-ROLES = ((1, 0), (0, 1), (0, 0), (2, 0))
+ROLES = ((2, 0), (0, 1), (0, 0), (1, 0))
 
 
 class Case:
@@ -157,3 +158,27 @@ def test_the_rounding_is_that_of_these_sums():
     assert case.shared_objective(0).rounding.roundoff == 2.0**-24
     assert not case.shared_objective(0).rounding.is_exact
     assert Case("logistic").shared_objective(0).rounding.is_exact
+
+
+# ---- what an intercept that is not the best one does to slopes
+@pytest.mark.parametrize("name", ["logistic", "squared", "huber"])
+@pytest.mark.parametrize("surveyed", [False, True])
+def test_slopes_at_the_best_intercept_are_within_what_the_tangent_allows(name, surveyed):
+    case, rng = Case(name), np.random.default_rng(3)
+    objective = case.objective(-1)
+    if surveyed:
+        objective.survey()
+    for size in (1e-3, 0.1, 1.0):
+        w = 0.2 * rng.standard_normal(D + 1)
+
+        def slope(b, w=w):
+            return float(objective.at(np.append(w[:-1], b)).gradient[-1])
+
+        best = scipy.optimize.brentq(slope, -20.0, 20.0, xtol=1e-13)
+        point = replace(objective.at(np.append(w[:-1], best + size)), near=size)
+        there = objective.at(np.append(w[:-1], best))
+        gradient, off, lower = objective._settled(point, point.gradient[:D], np.zeros(D), 0.0)
+        changed = np.abs(there.gradient[:D] - gradient)
+        assert (changed <= off * (1.0 + 1e-9)).all()
+        assert changed.max() > 0.0
+        assert point.value - there.value <= lower

@@ -10,6 +10,7 @@ from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.dual import Dual
+from daskglm.objectives.dual_intercept import value_at_zero
 from daskglm.objectives.primal import Objective, tokens
 from tests.conftest import make_problem
 
@@ -85,3 +86,35 @@ def test_dual_never_falls_in_sequential_mode(n, d, loss, seed, C):
         assert found.primal >= found.dual - 1e-11 * scale
         assert found.dual >= last - 1e-11 * scale
         last = found.dual
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
+def test_rounding_is_a_part_of_the_gap(loss):
+    X, y = make_problem(200, 4, loss=loss)
+    dual = dual_of(X, y, loss, SDCAConfig(partitions=1))
+    dual.start_point()
+    for _ in range(60):
+        dual.round(1.0, 1.0)
+        dual.commit(1.0)
+    point = dual.certified_point()
+    rounding = dual._rounding()
+    assert rounding > 1e-16 * point.value
+    assert point.gap == pytest.approx(max(point.value - dual.lower, 0.0) + rounding, rel=1e-9)
+
+
+def test_least_squares_at_zero_has_the_best_intercept():
+    X, y = make_problem(50, 3, loss="squared")
+    weight = np.random.default_rng(0).random(50) + 0.5
+    engine = Local(partitions(X, y, weight, classify=False).load(), threads=1)
+    objective = Objective(
+        engine,
+        Problem(LOSSES["squared"].ref),
+        LOSSES["squared"],
+        C=2.0,
+        fit_intercept=True,
+        sides=(float(weight.sum()), 0.0),
+    )
+    value, best = value_at_zero(objective, np.array([0.0, 0.0, 0.0, 3.0]))
+    mean = weight @ y / weight.sum()
+    assert best == pytest.approx(mean, rel=1e-12)
+    assert value == pytest.approx(weight @ (y - mean) ** 2, rel=1e-12)

@@ -274,3 +274,31 @@ def test_samples_estimate_the_whole():
     assert part.at(w).value == pytest.approx(objective.at(w).value, rel=0.1)
     assert part.at(w, gram=True).gram.shape == (32, 32)
     assert objective.passes == pytest.approx(1.5)
+
+
+def test_slopes_at_the_best_intercepts_are_within_what_the_tangent_allows():
+    X, codes, weight = random_problem(3)
+    objective = composite(X, codes, weight, C=0.5, l1_ratio=1.0)
+    K, d = len(np.unique(codes)), X.shape[1]
+    features = K * d
+    w = objective.origin.copy()
+    w[:features] = 0.2 * np.random.default_rng(0).standard_normal(features)
+    b = w[features:]
+    for _ in range(50):  # Newton's steps by the intercepts, whose common change is nothing
+        point = objective.at(np.append(w[:features], b), gram=True)
+        block = point.gram[features:, features:] + np.ones((K, K))
+        b = b - np.linalg.solve(block, point.gradient[features:])
+    there = objective.at(np.append(w[:features], b))
+    assert np.abs(there.gradient[features:]).max() < 1e-9
+    for size in (1e-3, 0.05, 0.3):
+        moved = size * np.linspace(-1.0, 1.0, K)
+        here = objective.at(np.append(w[:features], b + moved), gram=True)
+        decrement = math.sqrt(moved @ here.gram[features:, features:] @ moved)
+        here = replace(here, near=decrement)
+        gradient, off, lower = objective._settled(
+            here, here.gradient[:features], np.zeros(features), 0.0
+        )
+        changed = np.abs(there.gradient[:features] - gradient)
+        assert (changed <= off * (1.0 + 1e-9)).all()
+        assert changed.max() > 0.0
+        assert lower >= here.value - there.value

@@ -1,9 +1,11 @@
 """Ordinal losses with kinks and bounds: values, bounds against optima in long double, columns."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 from daskglm.core.requests import Problem
 from daskglm.fitting.config import FitConfig
@@ -209,3 +211,30 @@ def test_a_column_of_a_large_mean_is_proved(mean):
     X[:, 0] += mean
     made, reference = composite(X, y, 1.0, l1_ratio=1.0)
     assert check_points(made, reference, proximal_newton) < 1e-7
+
+
+@pytest.mark.parametrize("surveyed", [False, True])
+def test_slopes_at_the_best_thresholds_are_within_what_the_tangent_allows(surveyed):
+    X, y = rows(4, n=150, K=4)
+    X = X + 2.0  # columns with means: thresholds move with them
+    made, _ = composite(X, y, 0.5, l1_ratio=1.0)
+    if surveyed:
+        made.survey()
+    d, rng = made.n_features, np.random.default_rng(0)
+    w = np.append(0.2 * rng.standard_normal(d), [-1.0, 0.3, 1.2])
+    best = scipy.optimize.minimize(
+        lambda t: made.at(np.append(w[:d], t)).value,
+        w[d:],
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000},
+    ).x
+    there = made.at(np.append(w[:d], best))
+    for size in (1e-3, 0.05, 0.3):
+        here = made.at(np.append(w[:d], best + size * np.array([1.0, 0.6, 1.3])))
+        here = replace(here, near=(here.value - there.value) * (1.0 + 1e-6))
+        gradient, off, lower = made._settled(here, here.gradient[:d], np.zeros(d), 0.0)
+        changed = np.abs(there.gradient[:d] - gradient)
+        assert (changed <= off * (1.0 + 1e-6) + 1e-7).all()
+        assert lower >= here.value - there.value
+        if surveyed:  # they move along, and the means say where to
+            assert changed.max() < np.abs(there.gradient[:d] - here.gradient[:d]).max()

@@ -9,6 +9,7 @@ from daskglm.core.requests import Problem, SDCAConfig
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import find
+from daskglm.objectives.dual_correction import DualCorrection
 from daskglm.objectives.primal import Objective
 from daskglm.objectives.proximal_step import smoothed
 from daskglm.objectives.unpenalised_dual import UnpenalisedDual
@@ -85,3 +86,11 @@ def test_dependent_columns_prove_nothing():
 def test_a_penalty_is_refused():
     with pytest.raises(ValueError, match="wants no penalty"):
         dual_of(np.ones((4, 1)), np.arange(4.0), "quantile(0.5)", C=1.0)
+
+
+@pytest.mark.parametrize(("level", "least"), [(0.2, 0.2), (0.5, 0.5), (0.9, 0.1)])
+def test_corrections_keep_to_the_narrower_side_of_the_box(level, least):
+    rng = np.random.default_rng(0)
+    dual = dual_of(rng.standard_normal((40, 2)), rng.standard_normal(40), f"quantile({level})")
+    correction = DualCorrection(dual.objective, np.arange(3))
+    assert correction.least == pytest.approx(least, rel=1e-12)
