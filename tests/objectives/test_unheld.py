@@ -206,6 +206,29 @@ def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(without_hessia
     assert np.mean(proved) > 0.4 or not is_many(seeds)
 
 
+def test_nothing_is_near_beyond_the_reach_of_a_hessian_without_rows_at_corners():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 3))
+    y = np.where(X[:, 0] + rng.standard_normal(80) > 0.0, 1.0, -1.0)
+    config = FitConfig(
+        "squared_hinge", C=1.0, penalty=PenaltyConfig(1.0, penalty_factor=[0.0, 1.0, 1.0])
+    )
+    data = partitions(X, y, None, classify=True)
+    with loaded(data, with_columns(config, data), None) as known:
+        objective = objective_of(known.engine, *known.problems[0], find("squared_hinge"), config)
+        best = train(X, y, replace(config, tol=1e-10))
+        optimum = np.append(best.coef[0], best.intercept)
+        for away, reach in ((0.0, 0.05), (0.5, 1e-6)):
+            point = objective.at(optimum + away * np.eye(4)[0])
+            block = unheld.with_block(objective, point, reach).unheld
+            decrement = block.factor.decrement(point.gradient[block.entries])
+            moved = unheld.change(objective, block) * decrement
+            near = unheld.nearness(objective, point, block, np.zeros(2))
+            assert math.isfinite(moved)
+            assert (moved < reach) == (away == 0.0)
+            assert math.isfinite(near) == (away == 0.0)
+
+
 # ---- ordinary problems with more features than a Hessian may have
 def ordinary(loss, sparse, n=3000, d=2500):
     """Rows with twenty features that matter; three have no penalty."""
