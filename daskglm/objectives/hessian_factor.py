@@ -83,9 +83,12 @@ class HessianFactor:
     def of(cls, hessian: np.ndarray, error: float) -> HessianFactor:
         """Factorise a Hessian.
 
-        Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`.
+        Its entries (j, k) are known to `error` times sqrt(H_jj H_kk); see `Rounding.gram`. One that
+        is singular, or has overflowed, proves nothing.
         """
         n = len(hessian)
+        if not np.isfinite(hessian).all():
+            return cls(np.eye(n), math.inf, math.inf, np.full(n, math.inf))
         root = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
         # LAPACK's own names: SciPy's checks would take longer than matrices of 30 rows
         L, failed = scipy.linalg.lapack.dpotrf(hessian / root[:, None] / root, lower=1)

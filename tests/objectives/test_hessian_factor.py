@@ -36,3 +36,12 @@ def test_singular_and_inexact_hessians_prove_nothing():
     steps = HessianFactor.for_steps(H, 0.0, np.zeros(6))
     assert np.isfinite(steps.step(np.ones(6))[0]).all()
     assert not steps.proves
+
+
+@pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
+def test_a_hessian_that_has_overflowed_proves_nothing(far):
+    H = matrix()
+    H[1, :] = H[:, 1] = far
+    factor = HessianFactor.of(H, 1e-15)
+    assert not factor.proves
+    assert math.isinf(factor.decrement(np.ones(6)))
