@@ -10,7 +10,7 @@ from typing import NamedTuple
 PRECISION = 1e-15
 # Where lower points of a function that is not convex are looked for, on both sides of one that is
 # least nearby, in units of margins: from the width of the narrowest dip that matters. Chosen.
-AWAY = [0.01 * 1.5**k for k in range(20)]  # to 22
+AWAY = [1e-4 * 1.5**k for k in range(31)]  # to 19
 # Fall of the value below which it is rounding. Chosen.
 SAME = 1e-12
 

@@ -57,6 +57,16 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
     assert not texts, _report(texts)
 
 
+# Drawn at some commit, and failed then.
+FAILED = (9300002, 9500152, 9501893)
+
+
+@pytest.mark.parametrize("seed", FAILED)
+def test_problems_that_once_failed(seed):
+    texts = _failures([problem(seed)])
+    assert not texts, _report(texts)
+
+
 # Of 100 problems, those of losses that are not convex that may end at an optimum which is not the
 # lowest: nothing is claimed of others (docs/certificates.md). About 1 in 200 did on 2026-11-26, most of
 # them tweedie above 2 with exposures over decades and fewer rows than features.

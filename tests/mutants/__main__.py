@@ -40,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="faults whose file or description has this text")
     parser.add_argument("--lines", type=Path, default=Path(tempfile.gettempdir()) / "mutants.jsonl")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2, help="0: only write the table")
     chosen = parser.parse_args()
     faults = [
         (area, fault)
@@ -53,20 +53,24 @@ def main() -> int:
     done = _read(chosen.lines)
     left = [fault for _, fault in faults if _key(fault) not in done]
     print(f"{len(faults)} faults, {len(left)} to run")
+    if not chosen.processes:
+        left = []
     with tempfile.TemporaryDirectory() as folder, open(chosen.lines, "a") as lines:
         copies: queue.Queue[Path] = queue.Queue()
-        for k in range(chosen.processes if left else 0):
+        for k in range(chosen.processes) if left else ():
             copies.put(_copy(Path(folder) / str(k) / "main"))
-        with concurrent.futures.ThreadPoolExecutor(chosen.processes) as pool:
+        with concurrent.futures.ThreadPoolExecutor(chosen.processes or 1) as pool:
             for found in pool.map(lambda fault: _run(fault, copies), left):
                 print(json.dumps(found), file=lines, flush=True)
                 done[found["key"]] = found
                 print(f"{found['end']:<9}{found['seconds']:>5.0f} s  {found['key']}", flush=True)
-    ends = [(area, fault, done[_key(fault)]) for area, fault in faults]
+    missing: dict[str, object] = {"end": "not run", "by": ""}
+    ends = [(area, fault, done.get(_key(fault), missing)) for area, fault in faults]
     if not chosen.only:
         TABLE.write_text(_table(ends))
+    seen = sum(end["end"] == "seen" for _, _, end in ends)
     survived = [fault.what for _, fault, end in ends if end["end"] == "survived"]
-    print(f"{len(ends) - len(survived)} of {len(ends)} seen; not: {survived}")
+    print(f"{seen} of {len(ends)} seen; survived: {survived}")
     return 1 if survived else 0
 
 
