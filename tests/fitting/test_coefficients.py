@@ -1,12 +1,14 @@
 """stop="coefficients": the proved bound on the coefficients' relative error, against references in long double."""
 
 import math
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
 import pytest
 
 import daskglm
+from daskglm.fitting.coefficients import coefficient_error
 from tests.conftest import make_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -142,3 +144,17 @@ def test_a_cluster_proves_the_same(client):
         report = daskglm.fit(*lazy, tol=1e-7, stop="coefficients", solver=solver).report_
         assert report.coefficient_error <= 1e-7
         assert report.converged
+
+
+def test_the_bound_by_a_duality_gap_is_by_strong_convexity():
+    objective = SimpleNamespace(
+        is_penalised=True,
+        is_smooth=True,
+        n_features=2,
+        loss=SimpleNamespace(is_bounded=True),
+        penalty=SimpleNamespace(strong_convexity=0.5),
+        rounding=SimpleNamespace(norm=np.linalg.norm),
+    )
+    point = SimpleNamespace(gap=0.16, vectors=(np.array([3.0, 4.0]), None))
+    # F(w) - F* >= strong / 2 |w - w*|^2
+    assert coefficient_error(objective, point) == pytest.approx(0.8 / 5.0, rel=1e-12)

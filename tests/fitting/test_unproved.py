@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm import GeneralizedLinearRegressor
 from daskglm.core.outcome import Reason
+from daskglm.fitting.other_starts import _is_lower
 from daskglm.fitting.unproved import Unproved
 from daskglm.solvers.linear_systems import expected_fall
 
@@ -161,3 +162,18 @@ def test_a_gap_that_is_known_ends_a_fit_and_not_the_expected_fall(monkeypatch, g
     monkeypatch.setattr(judge, "look", lambda point: (seen, 1e-30))
     monkeypatch.setattr(judge, "is_enough", lambda point, fall, ended: True)
     assert judge.judge(point, lambda point: (point, gap), ended=True)[2] == enough
+
+
+@pytest.mark.parametrize(
+    ("above", "tol", "constant", "lower"),
+    [
+        (2e-6, 1e-6, 1.0, True),
+        (5e-7, 1e-6, 1.0, False),
+        (1e-12, 1e-14, 1.0, False),  # rounding of values
+        (1e-9, 1e-14, 1.0, True),
+        (1e-9, 1e-14, 1e3, False),
+    ],
+)
+def test_an_end_is_lower_by_more_than_the_tolerance_and_rounding(above, tol, constant, lower):
+    end, other = (SimpleNamespace(point=SimpleNamespace(value=v)) for v in (1.0, 1.0 + above))
+    assert _is_lower(end, other, tol, constant) == lower

@@ -132,12 +132,13 @@ def _tested(folder: Path, tests: list[str]) -> tuple[str, str]:
 
 
 def _table(ends: list[tuple[str, Fault, dict[str, object]]]) -> str:
-    seen = sum(end["end"] == "seen" for _, _, end in ends)
+    seen, unknown = (sum(end["end"] == kind for _, _, end in ends) for kind in ("seen", "not run"))
     lines = [
         "# Faults that the tests see",
         "",
-        f"`python -m tests.mutants`: {seen} of {len(ends)} are seen. Each fault was run against the"
-        " tests that its record names, until one failed.",
+        f"`python -m tests.mutants`: of {len(ends)} faults {seen} are seen,"
+        f" {len(ends) - seen - unknown} survive, {unknown} were not run. Each was run against the tests"
+        " that its record names, until one failed.",
         "",
         "| area | file | fault | end | by |",
         "|---|---|---|---|---|",
