@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
@@ -107,17 +108,34 @@ def test_null_models_converge(family, solver, column):
 
 
 @pytest.mark.parametrize("family", ["poisson", "binomial", "gaussian"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_means_balance_targets_at_the_default_tolerance(family, weighted):
+@pytest.mark.parametrize(
+    ("weighted", "solver"), [(False, "auto"), (True, "auto"), (True, "lbfgs"), (False, "gd")]
+)
+def test_means_balance_targets_at_the_default_tolerance(family, weighted, solver):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((100, 10))
     mean = np.exp(0.3 * X[:, 0] - 0.2 * X[:, 1])
     y = rng.poisson(mean) / (20.0 if family == "binomial" else 1.0)
     weight = rng.uniform(0.5, 2.0, 100) if weighted else None
     y = np.minimum(y, 1.0) if family == "binomial" else y
-    model = GeneralizedLinearRegressor(family, alpha=1.0).fit(X, y, weight)
+    model = GeneralizedLinearRegressor(family, alpha=1.0, solver=solver).fit(X, y, weight)
     means = np.average(model.predict(X), weights=weight)
     assert means == pytest.approx(np.average(y, weights=weight), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "multinomial", "poisson", "gamma", "gaussian"])
+def test_solvers_that_know_gradients_alone_give_the_digits_beyond_tol_too(kind):
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((40, 3)), rng.integers(0, 2 + (kind == "multinomial"), 40)
+    if kind in ("logistic", "multinomial"):
+        model = daskglm.LogisticRegression(multi_class="ovr" if kind == "logistic" else kind)
+    else:
+        y = rng.gamma(2.0, 0.5, 40) if kind == "gamma" else y
+        model = GeneralizedLinearRegressor(kind, alpha=0.5)
+    found = clone(model).set_params(solver="lbfgs").fit(X, y)
+    wanted = clone(model).set_params(solver="newton", tol=1e-13).fit(X, y)
+    for name in ("coef_", "intercept_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-6)
 
 
 def test_ends_of_two_starts_that_differ_are_told():
