@@ -105,12 +105,12 @@ class LeverageMeat:
 
 @dataclass(frozen=True)
 class ConstantSums:
-    """Add up losses where all margins are the offset plus `margin`. 0 passes.
+    """Add up losses where all margins are the offset plus a constant, for each of some. 0 passes.
 
-    Reply: value, slope, curvature.
+    Reply: values, slopes, curvatures, each (constants,).
     """
 
-    margin: float
+    constants: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,10 @@ def null_value(engine: Engine, problem: Problem, loss: Loss, sides: Sequence[flo
     best = [math.inf]
 
     def ask(margins: list[float]) -> list[Seen]:
-        found = []
-        for margin in margins:
-            sums = engine.total(problem, ConstantSums(margin))
-            value, slope, bend = (float(sums[k]) for k in ("value", "slope", "curvature"))
-            best[0] = min(best[0], value) if value == value else best[0]
-            found.append(Seen(margin, value, slope, bend))
+        sums = engine.total(problem, ConstantSums(tuple(margins)))
+        known = (sums[name].tolist() for name in ("values", "slopes", "curvatures"))
+        found = [Seen(*seen) for seen in zip(margins, *known, strict=True)]
+        best[0] = min([best[0], *(seen.value for seen in found if seen.value == seen.value)])
         return found
 
     start = loss.best_constant(*sides) if loss.classifies else _margin_of_mean(loss, engine)

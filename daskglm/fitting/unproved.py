@@ -53,6 +53,7 @@ class Unproved:
         self.first_value = self.first_norm = math.nan
         self.values: deque[float] = deque(maxlen=RECENT + 1)
         self.count, self.next_look, self.wait = 0, 0, 1
+        self.was_small = False
         loss = objective.loss
         smooth = loss.is_quadratic or loss.family is not None or loss.continuous_curvature
         smooth = smooth and objective.is_smooth
@@ -105,8 +106,9 @@ class Unproved:
 
         A Hessian of zeros, where losses are flat, tells nothing. Curvatures that jump, kinks that
         hold coefficients, and losses that are not convex tell of the nearest surroundings only:
-        there the last steps together must have lowered the value by as little, unless the solver
-        `ended` since none does.
+        there the last steps together must have lowered the value by as little, and as little must
+        have been expected at the last look, since steps are short at corners where much is left;
+        unless the solver `ended` since none lowers the value.
         """
         flat = point.gram is not None and not to_host(point.gram).any() and self.objective.size
         sure = self.objective.loss.convex and not self.has_corners
@@ -117,7 +119,11 @@ class Unproved:
         if not (sure or ended):
             known = len(self.values) > RECENT
             fell = self.values[0] - self.values[-1] if known else math.inf
-            enough = enough and fell <= share * self._allowed(point.value)
+            small = enough and fell <= share * self._allowed(point.value)
+            enough, self.was_small = small and self.was_small, small
+            if small and not enough:  # look again at the next point
+                self.next_look = self.count + 1
+                return False
         if not enough:
             self.next_look = self.count + self.wait
             self.wait *= 2

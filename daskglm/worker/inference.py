@@ -248,15 +248,16 @@ def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
 
 # ---- likelihood
 def _constant(problem: Problem, request: ConstantSums, caches: Sequence[Any]) -> Totals:
-    """Add up the losses of one margin for all rows, plus their offsets."""
-    law, at = law_of(problem.loss), np.array([[0.0, request.margin]])
-    out = np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
+    """Add up the losses of one margin for all rows, plus their offsets; for each of some."""
+    law, count = law_of(problem.loss), len(request.constants)
+    at = np.column_stack([np.zeros(count), request.constants])
+    values, slopes, hessians = np.zeros(count), np.zeros((count, 2)), np.zeros((count, 2, 2))
     for cache in caches:
         n = len(cache.y)
         beside = cache.y, cache.weight, cache.offset
-        host.margins.along(law, *beside, (np.zeros(n),), at, 0, n, out)
-    value, slope, curvature = (float(part.ravel()[-1]) for part in out)
-    return {"value": value, "slope": slope, "curvature": curvature, "rows": 0}
+        host.margins.along(law, *beside, (np.zeros(n),), at, 0, n, (values, slopes, hessians))
+    found = {"values": values, "slopes": slopes[:, 1], "curvatures": hessians[:, 1, 1]}
+    return {**found, "rows": 0}
 
 
 def _saturated(problem: Problem, request: SaturatedLikelihood, caches: Sequence[Any]) -> Totals:

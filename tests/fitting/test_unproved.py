@@ -168,6 +168,22 @@ def test_the_expected_fall_overlooks_no_flat_slope():
     assert found == pytest.approx(wanted)
 
 
+def test_one_look_among_short_steps_at_a_corner_ends_no_fit():
+    loss = SimpleNamespace(
+        is_quadratic=False, family=None, continuous_curvature=False, self_concordance=np.inf
+    )
+    loss.convex = loss.bends = True
+    judge = Unproved(SimpleNamespace(loss=loss, is_smooth=False, size=1), 1e-4)
+    point = SimpleNamespace(value=1.0, gradient_norm=1.0, gram=np.eye(1))
+    ends = []
+    for fall in (0.5, 0.5, 0.5, 0.5, 1e-9, 0.5, 1e-9, 1e-9):
+        judge.may_be_enough(point)
+        ends.append(judge.is_enough(point, fall))
+    assert ends == [False] * 7 + [True]
+    assert judge.is_enough(point, 1e-9, ended=True)
+    assert not judge.is_enough(point, 0.5, ended=True)
+
+
 @pytest.mark.parametrize(("gap", "enough"), [(np.nan, True), (1e-3, False), (1e-9, False)])
 def test_a_gap_that_is_known_ends_a_fit_and_not_the_expected_fall(monkeypatch, gap, enough):
     loss = SimpleNamespace(

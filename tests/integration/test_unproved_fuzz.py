@@ -58,7 +58,7 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
 
 
 # Drawn at some commit, and failed then.
-FAILED = (9300002, 9500152, 9501893)
+FAILED = (9300002, 9500152, 9501893, 180983571)
 
 
 @pytest.mark.parametrize("seed", FAILED)
@@ -72,9 +72,6 @@ def test_problems_that_once_failed(seed):
 # them tweedie above 2 with exposures over decades and fewer rows than features.
 MOST = 4
 LOWER = "another optimum is lower"
-# One of 2,800 problems on 2026-11-27 ended above by 3.5 times its tol, of a loss whose curvature jumps.
-# The aim is none.
-ABOVE = "converged above"
 
 
 @pytest.mark.parametrize(
@@ -89,9 +86,7 @@ def test_fresh_fits_without_a_proof_are_no_worse_than_an_independent_solver(chun
     print(_report(texts))
     lower = [text for text in texts if text.startswith(LOWER)]
     assert len(lower) <= MOST, _report(lower)
-    above = [text for text in texts if text.startswith(ABOVE)]
-    assert len(above) <= 1, _report(above)
-    wrong = [text for text in texts if text not in (*lower, *above)]
+    wrong = [text for text in texts if text not in lower]
     assert not wrong, _report(wrong)
 
 
