@@ -286,8 +286,7 @@ def solve(
     if reason is Reason.NO_PROGRESS and _ends_exactly(objective, found, gap, reason, record):
         reason = Reason.EXACT
     if reason.converged:
-        by = "" if iterate is None else iterate.by
-        found, gap = _with_all_digits(objective, (found, gap), certificate, rule, record, by)
+        found, gap = _with_all_digits(objective, (found, gap), certificate, rule, record, iterate)
     return Solution(
         found,
         reason,
@@ -305,12 +304,14 @@ def _with_all_digits(
     certificate: Callable[[AnyPoint], tuple[AnyPoint, float]],
     rule: StoppingRule,
     record: Record,
-    by: str,
+    last: Iterate | None,
 ) -> tuple[AnyPoint, float]:
     """Return the point that steps beyond `tol` lead to, and its gap."""
     point, gap = found
+    by, rough = ("", False) if last is None else (last.by, last.rough)
+    moved = len(record.history) > 1
     for _ in range(min(MOST_STEPS, rule.max_iter + 1 - len(record.history))):
-        further = polished(objective, point)
+        further = polished(objective, point, moved=moved, rough=rough)
         if further is point:
             break
         point, gap = certificate(further)

@@ -22,28 +22,27 @@ MOST_STEPS = 20
 LEAST_FALL = 1e-22
 
 
-def polished(objective: Any, point: Any) -> Any:
+def polished(objective: Any, point: Any, *, moved: bool, rough: bool) -> Any:
     """Return a point after a Newton step that lowers the gradient; else the point.
 
-    Only where a Hessian costs little, and of losses for which the digits beyond `tol` matter: those
-    of exponential families, those without a penalty, as statistics wants them, and any whose
-    solver knows gradients alone, which stops at `tol` and not beyond it as Newton's steps do.
-    Cost: 1 pass, and 1 for the first Hessian after such a solver.
+    Only where a Hessian costs little, and where the digits beyond `tol` matter. Cost: 1 pass, and 1
+    for the Hessian at a point where it is not known.
+
+    Parameters
+    ----------
+    moved : bool
+        Whether the solver has left its start.
+    rough : bool
+        Whether it ends at `tol` (`solvers.Iterate`).
     """
-    loss, size = objective.loss, float(objective.size)
     # points of dual solvers and of many problems have a gap of their own
-    if point.gap is not None:
+    if point.gap is not None or not (objective.is_smooth and _is_wanted(objective, point, rough)):
         return point
-    smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
-    first = point.gram is None
-    wanted = loss.family is not None or (smooth and (first or not objective.is_penalised))
-    # a Newton step has found the optimum of a quadratic already
-    if not (wanted and objective.is_smooth and (first or not loss.is_quadratic)):
-        return point
+    unknown, size = point.gram is None, float(objective.size)
     work = objective.engine.facts.nonzeros * size + size**3
-    if not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):
+    if (unknown and not moved) or not (work <= MOST_WORK and 0.0 < point.gradient_norm < math.inf):
         return point
-    if first:
+    if unknown:
         point = objective.at(point.w, gram=True, exact=True, beside=point)
     step = newton_step(point.gram, point.gradient)
     fall = -0.5 * float(point.gradient @ step)
@@ -52,3 +51,17 @@ def polished(objective: Any, point: Any) -> Any:
     trial = objective.at(point.w + step, gram=True, exact=True, beside=point)
     level = trial.value <= point.value + ROUNDING * abs(point.value)
     return trial if level and trial.gradient_norm < 0.9 * point.gradient_norm else point
+
+
+def _is_wanted(objective: Any, point: Any, rough: bool) -> bool:
+    """Return whether the digits beyond `tol` matter.
+
+    They do for exponential families, and without a penalty, as statistics wants them; and after
+    rough solvers. A Newton step has found the optimum of a quadratic already.
+    """
+    loss = objective.loss
+    smooth = math.isfinite(loss.self_concordance) or loss.continuous_curvature
+    if point.gram is None and rough:
+        return smooth
+    bare = smooth and not objective.is_penalised and point.gram is not None
+    return not loss.is_quadratic and (loss.family is not None or bare)

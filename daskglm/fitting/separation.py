@@ -29,6 +29,7 @@ from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, SeveralIntercepts
+from daskglm.solvers.linear_systems import step_by_products
 
 # Most features of a Gram that is formed for what is looked for when a fit ends: 32 MB, and a second
 # for its eigenvectors.
@@ -52,7 +53,10 @@ FAR = (2.0**8, 2.0**16)
 LEVEL = 1e-9
 # Newton's steps taken to find a direction along which the objective falls: other coefficients reach
 # their optimum meanwhile. Chosen.
-LOOKS = 8
+LOOKS = 16
+# Products with the Hessian for such a step where it is too large to form, and the residual at which
+# there are enough of them, as a share of the gradient. Chosen.
+MOST_PRODUCTS, ENOUGH = 100, 1e-6
 # Change of a margin by a step of Newton's method below which it is one within an optimum. Far along
 # the thinnest tail, that of cloglog, it is 1e-3.
 LEAST_STEP = 1e-4
@@ -174,8 +178,8 @@ def runaways(objective: Objective, point: Point) -> list[int]:
     Entry `n_features` is an intercept. Cost: nothing where the Hessian at the point proves an
     optimum, or a penalty holds all features. Else 1 pass that counts signs; and where no column
     alone can grow, 1 with a Hessian; and where that does not prove an optimum, up to 3, and up to 8
-    for each direction that is followed. Of ordered classes with another link than the logit up to 6
-    more that ask the logit.
+    for each direction that is followed, or 108 where there are more features than a Hessian is
+    formed for. Of ordered classes with another link than the logit up to 6 more that ask the logit.
     """
     several = isinstance(objective, SeveralIntercepts)
     ends = None if several else ends_of(objective.loss)
@@ -282,8 +286,7 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     coefficients that have an optimum come near it while others go on. Steps by a diagonal alone
     would tell no more than columns that were counted. Cost: see `runaways`.
     """
-    counted = objective.engine.capabilities.device == "cpu"
-    looks = 0 if counted and not _is_cheap(objective) else LOOKS
+    looks = LOOKS
     if not objective.rounding.is_surveyed:
         objective.survey()
     d = objective.n_features
@@ -374,24 +377,25 @@ def _within_bounds(objective: Objective, way: np.ndarray) -> np.ndarray:
 
 
 def _with_curvature(objective: Objective, point: Point) -> Point:
-    """Return the point with its gradient and its Hessian, or the diagonal where that is large."""
+    """Return the point with its Hessian, or where that is large with what products with it take."""
     known = with_hessian(objective, point)
     if known.gram is not None:
         return known
     if known.diagonal is not None and np.isfinite(to_host(known.gradient)).all():
         return known
-    return objective.at(known.w, diagonal=True)
+    return objective.at(known.w, diagonal=True, curved=True)
 
 
 def _newton_step(point: Point, free: np.ndarray) -> np.ndarray:
-    """Return Newton's step in the free coefficients, by the diagonal where that is all."""
+    """Return Newton's step in the free coefficients, roughly where there is no Hessian."""
     gradient = to_host(point.gradient)
     step = np.zeros(len(gradient))
     if point.gram is None:
         diagonal = to_host(point.diagonal)
+        scale = np.zeros(len(gradient))
         taken = free & (diagonal > 0.0)
-        step[taken] = -gradient[taken] / diagonal[taken]
-        return step
+        scale[taken] = 1.0 / np.sqrt(diagonal[taken])
+        return step_by_products(point, gradient, scale, MOST_PRODUCTS, ENOUGH)
     gram = to_host(point.gram)
     taken = free & (np.diag(gram) > 0.0)
     if taken.any():

@@ -12,11 +12,10 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from daskglm.core.device import to_host
 from daskglm.objectives.primal import SAME_VALUE
-from daskglm.solvers.linear_systems import expected_fall
+from daskglm.solvers.linear_systems import expected_fall, step_by_products
 
 # Most features of a Hessian that is formed for this, and most multiplications: 32 MB, and about a
 # second. Beyond, products with it tell. Chosen.
@@ -96,7 +95,10 @@ class Unproved:
         # coefficients that a kink or a bound holds stay where they are
         free = (residual != 0.0) | (to_host(point.w) != 0.0) | objective.is_smooth
         if point.gram is None:
-            return point, self._by_products(point, residual, free)
+            # roughly: a pass for each product
+            step = step_by_products(point, residual, free * 1.0, MOST_PRODUCTS, ENOUGH)
+            fall = -0.5 * float(residual @ step)
+            return point, fall if math.isfinite(fall) else math.inf
         if not free.any():
             return point, 0.0
         return point, expected_fall(to_host(point.gram)[np.ix_(free, free)], residual[free])
@@ -132,21 +134,3 @@ class Unproved:
     def _allowed(self, value: float) -> float:
         first = abs(self.first_value) if math.isfinite(self.first_value) else 0.0
         return max(self.tol * abs(value), SAME_VALUE * first)
-
-    def _by_products(self, point: Any, residual: np.ndarray, free: np.ndarray) -> float:
-        """Estimate the fall by conjugate gradients. Cost: a pass for each product."""
-        xp = self.objective.xp if not self.objective.is_composite else np
-
-        def product(v: np.ndarray) -> np.ndarray:
-            return free * to_host(point.hessian_vector(xp.asarray(free * v.ravel())))
-
-        n = len(residual)
-        with np.errstate(all="ignore"):
-            step, _ = cg(
-                LinearOperator((n, n), product, dtype=np.float64),
-                residual,
-                rtol=ENOUGH,
-                maxiter=MOST_PRODUCTS,
-            )
-        fall = 0.5 * float(residual @ step)
-        return fall if math.isfinite(fall) else math.inf

@@ -26,6 +26,9 @@ class Iterate:
     more : bool, optional
         Whether a better point follows that costs nothing, so that no proof of this one is a reason
         to stop.
+    rough : bool, optional
+        Whether the solver ends at `tol`, and not beyond it as steps with curvatures do: then small
+        problems take Newton's steps for the digits left.
     """
 
     point: Any
@@ -33,6 +36,7 @@ class Iterate:
     save_rows: Callable[[str], None] | None = None
     by: str = ""
     more: bool = False
+    rough: bool = False
 
 
 # A solver at work, which returns the reason for which it ends by itself.

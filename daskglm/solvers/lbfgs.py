@@ -30,7 +30,7 @@ def lbfgs(objective: Objective, w: np.ndarray, **state: Any) -> Iterates:
     point = objective.at(w, diagonal=not state)
     model = LimitedMemory(objective, point, **state)
     while True:
-        yield Iterate(point, resume=model.state)
+        yield Iterate(point, resume=model.state, rough=True)
         step = -model.times(point.gradient)
         slope = float(point.gradient @ step)
         if not slope < 0.0:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import LinearOperator, cg
 
 from daskglm.core.device import gpu, on_device, to_host
 
@@ -73,6 +74,35 @@ def expected_fall(hessian: np.ndarray, gradient: np.ndarray) -> float:
             least = len(values) * np.finfo(float).eps * max(values[-1], 1.0)
             fall = 0.5 * float(np.square(vectors.T @ rhs) @ (1.0 / np.maximum(values, least)))
     return fall if math.isfinite(fall) else math.inf
+
+
+def step_by_products(
+    point: Any, gradient: np.ndarray, scale: np.ndarray, most: int, enough: float
+) -> np.ndarray:
+    """Solve H s = -g roughly by conjugate gradients. Cost: a pass for each product.
+
+    Parameters
+    ----------
+    point : Point
+        Where the Hessian H is; it multiplies vectors.
+    gradient, scale : (size,) arrays
+        Of the step; unknowns are its entries over these scales, and zero where a scale is.
+    most : int
+        Products at most.
+    enough : float
+        Residual that is small enough, as a share of the gradient's norm.
+    """
+    objective, n = point.objective, len(gradient)
+    xp = np if objective.is_composite else objective.xp
+
+    def product(v: np.ndarray) -> np.ndarray:
+        return scale * to_host(point.hessian_vector(xp.asarray(scale * v.ravel())))
+
+    with np.errstate(all="ignore"):
+        operator = LinearOperator((n, n), product, dtype=np.float64)
+        step, _ = cg(operator, -scale * gradient, rtol=enough, maxiter=most)
+    scaled: np.ndarray = scale * step
+    return scaled
 
 
 def inverse_of(hessian: Any) -> Callable[[Any], Any]:

@@ -111,7 +111,7 @@ def output_lbfgs(
             "taken": taken,
         }
 
-    yield Iterate(point, resume=state)
+    yield Iterate(point, resume=state, rough=True)
     inverse = form(objective, point.w)
     if steps is not None and changes is not None:
         pairs.extend(pair_of(s, change, inverse) for s, change in zip(steps, changes, strict=True))
@@ -139,4 +139,4 @@ def output_lbfgs(
             inverse = form(objective, point.w)
             # their scales are by the inverse
             pairs = deque((pair_of(s, change, inverse) for s, change, _, _ in pairs), maxlen=MEMORY)
-        yield Iterate(point, resume=state)
+        yield Iterate(point, resume=state, rough=True)

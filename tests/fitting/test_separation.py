@@ -1,6 +1,7 @@
 """Coefficients that grow for ever are told with every link, by every solver, of levels and of shares, and never else."""
 
 import math
+import re
 import warnings
 
 import dask.array as da
@@ -15,7 +16,7 @@ import daskglm
 from daskglm import GeneralizedLinearRegressor
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
-from daskglm.fitting.separation import Ends, ends_of
+from daskglm.fitting.separation import MOST_FEATURES, Ends, ends_of
 from daskglm.losses.table import find
 from tests.seeds import of_the_commit_or
 
@@ -44,6 +45,27 @@ def fitted(X, y, loss, weight=None, **given):
         FitConfig(loss, **settings),
         sample_weight=weight,
     )
+
+
+@pytest.mark.parametrize("separated", [True, False])
+@pytest.mark.parametrize("loss", BINOMIAL)
+def test_directions_are_told_of_more_features_than_a_hessian_is_formed_for(loss, separated):
+    rng = np.random.default_rng(0)
+    n, d = 24_000, MOST_FEATURES + 1
+    X = sp.random(n, d, 0.004, random_state=rng, format="csr", data_rvs=rng.standard_normal)
+    y = (rng.random(n) < expit(X @ (0.3 * rng.standard_normal(d)))).astype(float)
+    pair = (rng.random((n, 2)) < 0.3).astype(float)  # either alone is on both sides
+    if separated:
+        y = np.where(pair[:, 0] == pair[:, 1], y, pair[:, 0])
+    both = sp.hstack([X, sp.csr_matrix(pair)], format="csr")
+    names = rf"along column {d}, column {d + 1}|along column {d + 1}, column {d}"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = fitted(both, y, loss, tol=1e-6)
+    told = [str(each.message) for each in caught]
+    assert found.report.converged != separated
+    assert separated == any(re.search(names, text) is not None for text in told), told
+    assert separated or not told
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
