@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from daskglm.estimators.inference_prediction import _finished
+from daskglm.losses.links import SQUARE_ROOT
 from tests.estimators.inference_cases import CASES, data_of, fitted
 
 COLUMNS = ["mean", "se", "lower", "upper"]
@@ -19,6 +21,12 @@ def inferred(name, **more):
     beside = {} if data.offset is None else {"offset": data.offset}
     model = fitted(name, data.X, data.y, **beside)
     return data, model.inference(data.X, data.y, **beside, **more)
+
+
+def test_intervals_end_where_the_means_of_a_link_do():
+    scores = np.array([[0.1, 0.2, 0.0], [2.0, 0.5, 0.0]])  # margin, its error, no offset
+    found = _finished(scores, SQUARE_ROOT, 2.0)
+    np.testing.assert_allclose(found[:, 2:], [[0.0, 0.25], [1.0, 9.0]], atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["logistic", "poisson", "gamma", "binomial_cloglog", "squared"])

@@ -22,6 +22,7 @@ from sklearn.model_selection import (
 )
 
 import daskglm
+from daskglm.estimators.scorers import _balanced
 from tests.conftest import make_problem
 from tests.fitting.test_problem_grid import CS, lazy, three_classes
 
@@ -360,12 +361,21 @@ def test_scores_that_are_not_defined_do_not_choose():
         with pytest.warns(
             UserWarning, match=r"scoring='roc_auc' is not defined \(nan\) in 1 of 4 folds"
         ):
-            model = daskglm.LogisticRegressionCV(Cs=CS, cv=cv, scoring="roc_auc").fit(X, y)
-        assert model.C_[0] == CS[model.scores_[1.0][:3].sum(axis=0).argmax()]
+            both = [
+                daskglm.LogisticRegressionCV(Cs=Cs, cv=cv, scoring="roc_auc").fit(X, y)
+                for Cs in (CS, CS[::-1])
+            ]
+        for model in both:  # in one of the orders the best is not the first
+            assert model.C_[0] == model.Cs_[model.scores_[1.0][:3].sum(axis=0).argmax()]
         with pytest.raises(
             ValueError, match=r"scoring='roc_auc' is not defined \(nan\) in any fold"
         ):
             daskglm.LogisticRegressionCV(Cs=CS, cv=cv[3:], scoring="roc_auc").fit(X, y)
+
+
+def test_balanced_accuracy_of_a_fold_without_a_class_is_the_recall_of_the_other():
+    counts = np.array([[0.0, 0.0, 3.0, 4.0], [1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]])
+    np.testing.assert_allclose(_balanced(np.zeros(3), counts), [0.75, 0.5, 0.625])
 
 
 # ---- attributes

@@ -49,6 +49,11 @@ def test_a_killed_fit_goes_on_to_the_same_optimum_with_less_work(solver, tmp_pat
     assert rest.report_.converged
     assert rest.report_.resumed == FAR[solver]
     assert rest.report_.passes < whole.report_.passes
+    # a fit that was resumed and killed again counts on from there
+    again = {**options, "checkpoint": tmp_path / "d", "checkpoint_every": 1}
+    with pytest.raises(Killed):
+        daskglm.fit(X, y, resume=tmp_path / "c", callback=killer(1), **again)
+    assert load(tmp_path / "d").iteration == FAR[solver] + 1
     # the path is the same, so that together they make the iterations of the whole, up to one at the joint
     assert abs(rest.report_.n_iter + FAR[solver] - whole.report_.n_iter) <= (
         1 if solver != "sdca" else 12

@@ -50,6 +50,19 @@ def test_the_bound_holds_before_the_end():
             assert report.objective / (1 + report.relative_gap) <= best
 
 
+def test_the_bound_counts_what_coefficients_gain():
+    """At the scale that is best for them all that is left is that they are no optimum."""
+    settings, rough = FitConfig("huber", tol=1e-12), FitConfig("huber", tol=10.0, solver="gd")
+    with rows(settings) as on:
+        least = joint(on, settings).solve(None, None, 50).report.objective
+        low, high = 0.8, 1.2
+        for _ in range(40):
+            seen = joint(on, rough)._at(0.5 * (low + high), None)
+            assert seen.value - seen.bound <= least * (1 + 1e-12)
+            low, high = (seen.scale, high) if seen.pull > 0.0 else (low, seen.scale)
+    assert seen.value > least * (1 + 1e-6)
+
+
 def test_an_exact_fit_has_the_least_scale():
     settings = FitConfig("huber", tol=1e-6)
     with rows(settings, X @ [1.0, -2.0]) as on:

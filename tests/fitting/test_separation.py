@@ -16,7 +16,7 @@ import daskglm
 from daskglm import GeneralizedLinearRegressor
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
-from daskglm.fitting.separation import MOST_FEATURES, Ends, ends_of
+from daskglm.fitting.separation import MOST_FEATURES, Ends, _tells_apart, ends_of
 from daskglm.losses.table import find
 from tests.seeds import of_the_commit_or
 
@@ -34,6 +34,12 @@ def a_level(end=1.0, trials=1, n=200):
     m = rng.integers(1, trials + 1, n)
     y = np.where(level == 1.0, end, rng.binomial(m, expit(x)) / m)
     return np.c_[x, level], y, m.astype(float)
+
+
+def test_a_column_of_one_sign_tells_no_classes_apart():
+    above = np.array([[True, False, False], [True, False, True], [True, False, False]])
+    below = np.array([[False, True, True], [False, True, False], [False, True, False]])
+    np.testing.assert_array_equal(_tells_apart(above, below), [False, False, True])
 
 
 def fitted(X, y, loss, weight=None, **given):

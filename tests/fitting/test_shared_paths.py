@@ -1,6 +1,7 @@
 """Cross-validated paths that share their passes, against paths of one fold after another."""
 
 import logging
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 import daskglm
 from daskglm.engines.local import Local
+from daskglm.fitting import shared_paths
 from tests.conftest import make_problem
 
 TOL = 1e-14
@@ -23,6 +25,16 @@ def one_by_one(monkeypatch):
             monkeypatch.setattr(f"daskglm.fitting.{module}.can_share", lambda *given: False)
 
     return call
+
+
+def test_watchers_see_the_largest_gap_of_a_pass(monkeypatch):
+    points = [SimpleNamespace(relative_gap=gap, value=1.0) for gap in (1e-6, 1e-3, 1e-9)]
+    monkeypatch.setattr(shared_paths, "BatchComposite", lambda rows: None)
+    monkeypatch.setattr(shared_paths, "solve_together", lambda shared, all, watch: watch(points))
+    seen = []
+    record = SimpleNamespace(add=lambda evaluated, gap, name: seen.append((evaluated.value, gap)))
+    shared_paths.run(None, [], record)
+    assert seen == [(3.0, 1e-3)]
 
 
 def rows_of(family, n=1500, d=8, **how):

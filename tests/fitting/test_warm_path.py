@@ -1,5 +1,7 @@
 """Problems with kinks on the same rows, each from the point of the one before."""
 
+from types import SimpleNamespace
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import daskglm
 from daskglm.core.requests import Problem
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
-from daskglm.fitting.warm_path import WHY
+from daskglm.fitting.warm_path import WHY, WarmPath
 from daskglm.losses.table import find
 from daskglm.objectives.carried_point import carried
 from daskglm.objectives.composite import Composite
@@ -18,6 +20,15 @@ from tests.conftest import make_problem
 from tests.fitting.test_grid_checkpoint import coefficients, killed
 
 CS = np.geomspace(1e-3, 1.0, 8)
+
+
+def test_the_next_start_is_a_point_that_was_evaluated():
+    """Points of least squares are predicted, from one that was."""
+    path, base = WarmPath(), SimpleNamespace(value=2.0, gap=None, prediction=None)
+    path.add(SimpleNamespace(value=1.0, gap=None, prediction=SimpleNamespace(base=base)))
+    assert path.point is base
+    path.add(base)
+    assert path.point is base
 
 
 @pytest.mark.parametrize("sparse", [False, True])
