@@ -25,7 +25,7 @@ needs_compiler = pytest.mark.skipif(
 
 def on_the_stand_in(test):
     """Mark a test that computes what a device should: tens of seconds, and minutes where the machine is busy."""
-    return pytest.mark.slow(pytest.mark.timeout(900)(needs_compiler(test)))
+    return pytest.mark.nightly(pytest.mark.timeout(900)(needs_compiler(test)))
 
 
 ONE_CASE = """

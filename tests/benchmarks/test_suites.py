@@ -141,7 +141,7 @@ def test_gradient_of_the_judge(loss):
 
 
 # ---- the runner
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runs_in_fresh_processes_are_recorded(tmp_path):
     out = tmp_path / "runs.jsonl"
     arguments = [

@@ -57,7 +57,7 @@ def test_rows_that_cannot_be_loaded_again_are_an_error():
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.parametrize("killed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_workers_killed_while_loading(killed):
     """Those that come for them have other addresses, of which Dask's tasks know nothing."""
     with small_cluster(2) as cluster, Client(cluster) as client:

@@ -124,8 +124,8 @@ def test_frames_of_unknown_lengths(client):
     "solver",
     [
         "newton",
-        pytest.param("tron", marks=pytest.mark.slow),
-        pytest.param("lbfgs", marks=pytest.mark.slow),
+        pytest.param("tron", marks=pytest.mark.nightly),
+        pytest.param("lbfgs", marks=pytest.mark.nightly),
     ],
 )
 def test_a_worker_killed_amid_a_fit_changes_nothing(solver):
@@ -225,6 +225,7 @@ def test_a_round_is_not_a_graph(client):
         engine.close()
 
 
+@pytest.mark.slow
 def test_many_workers_answer_through_leaders(monkeypatch):
     monkeypatch.setattr("daskglm.engines.cluster.STAR_WORKERS", 2)
     with small_cluster(4) as cluster, Client(cluster) as client:

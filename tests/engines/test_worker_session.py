@@ -99,7 +99,10 @@ def becomes(seconds, holds):
 
 # ---- clients that are killed
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["made", "sent", "streamed"])
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("made", "sent")), "streamed"],
+)
 def test_a_killed_client_leaves_nothing_on_the_workers(quick, kind, tmp_path):
     """The scheduler drops the tasks at once, the workers the rest within two or three of their questions."""
     script = tmp_path / "fit.py"

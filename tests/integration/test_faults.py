@@ -89,7 +89,7 @@ def test_blocks_move_when_waiting_has_cost_as_much():
 
 # ---- faults of workers
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["lbfgs", "sdca"])
+@pytest.mark.parametrize("solver", ["lbfgs", pytest.param("sdca", marks=pytest.mark.nightly)])
 def test_a_worker_stopped_for_20_seconds(solver):
     with cluster_of(2) as (_, client):
         victim = min(client.run(os.getpid).values())
@@ -126,8 +126,10 @@ def test_a_worker_stopped_for_good_is_given_up_by_the_scheduler():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", [True, False], ids=["in-memory", "out-of-core"])
-@pytest.mark.parametrize("solver", ["gd", "sdca"])
+@pytest.mark.parametrize(
+    "kept", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["in-memory", "out-of-core"]
+)
+@pytest.mark.parametrize("solver", [pytest.param("gd", marks=pytest.mark.nightly), "sdca"])
 def test_a_worker_that_comes_amid_a_fit_takes_a_part_when_that_pays(monkeypatch, kept, solver):
     monkeypatch.setattr("daskglm.engines.rebalancing.JOINED_SECONDS", 0.1)
     with cluster_of(1) as (cluster, client):
@@ -252,8 +254,10 @@ class Processes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["lbfgs", "sdca"])
-@pytest.mark.parametrize("again", [False, True], ids=["gone", "started-anew"])
+@pytest.mark.parametrize("solver", ["lbfgs", pytest.param("sdca", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "again", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["gone", "started-anew"]
+)
 def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_path, solver, again):
     from distributed import Client
 

@@ -170,7 +170,7 @@ def test_float32_rows():
     check(model, Problem(X.astype(float), y, C=0.05), atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_more_coefficients_than_a_hessian_is_formed_for():
     rng = np.random.default_rng(0)
     X = sp.random(300, 900, 0.05, random_state=0, format="csr")

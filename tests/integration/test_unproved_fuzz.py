@@ -58,7 +58,7 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
 
 
 # Drawn at some commit, and failed then.
-FAILED = (9300002, 9500152, 9501893, 180983571)
+FAILED = (9300002, 9500152, 9501893, 180983571, 108470378)
 
 
 @pytest.mark.parametrize("seed", FAILED)

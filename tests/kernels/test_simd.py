@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="compiles for an x86 processor"
 )

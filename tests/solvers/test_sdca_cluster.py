@@ -36,8 +36,8 @@ def test_the_same_bits_again(client):
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "retire"])
-@pytest.mark.parametrize("at", [2, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["SIGKILL", pytest.param("retire", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", [2, pytest.param(6, marks=pytest.mark.nightly)])
 def test_a_worker_lost_in_mid_fit(how, at, monkeypatch):
     X, y = make_problem(3000, 10, seed=3)
     best = daskglm.fit(X, y, C=0.05, tol=1e-12).report_.objective
