@@ -244,7 +244,7 @@ def _check_out(out: str, *inputs: str) -> None:
     callback=_not_blank,
     help="Instead of --loss: a family, such as poisson, gamma or 'tweedie(1.5)'.",
 )
-@click.option("--link", default="auto", help="Link of the family; auto: its first.")
+@click.option("--link", default="auto", help="Link of the family, or of ordinal; auto: its first.")
 @click.option("--alpha", type=float, help="Strength of the penalty of a family; default: 1.")
 @_of_penalty
 @_beside_rows
@@ -401,8 +401,11 @@ def _model_of(
     loss: str, class_weight: str | None, options: dict[str, Any], params: dict[str, Any]
 ) -> Any:
     """Make the estimator of a loss, or of a family where one is given."""
-    if loss != "ordinal":
-        params |= {name: options[name] for name in PENALTY_OPTIONS}
+    params |= {name: options[name] for name in PENALTY_OPTIONS}
+    if loss == "ordinal":
+        if not params.pop("fit_intercept"):
+            raise click.UsageError("--no-intercept has no meaning for --loss ordinal.")
+        params["link"] = "logit" if options["link"] == "auto" else options["link"]
     if options["family"]:
         alpha = 1.0 if options["alpha"] is None else options["alpha"]
         return GeneralizedLinearRegressor(
@@ -440,6 +443,8 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     of_loss, of_family = ("loss", "C", "class_weight"), ("link", "alpha")
+    if loss == "ordinal":  # the only loss with links
+        of_family = ("alpha",)
     for name in of_loss if options["family"] else of_family:
         if name in given:
             how = "has no meaning with" if options["family"] else "needs"

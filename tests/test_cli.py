@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
-from daskglm.cli import main
+from daskglm import OrdinalRegression
+from daskglm.cli import ESTIMATORS, main
 from daskglm.estimators.persistence import load
 from tests.conftest import SHARED, make_problem
 
@@ -84,6 +86,15 @@ def test_end_to_end_in_processes(tmp_path):
     assert "LogisticRegression" in call("info", model).stdout
 
 
+@pytest.mark.parametrize("loss", ESTIMATORS)
+def test_every_loss_has_its_model(svm, tmp_path, loss):
+    run("fit", svm, "--loss", loss, "--out", tmp_path / "m.json")
+    found = load(tmp_path / "m.json")
+    X, y = load_svmlight_file(str(svm))
+    same = clone(found).fit(X, y)
+    np.testing.assert_allclose(found.coef_, same.coef_, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
 def test_losses_on_svmlight(svm, tmp_path, loss):
     model, out = tmp_path / "m.json", tmp_path / "p.csv"
@@ -100,6 +111,17 @@ def test_losses_on_svmlight(svm, tmp_path, loss):
     assert ("R2" if loss == "squared" else "accuracy") in result.stderr
     np.testing.assert_array_equal([float(row[0]) for row in read(out)[1]], fitted.predict(X))
     assert {path.name for path in tmp_path.iterdir()} == {"m.json", "p.csv", "train.svm"}
+
+
+def test_ordered_classes_have_links(svm, tmp_path):
+    model, fit = tmp_path / "m.json", ["fit", svm, "--loss", "ordinal", "--out", tmp_path / "m.json"]
+    X, y = load_svmlight_file(str(svm))
+    for link, wanted in ((["--link", "probit"], "probit"), ([], "logit")):
+        run(*fit, *link)
+        found, same = load(model), OrdinalRegression(link=wanted).fit(X, y)
+        assert found.link == wanted
+        np.testing.assert_allclose(found.coef_, same.coef_, rtol=1e-6)
+    assert "link='sqrt'" in run(*fit, "--link", "sqrt", code=1).stderr
 
 
 def test_compressed_svmlight_with_known_width(svm, tmp_path):
@@ -243,6 +265,9 @@ def test_bad_input_of_predict_exit_1(svm, frame, tmp_path):
         ["fit", "x.svm"],
         ["fit", "x.svm", "--out", "m", "--loss", "poisson"],
         ["fit", "x.svm", "--out", "m", "--C", "-1"],
+        ["fit", "x.svm", "--out", "m", "--loss", "ordinal", "--alpha", "1"],
+        ["fit", "x.svm", "--out", "m", "--link", "probit"],
+        ["fit", "x.svm", "--out", "m", "--loss", "ordinal", "--no-intercept"],
         ["fit", "x.svm", "--out", "m", "--tol", "nan"],
         ["fit", "x.svm", "--out", "m", "--max-iter", "0"],
         ["fit", "x.svm", "--out", "m", "--workers", "1", "--scheduler", "tcp://x:1"],

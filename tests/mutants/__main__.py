@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.mutants import certificates, rows, solvers, statistics
@@ -132,13 +133,14 @@ def _tested(folder: Path, tests: list[str]) -> tuple[str, str]:
 
 
 def _table(ends: list[tuple[str, Fault, dict[str, object]]]) -> str:
-    seen, unknown = (sum(end["end"] == kind for _, _, end in ends) for kind in ("seen", "not run"))
+    count = Counter(str(end["end"]) for _, _, end in ends)
+    broken = f", {count['broken']} runs broke" if count["broken"] else ""
     lines = [
         "# Faults that the tests see",
         "",
-        f"`python -m tests.mutants`: of {len(ends)} faults {seen} are seen,"
-        f" {len(ends) - seen - unknown} survive, {unknown} were not run. Each was run against the tests"
-        " that its record names, until one failed.",
+        f"`python -m tests.mutants`: of {len(ends)} faults {count['seen']} are seen,"
+        f" {count['survived']} survive, {count['not run']} were not run{broken}. Each was run against the"
+        " tests that its record names, until one failed.",
         "",
         "| area | file | fault | end | by |",
         "|---|---|---|---|---|",
