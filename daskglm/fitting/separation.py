@@ -283,10 +283,8 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     """Return the coefficients that grow along a direction in which the objective falls for ever.
 
     Directions are those of the coefficients, then of steps of Newton's method, by which
-    coefficients that have an optimum come near it while others go on. Steps by a diagonal alone
-    would tell no more than columns that were counted. Cost: see `runaways`.
+    coefficients that have an optimum come near it while others go on. Cost: see `runaways`.
     """
-    looks = LOOKS
     if not objective.rounding.is_surveyed:
         objective.survey()
     d = objective.n_features
@@ -296,7 +294,7 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
     own = objective.at(objective.origin, keep=False).value / max(objective.engine.facts.n_rows, 1)
     way = np.where(free, to_host(point.w), 0.0)
     with np.errstate(all="ignore"):
-        for look in range(looks + 1):
+        for look in range(LOOKS + 1):
             if look:
                 point = _with_curvature(objective, point)
                 way = _newton_step(point, free)
@@ -311,7 +309,7 @@ def _directions(objective: Objective, point: Point, free: np.ndarray) -> list[in
                     sizes = largest * np.abs(each)
                     growing = np.flatnonzero(sizes >= GROWING * sizes.max()).tolist()
                     return sorted(growing, key=lambda j: -sizes[j])
-            if look == looks:
+            if look == LOOKS:
                 return []
             if look:
                 beyond = objective.at(objective.xp.asarray(to_host(point.w) + way))
