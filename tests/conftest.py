@@ -24,6 +24,12 @@ def pytest_report_header():
     return f"random problems: DASKGLM_SEED={seeds.BASE}"
 
 
+@pytest.fixture(autouse=True)
+def _same_draws():
+    """Let estimators without a `random_state` draw the same numbers in every run of a test."""
+    np.random.seed(0)
+
+
 @pytest.fixture(scope="session")
 def real_set():
     """Load a real data set by name; skips where the folder of data sets is not beside the project."""
