@@ -491,6 +491,8 @@ class Objective:
         error = 2.0 * (point.error.slopes + adding)
         # twice Newton's step for the intercept, and wider ones where the curvature falls
         steps = 2.0 * (slope + error) / curvature * 4.0 ** np.arange(4)
+        if not np.isfinite(steps).all():  # next to no curvature is left
+            return point
         _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
         up = slopes[: len(steps), -1]
         down = slopes[len(steps) :, -1]

@@ -193,6 +193,11 @@ def test_bounds_of_any_points_are_not_below_the_truth():
     assert np.mean(found) > 0.3
 
 
+@pytest.mark.parametrize("seed", [501669])
+def test_points_that_once_failed(seed):
+    check_points(seed)
+
+
 @of_the_commit_or(range(1000, 2000), 50)
 def test_bounds_of_many_points_are_not_below_the_truth(seeds):
     found = [near for seed in seeds for near in check_points(seed)]
