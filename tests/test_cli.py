@@ -114,7 +114,10 @@ def test_losses_on_svmlight(svm, tmp_path, loss):
 
 
 def test_ordered_classes_have_links(svm, tmp_path):
-    model, fit = tmp_path / "m.json", ["fit", svm, "--loss", "ordinal", "--out", tmp_path / "m.json"]
+    model, fit = (
+        tmp_path / "m.json",
+        ["fit", svm, "--loss", "ordinal", "--out", tmp_path / "m.json"],
+    )
     X, y = load_svmlight_file(str(svm))
     for link, wanted in ((["--link", "probit"], "probit"), ([], "logit")):
         run(*fit, *link)

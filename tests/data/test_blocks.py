@@ -162,3 +162,19 @@ def test_empty_partitions_have_no_offsets_to_check():
         X[:0], [], offset=[], exposure=[], place=Place(), classify=False, domain=Domain(0.0)
     )
     assert empty.facts.largest_offset == 0.0
+
+
+def test_the_checksum_of_the_order_is_of_all_that_a_row_has():
+    weight, offset = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    turned = [1, 0, 2, 3]
+
+    def order(rows=X, y=Y, weight=weight, offset=offset):
+        made = to_block(rows, y, weight, place=Place(0), classify=True)
+        return with_order(made._replace(offset=offset)).facts.order
+
+    known = order()
+    assert order() == known
+    assert order(rows=X[turned]) != known
+    assert order(y=Y[turned]) != known
+    assert order(weight=weight[turned]) != known
+    assert order(offset=offset[turned]) != known

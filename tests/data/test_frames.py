@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from daskglm.data.frames import frame_rows, numbers
+from daskglm.data.frames import frame_rows, numbers, with_features
 from daskglm.data.values import Place
 
 
@@ -62,3 +62,9 @@ def test_dates_are_refused_by_column():
     frame = pd.DataFrame({"when": pd.date_range("2026-01-01", periods=2)})
     with pytest.raises(ValueError, match="column 'when'"):
         frame_rows(frame, Place())
+
+
+def test_columns_come_in_the_order_of_the_fit():
+    frame = pd.DataFrame({"b": [2.0], "a": [1.0], "c": [3.0]})
+    for names in (["a", "b", "c"], ["c", "a"], ["b", "a", "c"]):
+        assert list(with_features(frame, names, place=Place()).columns) == names

@@ -10,6 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from daskglm.data.values import as_float
 from tests.conftest import make_problem
 
 X, y = make_problem(300, 4)
@@ -147,3 +148,15 @@ def test_objects_that_are_no_numbers_are_refused():
 def test_one_number_as_sample_weight_stands_for_all_rows():
     weighted = daskglm.fit(X, y, sample_weight=3.0, tol=1e-10)
     np.testing.assert_allclose(weighted.coef_, daskglm.fit(X, y, C=3.0, tol=1e-10).coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "i8", "u8", "f8"])
+def test_numbers_become_the_smallest_floats_that_hold_them(kind):
+    largest = 1.0 if kind == "?" else np.finfo(kind).max if kind[0] == "f" else 2**53
+    value = min(largest, 1 if kind == "?" else np.iinfo(kind).max if kind[0] in "iu" else largest)
+    given = np.array([value], kind)
+    found = as_float(given, "X")
+    assert found.dtype == (
+        np.float32 if kind in ("?", "i1", "u1", "i2", "u2", "f2") else np.float64
+    )
+    assert found[0] == given[0]

@@ -97,6 +97,7 @@ def test_containers_give_the_same(client):
         marks = marks.compute() if hasattr(marks, "compute") else marks
         np.testing.assert_array_equal(np.asarray(marks), model.outliers_)
     assert not hasattr(found, "outliers_")  # of lazy rows they are not kept
+    assert not hasattr(model.fit(*lazy), "outliers_")  # nor those of a fit before
 
 
 def test_warm_starts_and_the_most_changes_of_the_scale(tmp_path):

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 from daskglm import ElasticNetCV, LassoCV, LinearSVC, LogisticRegression, Ridge
-from daskglm.estimators.persistence import load, save
+from daskglm.estimators.persistence import _digest, load, save
 from tests.conftest import make_problem
 
 matplotlib.use("Agg")
@@ -354,3 +354,11 @@ def test_what_was_tried_belongs_to_cross_validation(model, tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="without the penalties that were tried"):
         load(path)
+
+
+def test_the_digest_is_of_coefficients_and_intercepts():
+    coef, intercept = np.arange(3.0), np.array([1.0])
+    known = _digest(coef, intercept)
+    assert _digest(coef.copy(), intercept.copy()) == known
+    assert _digest(coef + 1.0, intercept) != known
+    assert _digest(coef, intercept + 1.0) != known

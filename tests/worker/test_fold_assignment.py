@@ -8,7 +8,10 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import daskglm
-from daskglm.worker.fold_assignment import in_order, stratified
+from daskglm.core.requests import Folds
+from daskglm.data.blocks import merge, to_block
+from daskglm.data.values import Place
+from daskglm.worker.fold_assignment import groups, in_order, stratified
 from tests.conftest import make_problem
 from tests.fitting.grids import CS, lazy
 
@@ -61,3 +64,17 @@ def test_dask_rows_are_dealt_to_folds_by_seed():
     np.testing.assert_allclose(first.coef_, whole.coef_, rtol=1e-2, atol=1e-4)
     held = [part.n_rows for part in first.report_.parts]
     assert set(held) == {len(y)}
+
+
+def test_blocks_that_are_joined_keep_the_groups_of_their_rows():
+    rng = np.random.default_rng(0)
+    parts = [
+        to_block(rng.standard_normal((60, 2)), y, None, place=Place(k), classify=True)
+        for k, y in enumerate([np.arange(60) % 2, np.arange(60) >= 20])
+    ]
+    folds = Folds("three", ((1, 0, 0), (0, 1, 0), (0, 0, 1)), seed=3)
+    apart = [groups(part, folds) for part in parts]
+    np.testing.assert_array_equal(groups(merge(parts), folds), np.concatenate(apart))
+    for part, found in zip(parts, apart, strict=True):  # class by class
+        counts = [np.bincount(found[part.y == code], minlength=3) for code in (0, 1)]
+        assert np.ptp(counts, axis=1).max() <= 1
