@@ -442,9 +442,9 @@ def _check_fit_options(loss: str, class_weight: str | None, options: dict[str, A
         for name in ("loss", "C", "class_weight", "link", "alpha")
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
-    of_loss, of_family = ("loss", "C", "class_weight"), ("link", "alpha")
-    if loss == "ordinal":  # the only loss with links
-        of_family = ("alpha",)
+    of_loss = ("loss", "C", "class_weight")
+    # ordinal is the only loss with links
+    of_family = ("alpha",) if loss == "ordinal" else ("link", "alpha")
     for name in of_loss if options["family"] else of_family:
         if name in given:
             how = "has no meaning with" if options["family"] else "needs"
