@@ -481,8 +481,7 @@ class Objective:
         passes, 2 rounds.
         """
         _, slopes, hessians = self.along((point,), np.array([[1.0, 0.0]]))
-        slope = abs(float(slopes[0, -1]))
-        curvature = float(hessians[0, -1, -1])
+        slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
         if not curvature > 0.0:
             return point
 
@@ -494,8 +493,7 @@ class Objective:
         if not np.isfinite(steps).all():  # next to no curvature is left
             return point
         _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
-        up = slopes[: len(steps), -1]
-        down = slopes[len(steps) :, -1]
+        up, down = slopes[:4, -1], slopes[4:, -1]
         sure = np.flatnonzero((up > error) & (down < -error))
         return replace(point, near=float(steps[sure[0]])) if len(sure) else point
 
