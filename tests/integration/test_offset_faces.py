@@ -210,11 +210,10 @@ def test_a_number_is_the_offset_the_exposure_or_the_weight_of_all_rows(kind, num
 def test_cross_validation_and_paths_take_a_number(kind):
     rows, classes, numbers, counts = rows_of(kind)
     of_all = np.full(N, 0.5)
-    # one strength: folds of dask arrays are drawn at each fit, and might choose another
     for model, targets, y in (
-        (daskglm.LogisticRegressionCV(Cs=[1.0], cv=2), classes, TWO),
-        (daskglm.LassoCV(alphas=[0.01], cv=2), numbers, NUMBERS),
-        (daskglm.GeneralizedLinearRegressorCV("poisson", alphas=[0.01], cv=2), counts, COUNTS),
+        (daskglm.LogisticRegressionCV(Cs=2, cv=2), classes, TWO),
+        (daskglm.LassoCV(alphas=2, cv=2), numbers, NUMBERS),
+        (daskglm.GeneralizedLinearRegressorCV("poisson", alphas=2, cv=2), counts, COUNTS),
     ):
         fitted = clone(model).fit(rows, targets, offset=0.5)
         wanted = clone(model).fit(X, y, offset=of_all)
