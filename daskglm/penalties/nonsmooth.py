@@ -245,13 +245,13 @@ class NonSmooth:
         """Return that maximum for each coefficient by itself, and its slope in c."""
         pull = c * u
         pull = np.sign(u) * np.maximum(np.abs(pull) - self.strengths, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             best = np.where(pull == 0.0, 0.0, pull / curvature)
             if self.is_bounded:
                 best = np.clip(best, self.lower, self.upper)
             slopes = u * best
             values = c * slopes - self.strengths * np.abs(best) - 0.5 * curvature * best * best
-        values[np.isinf(best)] = np.inf
+        values[~np.isfinite(values)] = np.inf  # not held, or beyond numbers: nothing is proved
         return values, slopes
 
     def most_share(self, gradient: np.ndarray, curvature: np.ndarray, error: np.ndarray) -> float:

@@ -65,6 +65,10 @@ def test_the_bound_by_local_rates_is_not_below_the_truth(loss):
     assert sum(math.isfinite(report.relative_gap) for report in found) >= 1
 
 
+def test_a_problem_that_once_failed():
+    check_one(150681349)  # a conjugate overflows
+
+
 @of_the_commit_or(range(1000, 3000))
 def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(seeds):
     found = [check_one(seed) for seed in seeds]
