@@ -346,12 +346,12 @@ def solve_one(
     record, joint = Record(objective), joint_fit(objective.loss)
     check_offset(objective, settings)
     waited = objective.waited
-    if begin.solver is None and not begin.w.any():
-        start_inside(objective)
-        if objective.inside is not None:
-            begin = replace(begin, w=to_host(objective.inside))
     if begin.solver is None and objective.is_origin(objective.xp.asarray(begin.w)):
-        begin = replace(begin, w=at_best_constant(objective, begin.w))
+        start_inside(objective)
+        if objective.inside is None:
+            begin = replace(begin, w=at_best_constant(objective, begin.w))
+        else:
+            begin = replace(begin, w=to_host(objective.inside))
     name, why = _solver_of(objective, begin, settings)
     if writer is not None:
         writer.begin(name, number, begin.before)

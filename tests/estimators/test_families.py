@@ -565,3 +565,15 @@ def test_offsets_of_unlike_signs_leave_a_start_inside():
         < model.predict(rows, offset=offset).max()
         < 1.0
     )
+
+
+def test_offsets_that_spread_beyond_the_domain_start_near_the_targets_or_are_refused():
+    rng = np.random.default_rng(0)
+    away = rng.uniform(-0.9, 0.9, 500)  # no intercept brings all of it into (0, 1)
+    y = rng.binomial(1, np.full(500, 0.5))
+    model = daskglm.GeneralizedLinearRegressor("binomial", link="identity", alpha=0)
+    model.fit(away[:, None], y, offset=away)
+    assert model.report_.converged
+    np.testing.assert_allclose(model.coef_, -1.0, atol=0.1)
+    with pytest.raises(ValueError, match="offsets go from -0.8.* to 0.8"):
+        model.fit(rng.standard_normal((500, 1)), y, offset=away)

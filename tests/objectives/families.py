@@ -321,7 +321,8 @@ def draw(seed, loss=None):
         # of the size of margins
         offset *= 0.1 * float(find(loss).link.of_mean(y.mean() or 1.0))
     elif offset is not None and loss in BOUNDED:
-        offset *= 0.05
+        # beyond this no intercept may be inside for all rows, which is refused
+        offset = np.clip(0.05 * offset, -0.45, 0.45)
     C = (
         float("inf")
         if rng.random() < 0.3
