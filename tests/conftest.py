@@ -16,12 +16,29 @@ from tests import seeds
 from tests.losses.formulas import FAMILIES, reference, targets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+# What processes of workers are forked with.
+IMPORTED = ("distributed.nanny", "distributed.worker", "dask.dataframe", "daskglm.engines.cluster")
 LOG_COSH = Path(__file__).parent / "extending" / "log_cosh.py"
 
 
 def pytest_report_header():
     """Tell how to draw the same problems again."""
     return f"random problems: DASKGLM_SEED={seeds.BASE}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers():
+    """Let workers of local clusters be forked from a process that has imported the package.
+
+    Interpreters that import it anew for each worker took two thirds of the time of all tests with
+    clusters. The demo and the command line start theirs that way.
+    """
+    import dask
+    from distributed.utils import get_mp_context
+
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload([*IMPORTED])
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -55,22 +55,23 @@ def kind_of(item) -> str:
     return "in process"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    before = spent()
-    item.user_properties.append(("kind", kind_of(item)))
-    item._spent_before = before
-    return (yield)
+class Meter:
+    """What each test spends, in the process that runs it: read once a test, for it takes milliseconds."""
 
+    def __init__(self):
+        self.before = spent()
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    if call.when == "teardown":
-        now, before = spent(), item._spent_before
-        # a child that ended is counted with its own children: never less than nothing
-        item.user_properties.append(("own", now[0] - before[0]))
-        item.user_properties.append(("children", max(now[1] - before[1], 0.0)))
-    return (yield)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        """Note down what was spent since the last test was torn down."""
+        if call.when == "teardown":
+            now, before = spent(), self.before
+            item.user_properties.append(("kind", kind_of(item)))
+            item.user_properties.append(("own", now[0] - before[0]))
+            # a child that ended is counted with its own children: never less than nothing
+            item.user_properties.append(("children", max(now[1] - before[1], 0.0)))
+            self.before = now
+        return (yield)
 
 
 class Totals:
@@ -109,6 +110,10 @@ class Totals:
         if path := os.environ.get("CPU_SECONDS"):
             lines = [f"{seconds:.3f}\t{name}\n" for seconds, name in sorted(self.tests)]
             Path(path).write_text("".join(lines))
+
+
+def pytest_collection_finish(session):
+    session.config.pluginmanager.register(Meter())
 
 
 def pytest_configure(config):

@@ -25,7 +25,7 @@ with event.install_recorder("numba:compile") as recorder:
     for dtype in (np.float32, np.float64):
         D = rng.normal(size=(700, 90)).astype(dtype)
         S = sp.random(700, 3000, 0.01, format="csr", dtype=dtype, random_state=0)
-        for X in (D, np.asfortranarray(D), D[:, :3], S, S.toarray()[:, :600]):
+        for X in (D, np.asfortranarray(D), D[:, :3], S, S.toarray()[:, :250]):
             w = rng.normal(size=X.shape[1])
             z = X @ w
             two = (z > 0).astype(int)

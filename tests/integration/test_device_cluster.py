@@ -19,8 +19,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-# run by workers when they start: they find the stand-in where they look for CuPy
-PRELOAD = f"import sys; sys.path.insert(0, {str(TWIN)!r})"
+# run by workers when they start: they find the stand-in where they look for CuPy, which dask has imported
+PRELOAD = (
+    f"import sys; sys.path.insert(0, {str(TWIN)!r}); "
+    "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('cupy')]"
+)
 
 
 @pytest.fixture(scope="module")

@@ -41,42 +41,54 @@ struct Fiber {
   jmp_buf at;
   std::vector<char> stack;
   bool begun = false;
+  dim3 index;
   Wait wait;
   std::vector<Copy> copies;
   int group;
   int turn;  // which of `slots` its last shuffle used
 };
-static thread_local std::vector<Fiber> fibers;
-static thread_local unsigned self;
-static thread_local jmp_buf home;
-static thread_local std::vector<double> dynamic_shared;
-static thread_local uint64_t slots[2][1024];
-static thread_local uint64_t random_bits = 0x9E3779B97F4A7C15;
+// What a thread of the machine runs blocks with. Its variables are found by one pointer, since each of
+// a library's own that every thread has is looked up by a call.
+struct Machine {
+  std::vector<Fiber> fibers;
+  unsigned self;
+  jmp_buf home;
+  std::vector<double> dynamic_shared;
+  uint64_t slots[2][1024];
+  uint64_t random_bits = 0x9E3779B97F4A7C15;
+
+  // A random number below n, by xorshift.
+  unsigned random_below(unsigned n) {
+    random_bits ^= random_bits << 13;
+    random_bits ^= random_bits >> 7;
+    random_bits ^= random_bits << 17;
+    return (random_bits >> 32) * n >> 32;
+  }
+};
+static thread_local Machine* machine;
+static Machine& first() {
+  static thread_local Machine one;
+  return one;
+}
 static unsigned count;
 static std::function<void()> body;
-
-// A random number below n, by xorshift.
-static unsigned random_below(unsigned n) {
-  random_bits ^= random_bits << 13;
-  random_bits ^= random_bits >> 7;
-  random_bits ^= random_bits << 17;
-  return (random_bits >> 32) * n >> 32;
-}
 
 // A fiber runs its thread of one block after the other: making one anew takes two system calls.
 static void start() {
   for (;;) {
     body();
-    fibers[self].wait = DONE;
-    if (!_setjmp(fibers[self].at)) _longjmp(home, 1);
+    Machine& m = *machine;
+    Fiber& f = m.fibers[m.self];
+    f.wait = DONE;
+    if (!_setjmp(f.at)) _longjmp(m.home, 1);
   }
 }
 
-static void enter(unsigned i) {
-  self = i;
-  threadIdx = dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-  if (_setjmp(home)) return;
-  Fiber& f = fibers[i];
+static void enter(Machine& m, unsigned i) {
+  m.self = i;
+  Fiber& f = m.fibers[i];
+  threadIdx = f.index;
+  if (_setjmp(m.home)) return;
   if (f.begun) _longjmp(f.at, 1);
   f.begun = true;
   getcontext(&f.context);
@@ -88,24 +100,28 @@ static void enter(unsigned i) {
 }
 
 static void pause(Wait what) {
-  unsigned i = self;
-  fibers[i].wait = what;
-  if (!_setjmp(fibers[i].at)) _longjmp(home, 1);
+  Machine& m = *machine;
+  Fiber& f = m.fibers[m.self];
+  f.wait = what;
+  if (!_setjmp(f.at)) _longjmp(m.home, 1);
 }
 
-static void run_block() {
+static void run_block(Machine& m) {
+  std::vector<Fiber>& fibers = m.fibers;
   for (unsigned i = 0; i < count; ++i) {
     Fiber& f = fibers[i];
+    f.index = dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
     f.wait = RUN;
     f.copies.clear();
     f.group = f.turn = 0;
   }
-  std::vector<unsigned> order(count);
-  for (unsigned i = 0; i < count; ++i) order[i] = i;
+  std::vector<unsigned> order;
   for (;;) {
-    for (unsigned i = count; i > 1; --i) std::swap(order[i - 1], order[random_below(i)]);
-    bool ran = false, alive = false;
-    for (unsigned i : order) if (fibers[i].wait == RUN) { enter(i); ran = true; }
+    order.clear();
+    for (unsigned i = 0; i < count; ++i) if (fibers[i].wait == RUN) order.push_back(i);
+    for (unsigned i = order.size(); i > 1; --i) std::swap(order[i - 1], order[m.random_below(i)]);
+    bool ran = !order.empty(), alive = false;
+    for (unsigned i : order) enter(m, i);
     bool all = true;
     for (unsigned w = 0; w < count; w += 32) {
       bool warp = true, some = false;
@@ -139,43 +155,48 @@ template <class F> int launch(const unsigned* grid, const unsigned* block, size_
   count = blockDim.x * blockDim.y * blockDim.z;
   if (count == 0 || count > 1024) { std::fprintf(stderr, "a block of %u threads\n", count); std::abort(); }
   body = f;
+  Machine& here = first();
   std::vector<unsigned> blocks(gridDim.x * gridDim.y * gridDim.z);
   for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = i;
-  for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[random_below(i)]);
+  for (unsigned i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[here.random_below(i)]);
   std::atomic<unsigned> next(0);
   std::atomic<int> spoilt(0);
-  auto work = [&] {
-    if (fibers.size() < count) fibers.resize(count);
-    for (auto& fiber : fibers) fiber.stack.resize(32768);
+  auto work = [&](Machine& m) {
+    machine = &m;
+    if (m.fibers.size() < count) m.fibers.resize(count);
+    for (auto& fiber : m.fibers) fiber.stack.resize(32768);
     for (unsigned k; (k = next++) < blocks.size();) {
       unsigned b = blocks[k];
       blockIdx = dim3{b % gridDim.x, b / gridDim.x % gridDim.y, b / (gridDim.x * gridDim.y)};
-      dynamic_shared.assign((shared + SHARED_GUARD) / 8 + 1, std::nan("shared memory that was never written"));
-      unsigned char* behind = reinterpret_cast<unsigned char*>(dynamic_shared.data()) + shared;
+      m.dynamic_shared.assign((shared + SHARED_GUARD) / 8 + 1, std::nan("shared memory that was never written"));
+      unsigned char* behind = reinterpret_cast<unsigned char*>(m.dynamic_shared.data()) + shared;
       std::memset(behind, 0x5A, SHARED_GUARD);
-      run_block();
+      run_block(m);
       for (unsigned k = 0; k < SHARED_GUARD; ++k) if (behind[k] != 0x5A) spoilt = 1;
     }
   };
   const char* asked = std::getenv("TWIN_THREADS");
   unsigned threads = asked ? std::atoi(asked) : 1;
   if (threads <= 1) {
-    work();
+    work(here);
     return spoilt;
   }
   std::vector<std::thread> pool;
-  for (unsigned t = 0; t < threads; ++t) pool.emplace_back(work);
+  for (unsigned t = 0; t < threads; ++t) pool.emplace_back([&] { Machine own; work(own); });
   for (auto& thread : pool) thread.join();
   return spoilt;
 }
 
+static inline Fiber& current() { return machine->fibers[machine->self]; }
+
 // Asynchronous copies: made when their group is waited for, in the order of groups.
 static inline void copy_async(void* to, const void* from, size_t size) {
-  fibers[self].copies.push_back({to, from, size, fibers[self].group});
+  Fiber& f = current();
+  f.copies.push_back({to, from, size, f.group});
 }
-static inline void commit() { ++fibers[self].group; }
+static inline void commit() { ++current().group; }
 static inline void wait_but(int latest) {
-  Fiber& f = fibers[self];
+  Fiber& f = current();
   std::vector<Copy> left;
   for (auto& c : f.copies)
     if (c.group < f.group - latest) std::memcpy(c.to, c.from, c.size); else left.push_back(c);
@@ -186,30 +207,32 @@ template <class T> uint64_t bits(T v) { uint64_t b = 0; std::memcpy(&b, &v, size
 // Shuffles use two rows of slots in turn, so that one wait is enough: nobody writes to a row again
 // before all of the warp have come to the next shuffle, and so have read it.
 template <class T> T shuffle(T v, unsigned source) {
-  uint64_t* row = slots[fibers[self].turn ^= 1];
-  row[self] = bits(v);
+  Machine& m = *machine;
+  unsigned i = m.self;
+  uint64_t* row = m.slots[m.fibers[i].turn ^= 1];
+  row[i] = bits(v);
   pause(WARP);
-  uint64_t b = row[self / 32 * 32 + source];
+  uint64_t b = row[i / 32 * 32 + source];
   T result;
   std::memcpy(&result, &b, sizeof result);
   return result;
 }
 }  // namespace twin
 
-#define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(twin::dynamic_shared.data())
+#define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(twin::machine->dynamic_shared.data())
 static inline void __syncthreads() { twin::pause(twin::BLOCK); }
 static inline void __syncwarp(unsigned = ~0u) { twin::pause(twin::WARP); }
 static inline void __threadfence() {}
 template <class T> T __shfl_down_sync(unsigned, T v, unsigned delta, int width = 32) {
-  unsigned lane = twin::self % 32;
+  unsigned lane = twin::machine->self % 32;
   return twin::shuffle(v, lane % width + delta < (unsigned)width ? lane + delta : lane);
 }
 template <class T> T __shfl_xor_sync(unsigned, T v, int mask, int width = 32) {
-  unsigned lane = twin::self % 32, other = lane ^ mask;
+  unsigned lane = twin::machine->self % 32, other = lane ^ mask;
   return twin::shuffle(v, other / width == lane / width ? other : lane);
 }
 template <class T> T __shfl_sync(unsigned, T v, int source, int width = 32) {
-  unsigned lane = twin::self % 32;
+  unsigned lane = twin::machine->self % 32;
   return twin::shuffle(v, lane / width * width + source % width);
 }
 template <class T> T atomicAdd(T* p, T v) {

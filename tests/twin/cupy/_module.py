@@ -10,6 +10,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ HEADER = Path(__file__).resolve().parents[1] / "cuda_on_cpu.hpp"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "daskglm-stand-in"
 COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
 FLAGS = "-std=c++20 -O1 -w -fPIC -pthread -U_FORTIFY_SOURCE -Wno-attributes".split()
+if platform.machine() == "x86_64":
+    FLAGS.append("-mtls-dialect=gnu2")  # variables that every thread has are not looked up by a call
 SIGNATURE = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)', re.S
 )
