@@ -28,7 +28,8 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dask
 COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
 FLAGS = "-std=c++20 -O1 -w -fPIC -pthread -U_FORTIFY_SOURCE -Wno-attributes".split()
 if platform.machine() == "x86_64":
-    FLAGS.append("-mtls-dialect=gnu2")  # variables that every thread has are not looked up by a call
+    # variables that every thread has are not looked up by a call
+    FLAGS.append("-mtls-dialect=gnu2")
 SIGNATURE = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)', re.S
 )
