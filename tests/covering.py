@@ -1,6 +1,7 @@
 """Combinations of choices: those that together have all pairs run by default, the others at night."""
 
 import itertools
+from collections import Counter
 
 import pytest
 
@@ -35,12 +36,20 @@ def covering(strength: int = 2, **choices):
 
 
 def _kept(every: list[tuple[int, ...]], strength: int) -> set[tuple[int, ...]]:
-    """Return combinations that have all of so many places: greedily, always the same."""
+    """Return combinations that have all of so many places: greedily, always the same, each place about as often."""
     missing = set().union(*(_parts(places, strength) for places in every))
     kept: set[tuple[int, ...]] = set()
+    uses: Counter[tuple[int, int]] = Counter()
     while missing:
-        best = max(every, key=lambda places: len(_parts(places, strength) & missing))
+        best = max(
+            every,
+            key=lambda places: (
+                len(_parts(places, strength) & missing),
+                -sum(uses[place] for place in enumerate(places)),
+            ),
+        )
         kept.add(best)
+        uses.update(enumerate(best))
         missing -= _parts(best, strength)
     return kept
 

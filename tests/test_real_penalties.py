@@ -147,9 +147,7 @@ def test_sparse_classifiers(name, share, l1_ratio, where, real_set, request):
     assert 0 < np.count_nonzero(model.coef_) < X.shape[1]
 
 
-@pytest.mark.parametrize("where", ["in process", "on two workers"])
-@pytest.mark.parametrize("l1_ratio", RATIOS)
-@pytest.mark.parametrize("share", SHARES)
+@covering(where=["in process", "on two workers"], l1_ratio=RATIOS, share=SHARES)
 @pytest.mark.parametrize("name", marked(INSURANCE))
 def test_sparse_counts(name, share, l1_ratio, where, request):
     """Claims of insurance policies, with years as exposure; the largest set with its postcodes."""

@@ -66,9 +66,8 @@ def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
         assert isinstance(model.coef_, np.ndarray)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
-@pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
+# from 256 features on vectors are on the device, by default
+@covering(1, few=[0, 256], solver=["newton", "tron", "lbfgs"], sparse=[False, True])
 def test_the_very_steps_of_the_host(cupy, monkeypatch, few, solver, sparse):
     monkeypatch.setattr(engine, "HOST_FEATURES", few)
     X, y = make_problem(400, 12, sparse=sparse)
@@ -420,9 +419,11 @@ def test_rows_on_a_device_can_be_computed_on_the_host(cupy):
     np.testing.assert_allclose(model.coef_, daskglm.fit(X, y).coef_, rtol=1e-10)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
-@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+@covering(
+    model=["LogisticRegression", "OrdinalRegression"],
+    solver=["newton", "tron", "lbfgs"],
+    sparse=[False, True],
+)
 def test_losses_of_all_classes_together(cupy, model, solver, sparse):
     X, _ = make_problem(500, 9, sparse=sparse, dtype=np.float32)
     rng = np.random.default_rng(1)
@@ -457,8 +458,11 @@ def test_losses_with_corners_and_an_l1_part(cupy, l1_ratio):
     np.testing.assert_allclose(device.coef_, host.coef_, atol=1e-2)
 
 
-@pytest.mark.parametrize("given", [{}, {"penalty_factor": np.arange(9.0)}, {"positive": True}])
-@pytest.mark.parametrize("model", ["LogisticRegression", "OrdinalRegression"])
+@covering(
+    1,
+    given=[{}, {"penalty_factor": np.arange(9.0)}, {"positive": True}],
+    model=["LogisticRegression", "OrdinalRegression"],
+)
 def test_kinks_and_bounds_of_all_classes_together(cupy, model, given):
     X, _ = make_problem(500, 9, dtype=np.float32)
     rng = np.random.default_rng(1)

@@ -27,8 +27,8 @@ SMALL = [
     "insteval",
 ]
 SMALL += ["BASEHOCK", "PCMAC", "RELATHE", "covtype15k", "ALLAML"]
-# LIBLINEAR takes seconds to the optimum of each of these
-SECONDS = ("w8a", "RELATHE", "covtype15k", "insteval", "amazon_reviews")
+# the others take LIBLINEAR seconds to the optimum of each, or are like one of these
+DEFAULT = ("a9a", "mushrooms", "ijcnn1.val", "heart_scale", "rcv1_binary", "ALLAML")
 LARGE = [
     "news20_text",
     "skin",
@@ -41,6 +41,15 @@ LARGE = [
 ]
 FEW = ["a9a", "rcv1_binary", pytest.param("covtype15k", marks=pytest.mark.nightly), "insteval"]
 LONG_HINGE = ["insteval", "rcv1_binary"]
+
+
+def at_night(names, but=DEFAULT):
+    """Names as parameters of a test; all but default ones are for the night."""
+    return [
+        name if name in but else pytest.param(name, marks=pytest.mark.nightly) for name in names
+    ]
+
+
 # ALLAML's optimum is 0.004: rounding of the margins stops at 7e-6
 HINGE = [name for name in SMALL if name not in ("ALLAML", *LONG_HINGE)]
 
@@ -108,13 +117,7 @@ def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.nightly) if name in SECONDS or name in LARGE else name
-        for name in (*SMALL, *LARGE)
-    ],
-)
+@pytest.mark.parametrize("name", at_night([*SMALL, *LARGE]))
 def test_optimum(name, loss, real_set):
     _check(name, loss, real_set)
 
@@ -138,14 +141,7 @@ def test_arrangements(name, where, threads, partitioning, real_set, request):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *HINGE,
-        *(
-            pytest.param(name, marks=pytest.mark.nightly)
-            for name in (*LONG_HINGE, *LARGE[1:3], *LARGE[5:])
-        ),
-    ],
+    "name", at_night([*HINGE, *LARGE[1:3], *LARGE[5:]]) + at_night(LONG_HINGE, but=())
 )
 def test_hinge(name, real_set):
     _check(name, "hinge", real_set)

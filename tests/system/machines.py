@@ -21,6 +21,7 @@ def tree(root, nodes, caches, line, memory_only=()):
     """A sysfs: nodes maps a number to its cores, each a tuple of SMT siblings.
 
     Caches are (level, type, size, cores that share one), numbered by the kernel as index0, index1, ...
+    Here the first two cores of each node have them: those of one processor are read, and files cost time.
     """
     system = root / "devices" / "system"
     for number, cores in nodes.items():
@@ -32,7 +33,7 @@ def tree(root, nodes, caches, line, memory_only=()):
                     system / f"cpu/cpu{cpu}/topology/core_siblings_list",
                     as_list(c for core in cores for c in core),
                 )
-                for k, (level, kind, size, share) in enumerate(caches):
+                for k, (level, kind, size, share) in enumerate(caches if i < 2 else ()):
                     first = i - i % share
                     sharers = as_list(c for core in cores[first : first + share] for c in core)
                     facts = {

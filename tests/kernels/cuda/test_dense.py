@@ -22,15 +22,16 @@ from tests.kernels.cuda.cases import (
 )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("storage", "columns"),
-    [("dense", False), ("sparse", False), ("sparse", True), ("pattern", False), ("pattern", True)],
+@covering(
+    1,
+    shape=SHAPES,
+    storage=["dense", "sparse", "sparse columns", "pattern", "pattern columns"],
+    dtype=["float32", "float64"],
 )
-@pytest.mark.parametrize(("n", "d"), SHAPES)
-def test_kernels_agree_with_those_of_the_host(cupy, n, d, storage, columns, dtype):
+def test_kernels_agree_with_those_of_the_host(cupy, shape, storage, dtype):
+    (n, d), (storage, _, columns) = shape, storage.partition(" ")
     X, _, weight, w, v = problem(n, d, dtype, storage)
-    kernels = both(X, storage, columns)
+    kernels = both(X, storage, bool(columns))
     y, offset = targets(LOSSES["logistic"], n), np.random.default_rng(1).standard_normal(n)
     beside = [(weight, NONE), (NONE, offset)] if d in (28, 64) else [(weight, offset)]
     for given in beside:
