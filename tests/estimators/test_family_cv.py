@@ -176,7 +176,7 @@ def test_losses_of_no_family_have_no_share_of_deviance(log_cosh):
 def test_l1_ratios_are_cross_validated_as_separate_fits(family, weighted):
     rows, target, weight, offset = sample(family)
     given = {"sample_weight": weight, "offset": offset} if weighted else {}
-    ratios = [0.3, 1.0]
+    ratios = [1.0, 0.01]  # the first is the better one for some, for some the second
     model = daskglm.GeneralizedLinearRegressorCV(
         family, l1_ratio=ratios, alphas=6, cv=3, tol=1e-10
     ).fit(rows, target, **given)

@@ -51,6 +51,7 @@ def test_elastic_net_cv_is_scikit_learns(how, weight):
     np.testing.assert_allclose(model.mse_path_, theirs.mse_path_, rtol=1e-6)
     assert model.alpha_ == pytest.approx(theirs.alpha_, rel=1e-6)
     assert model.l1_ratio_ == pytest.approx(theirs.l1_ratio_, rel=1e-6)
+    assert model.record_.penalty.l1_ratio == model.l1_ratio_
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-5)
     assert model.intercept_ == pytest.approx(theirs.intercept_, rel=1e-8)
     assert model.dual_gap_ >= 0.0

@@ -78,3 +78,38 @@ def test_forgotten_dual_variables_are_rebuilt(forget, monkeypatch):
         assert again, "what was reached before is no measure of progress any more"
     assert (model.report_.objective - best) / best <= 1e-8
     assert model.report_.relative_gap <= 1e-8
+
+
+def test_a_lost_block_discards_the_pending_change_of_all(monkeypatch):
+    """The sums that a worker keeps are those of the dual variables that its blocks have, whatever was lost."""
+    from daskglm.core.requests import Problem, SDCAConfig
+    from daskglm.data.blocks import Place, to_block
+    from daskglm.engines.local import Local
+    from daskglm.losses.table import LOSSES
+    from daskglm.objectives.primal import Objective
+    from daskglm.worker.dual_state import DualWorker
+
+    bring, lost = DualWorker._bring, []
+
+    def forgetful(self, law, state, caches):
+        if len(lost) == 5 and self.number == state.before:  # a change is pending
+            caches[1].dual = None
+        read = bring(self, law, state, caches)
+        lost.append(read)
+        np.testing.assert_allclose(self.own, self._read(state, caches), rtol=1e-9, atol=1e-12)
+        return read
+
+    monkeypatch.setattr(DualWorker, "_bring", forgetful)
+    X, y = make_problem(800, 6, seed=1)
+    # of two dtypes, or they would be joined
+    halves = (X[::2], y[::2]), (X[1::2].astype(np.float32), y[1::2])
+    blocks = [to_block(*half, place=Place(), classify=True) for half in halves]
+    loss = LOSSES["logistic"]
+    objective = Objective(
+        Local(blocks, 1), Problem(loss.ref, 1.0), loss, C=0.05, fit_intercept=True
+    )
+    dual = dual_module.Dual(objective, np.zeros(objective.size), SDCAConfig(partitions=1), 0)
+    for _ in range(8):
+        dual.round(1.0, 1.0)
+        dual.commit(1.0)
+    assert sum(lost[1:]) > 0
