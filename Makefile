@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+# where it is set, each process would compile all modules anew: half of the time to collect tests
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: setup warm-up demo wheel test test-slow test-all nightly test-lowest compatibility lint docs audit bench clean help
 
 setup: $(VENV)/.done  ## make .venv from requirements.lock
