@@ -10,6 +10,12 @@ import pytest
 # Longer than CI may take: thousands of problems are no reason to end a test.
 SECONDS = 3000
 
+# Seeds that failed at some commit: default tests draw them at every one.
+FAILED = {
+    "unproved": (9300002, 9500152, 9501893, 180983571, 108470378),
+    "family bounds": (98227309,),
+}
+
 
 def base() -> int:
     """Return DASKGLM_SEED, or the first 28 bits of the commit's name; without git the date."""
@@ -32,8 +38,10 @@ def fresh(many: int = 100) -> range:
     return range(BASE, BASE + many)
 
 
-def of_the_commit_or(known: range, many: int = 100):
+def of_the_commit_or(known: range, many: int = 100, *, failed: tuple[int, ...] = ()):
     """Mark a test of `seeds` twice: for so many of this commit (slow), and for these always (nightly).
+
+    Those that `failed` once are default tests.
 
     Shares, such as of fits that converge, are for `is_many(seeds)` only: few may come out otherwise.
     """
@@ -43,6 +51,7 @@ def of_the_commit_or(known: range, many: int = 100):
         [
             pytest.param(fresh(many), id="of the commit", marks=[pytest.mark.slow, limit]),
             pytest.param(known, id="known", marks=[pytest.mark.nightly, limit]),
+            *([pytest.param(failed, id="failed once")] if failed else []),
         ],
     )
 

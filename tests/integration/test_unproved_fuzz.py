@@ -57,11 +57,7 @@ def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
     assert not texts, _report(texts)
 
 
-# Drawn at some commit, and failed then.
-FAILED = (9300002, 9500152, 9501893, 180983571, 108470378)
-
-
-@pytest.mark.parametrize("seed", FAILED)
+@pytest.mark.parametrize("seed", seeds.FAILED["unproved"])
 def test_problems_that_once_failed(seed):
     texts = _failures([problem(seed)])
     assert not texts, _report(texts)
