@@ -9,7 +9,7 @@ from daskglm.fitting.joint import joint_fit
 from daskglm.fitting.runner import train
 from daskglm.losses.table import find
 from tests.objectives.ordinal_objectives import rows
-from tests.ordinal_reference import Reference
+from tests.oracle.ordinal import Reference
 
 
 def fitted(X, y, C=1.0, solver="auto", tol=1e-10, start=None, **data):

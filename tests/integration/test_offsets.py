@@ -16,7 +16,7 @@ from daskglm.fitting.runner import train
 from daskglm.losses.links import LOG
 from tests.conftest import make_problem
 from tests.losses.formulas import reference
-from tests.objectives.families import Problem
+from tests.oracle.problem import Reference
 
 RNG = np.random.default_rng(0)
 N, D = 500, 4
@@ -86,7 +86,7 @@ def same(found, whole=WHOLE, rtol=1e-8):
 
 
 def test_the_fit_with_exposures_is_the_optimum_in_long_double():
-    problem = Problem("poisson", X, Y, 0.5, True, offset=OFFSET)
+    problem = Reference("poisson", X, Y, 0.5, True, offset=OFFSET)
     value = problem.value(WHOLE.coef[0], WHOLE.intercept[0])
     assert value - problem.least() <= 1e-12 * value
     assert WHOLE.report.relative_gap <= 1e-12

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from daskglm.core.requests import LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
-from tests.ordinal_reference import Reference
+from tests.oracle.ordinal import Reference
 
 PROBLEM = Problem(LossRef("ordinal"))
 

@@ -8,7 +8,7 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.ordinal import LOSS
 from daskglm.objectives.ordinal import OrdinalObjective
-from tests.ordinal_reference import Reference
+from tests.oracle.ordinal import Reference
 
 
 def rows(seed, n=200, d=4, K=4, *, hard="", dtype=np.float64, sparse=False, rare=False):

@@ -20,116 +20,11 @@ from daskglm.objectives.bounds import excess
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
+from tests.oracle.losses import loss_of
+from tests.oracle.problem import LONG, Reference
 from tests.seeds import is_many, of_the_commit_or
 
-LONG = np.longdouble
 LOSS_NAMES = ["logistic", "squared_hinge", "smoothed_hinge", "squared", "hinge"]
-
-
-# ---- a reference in long double
-def loss_of(name, y, z):
-    """Values, slopes and curvatures of a loss, in the precision of z."""
-    one, zero = np.ones_like(z), np.zeros_like(z)
-    if name == "squared":
-        return 0.5 * (z - y) ** 2, z - y, one
-    m = y * z
-    if name == "logistic":
-        e = np.exp(-np.abs(m))
-        p = np.where(m > 0, e, one) / (1 + e)
-        return np.maximum(-m, zero) + np.log1p(e), -y * p, e / (1 + e) ** 2
-    short = np.maximum(1 - m, zero)
-    if name == "squared_hinge":
-        return short**2, -2 * y * short, np.where(short > 0, 2 * one, zero)
-    if name == "hinge":
-        return short, np.where(short > 0, -y, zero), zero
-    width = LONG(1) if name == "smoothed_hinge" else name
-    inner = short <= width
-    return (
-        np.where(inner, short**2 / (2 * width), short - width / 2),
-        -y * np.minimum(short / width, one),
-        np.where(inner & (short > 0), one / width, zero),
-    )
-
-
-def solve(H, g):
-    """H x = g by elimination with pivots, in long double."""
-    A = np.column_stack([H, g])
-    n = len(g)
-    for k in range(n):
-        best = k + int(np.argmax(np.abs(A[k:, k])))
-        A[[k, best]] = A[[best, k]]
-        A[k + 1 :] -= np.outer(A[k + 1 :, k] / A[k, k], A[k])
-    x = np.zeros(n, LONG)
-    for k in reversed(range(n)):
-        x[k] = (A[k, n] - A[k, k + 1 : n] @ x[k + 1 :]) / A[k, k]
-    return x
-
-
-class Reference:
-    """The objective in long double, and its least value: Newton's method on centred and scaled columns."""
-
-    def __init__(self, name, X, y, C, intercept):
-        X = np.asarray(X.toarray() if sp.issparse(X) else X)
-        self.name, self.X, self.y, self.C, self.intercept = (
-            name,
-            X.astype(LONG),
-            y.astype(LONG),
-            LONG(C),
-            intercept,
-        )
-
-    def value(self, w, b):
-        w = w.astype(LONG)
-        losses, _, _ = loss_of(self.name, self.y, self.X @ w + LONG(b))
-        return LONG(0.5) * (w @ w) + self.C * losses.sum()
-
-    def noise(self, w, b):
-        """How far off `value` may be: what cancels in margins is rounded in long double, too."""
-        w, b = w.astype(LONG), LONG(b)
-        _, slopes, _ = loss_of(self.name, self.y, self.X @ w + b)
-        sizes = np.abs(self.X) @ np.abs(w) + abs(b)
-        return 8 * np.finfo(LONG).eps * (self.C * (np.abs(slopes) @ sizes) + self.value(w, b))
-
-    def least(self):
-        centre = self.X.mean(axis=0) if self.intercept else np.zeros(self.X.shape[1], LONG)
-        spread = np.maximum(np.sqrt(((self.X - centre) ** 2).mean(axis=0)), LONG(1e-300))
-        spread[spread < 1e-290] = 1
-        U = np.column_stack([(self.X - centre) / spread, np.ones(len(self.X), LONG)])
-        U = U if self.intercept else U[:, :-1]
-        penalty = np.zeros(U.shape[1], LONG)
-        penalty[: self.X.shape[1]] = spread**-2
-        v, best = np.zeros(U.shape[1], LONG), LONG(np.inf)
-        # of the hinge points near the optimum: corners rounded over ever smaller widths
-        names = LONG(10) ** -np.arange(10) if self.name == "hinge" else [self.name]
-        for name in names:
-            v = newton(lambda v, name=name: loss_of(name, self.y, U @ v), U, penalty, self.C, v)
-            losses, _, _ = loss_of(self.name, self.y, U @ v)
-            best = min(best, LONG(0.5) * (v * penalty) @ v + self.C * losses.sum())
-        return best
-
-
-def newton(losses, U, penalty, C, v):
-    """Newton's method with halved steps, in long double."""
-
-    def f(v):
-        return LONG(0.5) * (v * penalty) @ v + C * losses(v)[0].sum()
-
-    value = f(v)
-    for _ in range(200):
-        _, slope, curvature = losses(v)
-        g = C * U.T @ slope + penalty * v
-        H = C * (U * curvature[:, None]).T @ U + np.diag(penalty)
-        H += np.diag(LONG(1e-17) * max(np.diag(H).max(), LONG(1)) * np.ones(len(v), LONG))
-        step, t = -solve(H, g), LONG(1)
-        while t > 1e-12 and not f(v + t * step) < value:
-            t /= 2
-        if t <= 1e-12:
-            break
-        v, before = v + t * step, value
-        value = f(v)
-        if before - value <= 1e-18 * abs(value):
-            break
-    return v
 
 
 def hurt(rng):
@@ -301,7 +196,7 @@ def test_errors_of_gradient_and_hessian_are_within_their_bounds(d, offset):
     w = rng.standard_normal(d + 1) / math.sqrt(d) / (1 + offset)
     points = [objective.at(w, gram=True), objective.at(w, gram=True, exact=True)]
     X1 = np.column_stack([X.astype(LONG), np.ones(len(X), LONG)])
-    _, slope, curvature = loss_of("logistic", y.astype(LONG), X1 @ w.astype(LONG))
+    _, slope, curvature = loss_of(LOSSES["logistic"], y.astype(LONG), X1 @ w.astype(LONG))
     ridge = np.append(np.ones(d), 0.0)
     gradient = 2 * X1.T @ slope + ridge * w
     hessian = 2 * (X1 * curvature[:, None]).T @ X1 + np.diag(ridge)

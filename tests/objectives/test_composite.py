@@ -35,8 +35,8 @@ def check_one(seed, loss=None):
         assert not report.converged, what
         return report, config
     assert np.isfinite(w).all(), what
-    assert (w >= problem.lower).all(), what
-    assert (w <= problem.upper).all(), what
+    assert (w >= problem.kinks.lower).all(), what
+    assert (w <= problem.kinks.upper).all(), what
     if math.isfinite(told):
         value, least = problem.value(w, b), problem.least(w, b)
         if told == 0.0 and value < 1e-20:

@@ -16,15 +16,9 @@ from daskglm.fitting.runner import train
 from daskglm.losses.table import find
 from daskglm.objectives.bounds import Rounding
 from daskglm.objectives.primal import Objective
-from tests.objectives.families import (
-    LOCAL_NAMES,
-    LONG,
-    LOSS_NAMES,
-    Problem,
-    draw,
-    loss_of,
-    targets,
-)
+from tests.objectives.families import LOCAL_NAMES, LOSS_NAMES, draw, targets
+from tests.oracle.losses import LONG, loss_of
+from tests.oracle.problem import Reference
 from tests.seeds import FAILED, is_many, of_the_commit_or
 
 DUAL_NAMES = ["poisson", "gamma", "negative_binomial(0.5)", "binomial"]
@@ -37,7 +31,7 @@ def check_one(seed, loss=None, *, dual=False):
         # dual ascent wants a penalty and no offset
         C = problem.C if math.isfinite(problem.C) else 1.0
         given = problem.X, problem.y, C, problem.intercept, problem.weight
-        problem, solver = Problem(problem.name, *given), "sdca"
+        problem, solver = Reference(problem.name, *given), "sdca"
     config = FitConfig(
         problem.name, C=problem.C, fit_intercept=problem.intercept, solver=solver, tol=tol
     )
@@ -52,7 +46,7 @@ def check_one(seed, loss=None, *, dual=False):
     assert math.isfinite(report.objective), what
     assert np.isfinite(w).all(), what
     if math.isfinite(told):
-        value, least = problem.value(w, b), problem.least()
+        value, least = problem.value(w, b), problem.least(w, b)
         if not np.isfinite(value):
             # in float64 the margin is at the end of what the link takes, with more digits beyond
             assert "at an end of the margins" in report.reason, what
@@ -140,7 +134,7 @@ def test_slopes_and_curvatures_add_up_to_no_more_than_their_bounds(loss):
 def test_errors_of_the_gradient_are_within_their_bounds(loss, center):
     rng = np.random.default_rng(1)
     X = (rng.standard_normal((2000, 5)) + center).astype(np.float32)
-    problem = Problem(loss, X, targets(rng, loss, X - np.float32(center)), 2.0, True)
+    problem = Reference(loss, X, targets(rng, loss, X - np.float32(center)), 2.0, True)
     record = problem.loss
     engine = Local([to_block(X, problem.y, place=Place(), classify=False)], 2)
     objective = Objective(

@@ -16,8 +16,8 @@ from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.proximal_newton import proximal_newton
 from daskglm.solvers.proximal_steps import with_hessians
-from tests import multinomial_reference as reference
 from tests.kernels.softmax_case import draw
+from tests.oracle.softmax import Reference
 from tests.worker.softmax_shard import engine_of
 
 LOSS = find("multinomial")
@@ -53,7 +53,7 @@ def test_value_gradient_and_hessian(intercept):
     v = np.arange(7) / 2.0
     how = {"l1_ratio": 0.3, "penalty_factor": v}
     objective = composite(X, codes, weight, C=2.0, intercept=intercept, **how)
-    known = reference.Problem(X, codes, C=2.0, rho=0.3, s=weight, v=v, intercept=intercept)
+    known = Reference(X, codes, C=2.0, rho=0.3, s=weight, v=v, intercept=intercept)
     assert objective.size == 4 * (7 + intercept)
     w = objective.vector(W)
     np.testing.assert_array_equal(w[: 4 * 7], W[:, :7].ravel())

@@ -16,7 +16,7 @@ from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.proximal_newton import proximal_newton
 from tests.covering import covering
 from tests.objectives.ordinal_objectives import engine_of, noise_of, rows
-from tests.ordinal_reference import LONG, Reference, solve
+from tests.oracle.ordinal import LONG, Reference
 
 
 def composite(X, y, C=1.0, weight=None, offset=None, **penalty):
@@ -26,56 +26,7 @@ def composite(X, y, C=1.0, weight=None, offset=None, **penalty):
     weights = tuple(float(s[y == k].sum()) for k in np.unique(y))
     engine = engine_of(X, y, weight, offset)
     made = ordinal_objective(engine, Problem(LOSS.ref), weights, LOSS, settings)
-    return made, Penalised(X, y, C, weight, offset, **penalty)
-
-
-class Penalised(Reference):
-    """The ordinal objective in long double, with the penalty by its definition."""
-
-    def __init__(
-        self, X, y, C, weight, offset, *, l1_ratio=0.0, penalty_factor=1.0, lower_bounds=-np.inf
-    ):
-        super().__init__(X, y, C, weight, offset)
-        self.strength = LONG(0)
-        factors = np.ones(self.d, LONG) * penalty_factor
-        self.l1, self.l2 = l1_ratio * factors, (1.0 - l1_ratio) * factors
-        self.bottom = lower_bounds
-
-    def whole(self, v):
-        w = v[: self.d]
-        return self.value(v) + self.l1 @ np.abs(w) + self.l2 @ w**2 / 2
-
-    def optimum(self, start):
-        """The optimum, from a point so near that signs are right, and its value.
-
-        Which it is, by the conditions of convex problems, since it meets them.
-        """
-        d, v = self.d, start.astype(LONG)
-        held = (v[:d] == 0.0) & (self.l1 > 0.0) | (v[:d] <= self.bottom)
-        free = np.append(~held, np.ones(self.K - 1, bool))
-        for _ in range(30):
-            g, H = self.derivatives(v)
-            g[:d] += self.l2 * v[:d] + self.l1 * np.sign(v[:d])
-            H[np.arange(d), np.arange(d)] += self.l2
-            step = np.zeros(len(v), LONG)
-            step[free] = -solve(H[np.ix_(free, free)], g[free])
-            v += step
-            if np.abs(step).max() <= 1e-16 * np.abs(v).max():
-                break
-        g, H = self.derivatives(v)
-        # coefficients are rounded to long double, and gradients are sums of so many terms
-        slack = 1e-12 * np.abs(g).max() + 2.0**-58 * np.diag(H) * np.abs(v).max() + 1e-15 * self.C
-        assert (np.abs(g[d:]) <= slack[d:]).all()
-        w, pull = v[:d], g[:d] + self.l2 * v[:d]
-        bottom = w <= self.bottom
-        # at a lower bound the gradient may point outwards
-        inside = np.where(bottom, np.minimum(pull + self.l1 * np.sign(w), 0.0), 0.0)
-        zero = (w == 0.0) & ~bottom
-        inside = np.where(zero, np.maximum(np.abs(pull) - self.l1, 0.0), inside)
-        away = ~zero & ~bottom
-        inside = np.where(away, pull + self.l1 * np.sign(w), inside)
-        assert (np.abs(inside) <= slack[:d]).all()
-        return v, self.whole(v)
+    return made, Reference(X, y, C, weight, offset, **penalty)
 
 
 def factors(d):
@@ -103,10 +54,10 @@ def check_points(made, reference, solver, most=15):
     last = points[-1].w
     for _, iterate in zip(range(60), proximal_newton(made, last, tol=1e-15), strict=False):
         last = iterate.point.w
-    _, least = reference.optimum(last)
+    _, least = reference.least(last)
     tightest = math.inf
     for point in points:
-        value = reference.whole(point.w.astype(LONG))
+        value = reference.value(point.w.astype(LONG))
         bound = made.bound(point)
         if not math.isnan(bound):
             assert float(value - least) <= bound + noise_of(made, point)
@@ -161,14 +112,14 @@ def test_value_gradient_and_kinks():
     rng = np.random.default_rng(0)
     v, u = np.append(rng.standard_normal(4), [-1.0, 0.5, 2.0]), rng.standard_normal(7)
     point = made.at(v, gram=True)
-    assert point.value == pytest.approx(float(reference.whole(v.astype(LONG))), rel=1e-12)
+    assert point.value == pytest.approx(float(reference.value(v.astype(LONG))), rel=1e-12)
     ends = [made.at(v + t * u).gradient for t in (1e-5, -1e-5)]
     np.testing.assert_allclose(point.gram @ u, (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(point.gram @ u, point.hessian_vector(u), rtol=1e-9)
     other = made.at(v + 0.1 * u, beside=point)
     for t, value in zip((0.0, 0.3), made.between(point, other, np.array([0.0, 0.3])), strict=True):
         at = (v + 0.1 * t * u).astype(LONG)
-        assert value == pytest.approx(float(reference.whole(at)), rel=1e-12)
+        assert value == pytest.approx(float(reference.value(at)), rel=1e-12)
 
 
 def test_thresholds_that_do_not_increase_are_outside():

@@ -15,8 +15,7 @@ from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.penalties.descent import minimise
 from daskglm.penalties.ridge import Ridge
-from tests.objectives.families import LONG
-from tests.objectives.kinked import Kinked
+from tests.oracle.problem import LONG, Reference
 
 PENALTIES = [
     {"l1_ratio": 1.0},
@@ -58,7 +57,7 @@ def test_values_and_gradients_are_within_their_bounds(dtype, center):
     for seed in range(12):
         X, y, C, penalty = drawn(seed, dtype=dtype, center=center)
         made = objective(X, y, C, penalty)
-        problem = Kinked("squared", X, y, C, True, penalty)
+        problem = Reference("squared", X, y, C, True, penalty=penalty)
         point = made.at(made.origin, gram=True)
         best = minimise(point.gram, point.gradient, point.w, made.terms, 1e-8).w
         for w in (best, made.terms.clip(best + 0.1 * rng.standard_normal(6)), point.w):
@@ -91,7 +90,7 @@ def test_the_gap_of_a_predicted_point_is_not_below_the_truth(center, exact):
     for seed in range(24):
         X, y, C, penalty = drawn(seed, center=center)
         made = objective(X, y, C, penalty)
-        problem = Kinked("squared", X, y, C, True, penalty)
+        problem = Reference("squared", X, y, C, True, penalty=penalty)
         point = sums_at(made) if exact == "sums" else made.at(made.origin, gram=True, exact=exact)
         shared += "factor" in vars(point)
         start = made.terms.clip(point.w)

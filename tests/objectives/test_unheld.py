@@ -24,7 +24,8 @@ from daskglm.solvers import costs
 from tests.losses.formulas import POSITIVE
 from tests.objectives.families import LOCAL_NAMES
 from tests.objectives.families import rows as random_rows
-from tests.objectives.kinked import KINKED_NAMES, LONG, Kinked, kinked_targets
+from tests.objectives.kinked import KINKED_NAMES, kinked_targets
+from tests.oracle.problem import Reference
 from tests.seeds import is_many, of_the_commit_or
 
 # Features of ordinary problems without a penalty.
@@ -80,14 +81,14 @@ def draw(seed):
     dense = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
     size = 1.0 / np.maximum(dense.std(axis=0), 1e-6 * np.abs(dense).max() + 1e-300)
     given = random_penalty(rng, d, size)
-    probe = Kinked(loss, X, y, 1.0, intercept, PenaltyConfig(), weight, offset)
-    slope = probe.losses(np.full(n, probe._constant() if intercept else LONG(1e-3)))[1]
+    probe = Reference(loss, X, y, 1.0, intercept, weight, offset)
+    slope = probe.losses(np.full(n, probe.constant() if intercept else 1e-3))[1]
     pull = np.abs((dense - dense.mean(axis=0) * intercept).T @ np.asarray(probe.s * slope, float))
     C = float(10 ** rng.uniform(-0.5, 3) / (pull[rng.integers(d)] or 1.0))
     if "lower_bounds" in given and rng.random() < 0.3:
         C, given = math.inf, {"lower_bounds": given["lower_bounds"]}
     penalty = PenaltyConfig(**given)
-    problem = Kinked(loss, X, y, C, intercept, penalty, weight, offset)
+    problem = Reference(loss, X, y, C, intercept, weight, offset, penalty)
     config = FitConfig(
         loss,
         C=C,

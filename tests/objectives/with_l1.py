@@ -1,4 +1,4 @@
-"""An objective with an L1 penalty besides, and its optimum by coordinate descent in NumPy."""
+"""An objective with an L1 penalty besides, and its optimum in long double."""
 
 from dataclasses import replace
 
@@ -10,19 +10,15 @@ from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.primal import Objective
+from daskglm.penalties.config import PenaltyConfig
 from daskglm.penalties.ridge import Ridge
+from tests.oracle.problem import Reference
 
 SLOPES = {
     "logistic": lambda y, z: -y / (1.0 + np.exp(y * z)),
     "squared": lambda y, z: z - y,
     "squared_hinge": lambda y, z: -2.0 * y * np.maximum(1.0 - y * z, 0.0),
     "poisson": lambda y, z: np.exp(z) - y,
-}
-CURVATURES = {
-    "logistic": lambda y, z: 1.0 / (2.0 + np.exp(z) + np.exp(-z)),
-    "squared": lambda y, z: np.ones(len(z)),
-    "squared_hinge": lambda y, z: 2.0 * (y * z < 1.0),
-    "poisson": lambda y, z: np.exp(z),
 }
 VALUES = {
     "logistic": lambda y, z: np.logaddexp(0.0, -y * z),
@@ -71,34 +67,11 @@ def value(X, y, w, loss, *, weight=None, C=1.0, strength=1.0, l1=0.1):
     return losses + 0.5 * strength * float(w[:d] @ w[:d]) + l1 * float(abs(w[:d]).sum())
 
 
-def coordinate_descent(
-    X, y, loss, *, weight=None, C=1.0, strength=1.0, l1=0.1, fit_intercept=False
-):
-    """The optimum for a smooth loss: Newton's method along one coordinate after another."""
-    X = X.toarray() if sp.issparse(X) else np.asarray(X, float)
-    n, d = X.shape
-    s = C * (np.ones(n) if weight is None else weight)
-    columns = np.c_[X, np.ones(n)] if fit_intercept else X
-    w, z = np.zeros(columns.shape[1]), np.zeros(n)
-
-    def along(j, t):
-        """The objective's part that changes where w_j becomes t."""
-        losses = s @ VALUES[loss](y, z + (t - w[j]) * columns[:, j])
-        return losses + (0.5 * strength * t * t + l1 * abs(t) if j < d else 0.0)
-
-    for _ in range(5000):
-        moved = 0.0
-        for j, x in enumerate(columns.T):
-            mu, lam = (strength, l1) if j < d else (0.0, 0.0)
-            g = float((s * SLOPES[loss](y, z)) @ x) + mu * w[j]
-            h = float((s * CURVATURES[loss](y, z)) @ (x * x)) + mu + 1e-12
-            u = h * w[j] - g
-            new, before = np.sign(u) * max(abs(u) - lam, 0.0) / h, along(j, w[j])
-            while along(j, new) > before + 1e-13 * abs(before):
-                new = 0.5 * (new + w[j])
-            z += (new - w[j]) * x
-            moved = max(moved, abs(new - w[j]))
-            w[j] = new
-        if moved <= 1e-13 * max(abs(w).max(), 1e-3):
-            break
-    return w
+def best_of(X, y, loss, *, weight=None, C=1.0, strength=1.0, l1=0.1, fit_intercept=False):
+    """The coefficients of the least value, and the intercept if there is one, for a smooth loss."""
+    penalty = PenaltyConfig(
+        l1_ratio=l1 / (strength + l1), penalty_factor=np.full(X.shape[1], strength + l1)
+    )
+    reference = Reference(loss, X, y, C, fit_intercept, weight, penalty=penalty)
+    w, b, _ = reference.optimum()
+    return np.append(w, b).astype(float)[: len(w) + fit_intercept]

@@ -12,7 +12,7 @@ import daskglm
 from tests.conftest import make_problem
 from tests.covering import covering
 from tests.fitting.test_checkpoint import killed
-from tests.objectives.with_l1 import coordinate_descent
+from tests.objectives.with_l1 import best_of
 
 PENALTIES = {
     "lasso": {"l1_ratio": 1.0},
@@ -55,13 +55,13 @@ def check_same(model, other, atol=1e-5):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
 @pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "poisson"])
-def test_the_optimum_of_coordinate_descent(loss, l1_ratio, intercept):
+def test_the_optimum_of_long_double(loss, l1_ratio, intercept):
     X, y = problem(loss, n=200)
     weight = np.random.default_rng(0).exponential(1.0, len(y))
     options = {"l1_ratio": l1_ratio, "fit_intercept": intercept, "sample_weight": weight}
     model = fit(X, y, loss, tol=1e-12, solver="proximal_newton", **options)
     strengths = {"C": 0.05, "strength": 1.0 - l1_ratio, "l1": l1_ratio, "weight": weight}
-    best = coordinate_descent(X, y, loss, fit_intercept=intercept, **strengths)
+    best = best_of(X, y, loss, fit_intercept=intercept, **strengths)
     coef = np.ravel(model.coef_)
     np.testing.assert_allclose(coef, best[:8], atol=1e-5 * np.abs(best).max())
     np.testing.assert_array_equal(coef == 0.0, np.abs(best[:8]) < 1e-12)

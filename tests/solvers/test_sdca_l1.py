@@ -1,4 +1,4 @@
-"""Dual ascent for the elastic net: the optimum of coordinate descent in NumPy, wherever the rows are."""
+"""Dual ascent for the elastic net: the optimum in long double, wherever the rows are."""
 
 import dask.array as da
 import numpy as np
@@ -15,7 +15,7 @@ from daskglm.solvers.hybrid import sdca_then_newton
 from tests.conftest import make_problem
 from tests.covering import covering
 from tests.extending.joined_engines import JoinedEngines
-from tests.objectives.with_l1 import SLOPES, ElasticNet, coordinate_descent, elastic_net, value
+from tests.objectives.with_l1 import SLOPES, ElasticNet, best_of, elastic_net, value
 from tests.solvers.ascents import rows
 
 
@@ -46,14 +46,14 @@ def problem(loss, storage, C=0.2, dtype=np.float64):
     storage=["dense", "csr", "pattern"],
     loss=["logistic", "squared", "squared_hinge", "poisson"],
 )
-def test_same_optimum_as_coordinate_descent(loss, storage, intercept, aggregation):
+def test_same_optimum_as_in_long_double(loss, storage, intercept, aggregation):
     X, y, weight, l1 = problem(loss, storage)
     strengths = {"weight": weight, "C": 0.2, "strength": 0.6, "l1": l1}
     objective = elastic_net(X, y, loss, fit_intercept=intercept, **strengths)
     # rounding ends the proof of the Poisson fit at about 1e-10, and its last digits come slowly
     tol = 1e-7 if loss == "poisson" else 1e-9
     found = solved(objective, tol=tol, aggregation=aggregation, partitions=3)
-    best = coordinate_descent(X, y, loss, fit_intercept=intercept, **strengths)
+    best = best_of(X, y, loss, fit_intercept=intercept, **strengths)
     assert found.reason.converged
     w, optimum = found.point.w, value(X, y, best, loss, **strengths)
     assert found.point.value == pytest.approx(value(X, y, w, loss, **strengths), rel=1e-12)
@@ -116,7 +116,7 @@ def test_other_modes(options):
     strengths = {"weight": weight, "C": 0.2, "l1": l1}
     objective = elastic_net(X, y, "squared_hinge", fit_intercept=True, **strengths)
     found = solved(objective, tol=1e-6, **options)
-    best = coordinate_descent(X, y, "squared_hinge", fit_intercept=True, **strengths)
+    best = best_of(X, y, "squared_hinge", fit_intercept=True, **strengths)
     optimum = value(X, y, best, "squared_hinge", **strengths)
     assert found.reason.converged
     assert -1e-12 <= found.point.value / optimum - 1.0 <= found.relative_gap <= 1e-6
@@ -148,7 +148,7 @@ def test_there_is_no_second_stage():
     found = solved(objective, tol=1e-7, polish=True)
     assert found.reason.converged
     assert {record["solver"] for record in found.history} == {"sdca"}
-    best = coordinate_descent(X, y, "logistic", C=1e3, l1=50.0)
+    best = best_of(X, y, "logistic", C=1e3, l1=50.0)
     optimum = value(X, y, best, "logistic", C=1e3, l1=50.0)
     assert -1e-12 <= found.point.value / optimum - 1.0 <= 1e-7
 
@@ -162,7 +162,7 @@ def assert_optimal(X, y, model, loss="logistic", *, tol, **strengths):
     """A fit's coefficients are within its gap of the optimum, and some but not all of them are zero."""
     w = np.append(model.coef_, model.intercept_)
     assert 0 < np.sum(w == 0.0) < len(w) - 1
-    best = coordinate_descent(X, y, loss, fit_intercept=True, **strengths)
+    best = best_of(X, y, loss, fit_intercept=True, **strengths)
     found, optimum = (value(X, y, u, loss, **strengths) for u in (w, best))
     assert found == pytest.approx(model.report_.objective, rel=1e-9 if tol > 1e-7 else 1e-12)
     assert -1e-9 <= found / optimum - 1.0 <= model.report_.relative_gap <= tol

@@ -3,21 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-LONG = np.longdouble
-
-
-def solve(H, g):
-    """H x = g by elimination with pivots, in long double."""
-    A = np.column_stack([H, g])
-    n = len(g)
-    for k in range(n):
-        best = k + int(np.argmax(np.abs(A[k:, k])))
-        A[[k, best]] = A[[best, k]]
-        A[k + 1 :] -= np.outer(A[k + 1 :, k] / A[k, k], A[k])
-    x = np.zeros(n, LONG)
-    for k in reversed(range(n)):
-        x[k] = (A[k, n] - A[k, k + 1 : n] @ x[k + 1 :]) / A[k, k]
-    return x
+from tests.oracle.descent import INF, LONG, Kinks, least
 
 
 def logistic(m):
@@ -28,9 +14,23 @@ def logistic(m):
 
 
 class Reference:
-    """1/2 |w|^2 - C sum_i s_i log P(y_i); without a penalty where C is infinite."""
+    """The penalty - C sum_i s_i log P(y_i); without a penalty where C is infinite.
 
-    def __init__(self, X, y, C=1.0, weight=None, offset=None):
+    With rho = l1_ratio and v = penalty_factor it is sum_j rho v_j |w_j| + (1 - rho)/2 v_j w_j^2.
+    """
+
+    def __init__(
+        self,
+        X,
+        y,
+        C=1.0,
+        weight=None,
+        offset=None,
+        *,
+        l1_ratio=0.0,
+        penalty_factor=1.0,
+        lower_bounds=-INF,
+    ):
         X = np.asarray(X.toarray() if sp.issparse(X) else X)
         self.X = X.astype(LONG)
         n, self.d = X.shape
@@ -38,7 +38,10 @@ class Reference:
         self.K = len(self.classes)
         self.s = (np.ones(n) if weight is None else weight).astype(LONG)
         self.o = (np.zeros(n) if offset is None else offset).astype(LONG)
-        self.strength = LONG(0 if np.isinf(C) else 1)
+        factors = LONG(0 if np.isinf(C) else 1) * penalty_factor * np.ones(self.d, LONG)
+        self.l2 = (1 - LONG(l1_ratio)) * factors
+        self.kinks = Kinks.none(self.d + self.K - 1)
+        self.kinks.l1[: self.d], self.kinks.lower[: self.d] = l1_ratio * factors, lower_bounds
         self.C = LONG(1 if np.isinf(C) else C)
         self.has_upper, self.has_lower = self.codes < self.K - 1, self.codes > 0
         self.upper = np.minimum(self.codes, self.K - 2)
@@ -57,7 +60,11 @@ class Reference:
         return -np.log(below - lower)
 
     def value(self, v):
-        """Value from the three terms, which do not cancel; infinite where thresholds do not rise."""
+        """The objective."""
+        return self.smooth(v) + self.kinks.value(v)
+
+    def smooth(self, v):
+        """All but kinks, by three terms that do not cancel; infinite where thresholds do not rise."""
         w, t = v[: self.d], v[self.d :]
         gaps = np.diff(t)
         if not (gaps > 0).all():
@@ -67,10 +74,10 @@ class Reference:
         rows = rows + self.has_lower * logistic(t[self.lower] - z)[0]
         n = np.bincount(self.codes, self.s.astype(float), self.K).astype(LONG)[1:-1]
         barrier = -(n * np.log(-np.expm1(-gaps))).sum()
-        return self.strength * w @ w / 2 + self.C * (self.s @ rows + barrier)
+        return self.l2 @ w**2 / 2 + self.C * (self.s @ rows + barrier)
 
     def derivatives(self, v):
-        """Gradient and Hessian."""
+        """Gradient and Hessian of `smooth`."""
         d, (w, t) = self.d, (v[: self.d], v[self.d :])
         z, n = self.X @ w + self.o, len(self.X)
         H, g = np.zeros((len(v), len(v)), LONG), np.zeros(len(v), LONG)
@@ -88,31 +95,13 @@ class Reference:
             g -= weights[k + 1] / np.expm1(gap) * e
             H += weights[k + 1] / (4 * np.sinh(gap / 2) ** 2) * np.outer(e, e)
         g, H = self.C * g, self.C * H
-        g[:d] += self.strength * w
-        H[np.arange(d), np.arange(d)] += self.strength
+        g[:d] += self.l2 * w
+        H[np.arange(d), np.arange(d)] += self.l2
         return g, H
 
     def least(self, start, only=None):
-        """Minimise from `start` by Newton's method; `only` is a slice of entries that move."""
-        v = np.array(start, LONG)
-        free = np.arange(len(v))[only or slice(None)]
-        value = self.value(v)
-        for _ in range(200):
-            g, H = self.derivatives(v)
-            g, H = g[free], H[np.ix_(free, free)]
-            scale = np.sqrt(np.diag(H))
-            step = -solve(H / scale[:, None] / scale, g / scale) / scale
-            t = LONG(1)
-            while t > 1e-9:
-                trial = v.copy()
-                trial[free] += t * step
-                new = self.value(trial)
-                if new < value:
-                    break
-                t /= 2
-            else:
-                return v, value
-            v, gain, value = trial, value - new, new
-            if gain <= LONG(1e-18) * value:
-                return v, value
-        return v, value
+        """The point of the least value, from `start`, and that value; `only` is a slice of entries that move."""
+        lower, upper = np.array(start, LONG), np.array(start, LONG)
+        free = only or slice(None)
+        lower[free], upper[free] = self.kinks.lower[free], self.kinks.upper[free]
+        return least(self.smooth, self.derivatives, start, Kinks(self.kinks.l1, lower, upper))

@@ -1,0 +1,179 @@
+"""Fits of losses of one margin: their objectives in long double, and the least values of those."""
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+from daskglm.losses.smoothed_hinge import smoothed_hinge
+from daskglm.losses.table import find
+from daskglm.penalties.config import PenaltyConfig
+from tests.losses.formulas import BOUNDED, POSITIVE
+from tests.oracle.descent import INF, LONG, Kinks, least
+from tests.oracle.losses import loss_of
+
+RIDGE = PenaltyConfig()
+
+
+class Reference:
+    """What a fit is given, and its objective, whose penalty is formed here from its definition."""
+
+    def __init__(self, loss, X, y, C, intercept, weight=None, offset=None, penalty=RIDGE):
+        self.loss = find(loss) if isinstance(loss, str) else loss
+        self.name, self.X, self.y, self.C, self.intercept = loss, X, y, C, intercept
+        self.weight, self.offset, self.penalty = weight, offset, penalty
+        self.dense = np.asarray(X.toarray() if sp.issparse(X) else X).astype(LONG)
+        n, d = self.dense.shape
+        self.o = np.zeros(n, LONG) if offset is None else offset.astype(LONG)
+        self.s = np.ones(n, LONG) if weight is None else weight.astype(LONG)
+        self.scale = LONG(1) if math.isinf(C) else LONG(C)
+        strength, rho = LONG(0 if math.isinf(C) else 1), LONG(penalty.l1_ratio)
+        factor = np.ones(d, LONG)
+        if penalty.penalty_factor is not None:
+            factor = np.asarray(penalty.penalty_factor, LONG)
+        size = self._deviations() if penalty.standardize else np.ones(d, LONG)
+        P2 = np.diag(factor) if penalty.P2 is None else np.asarray(penalty.P2, LONG)
+        self.Q = strength * (1 - rho) * P2 * size[:, None] * size
+        self.l1, groups = strength * rho * factor * size, []
+        if penalty.groups is not None:
+            self.l1 = np.zeros(d, LONG)
+            labels = np.asarray(penalty.groups)
+            for label in np.unique(labels):
+                group = np.flatnonzero(labels == label)
+                held = strength * rho * factor[group[0]] * np.sqrt(LONG(len(group)))
+                groups.append((group, held, np.ones(len(group), LONG)))
+        ends = [
+            np.broadcast_to(np.asarray(none if given is None else given, LONG), d)
+            for given, none in ((penalty.lower_bounds, -INF), (penalty.upper_bounds, INF))
+        ]
+        self.kinks = Kinks(self.l1, *ends, groups)
+
+    def _deviations(self):
+        share = self.s / self.s.sum()
+        centre = share @ self.dense
+        variance = share @ (self.dense - centre) ** 2
+        squares = share @ self.dense**2
+        return np.sqrt(np.where(variance <= LONG(1e-13) * squares, 1, variance))
+
+    def losses(self, z, loss=None):
+        """Values, slopes and curvatures of rows at margins without their offsets."""
+        link = self.loss.link
+        with np.errstate(all="ignore"):
+            z = z + self.o
+            if link is not None:
+                # rows without weight may have margins that the link does not take
+                inside = 1 if np.isinf(link.high) else -1 if np.isinf(link.low) else 0.5
+                z = np.where(self.s > 0, z, inside)
+            return loss_of(loss or self.loss, self.y.astype(LONG), z)
+
+    def value(self, w, b):
+        """The objective at coefficients and an intercept."""
+        w = w.astype(LONG)
+        values = self.losses(self.dense @ w + LONG(b))[0]
+        return w @ self.Q @ w / 2 + self.kinks.value(w) + self.scale * (self.s @ values)
+
+    def noise(self, w, b):
+        """How far off `value` less `least` may be: margins are rounded in long double, too.
+
+        Both are sums with such errors, of nearly the same terms.
+        """
+        w, b, eps = w.astype(LONG), LONG(b), np.finfo(LONG).eps
+        _, slopes, curvatures = self.losses(self.dense @ w + b)
+        sizes = np.abs(self.dense) @ np.abs(w) + abs(b) + np.abs(self.o)
+        slopes = np.abs(slopes) + curvatures * 1e-19 * sizes
+        value = self.value(w, b)
+        off = 16 * eps * (self.scale * (self.s * slopes) @ sizes + value)
+        if self.loss.name == "binomial_probit":
+            off += 16 * np.finfo(float).eps * (self.scale * self.s.sum() + value)
+        # products of a matrix with large coefficients cancel
+        return off + 8 * eps * (np.abs(w) @ np.abs(self.Q) @ np.abs(w))
+
+    def least(self, *near):
+        """The least value: see `optimum`."""
+        return self.optimum(*near)[-1]
+
+    def optimum(self, *near):
+        """Coefficients, intercept and value of the best point that is found.
+
+        Searches begin at the constant, and at coefficients and an intercept if they are given.
+        """
+        d = self.dense.shape[1]
+        zero = np.clip(np.zeros(d, LONG), self.kinks.lower, self.kinks.upper)
+        starts = [(zero, self.constant() if self.intercept else LONG(0))]
+        if near:
+            starts.append((np.asarray(near[0], LONG), LONG(near[1])))
+        scaled = _Scaled(self)
+        found = [scaled.least(w, b) for w, b in starts if math.isfinite(self.value(w, b))]
+        return min(found, key=lambda each: each[-1])
+
+    def constant(self):
+        """An intercept to start from."""
+        mean = (self.s @ self.y) / max(self.s.sum(), LONG(1e-300))
+        if self.loss.classifies:
+            return LONG(0)
+        if self.loss.name in ("squared", "huber"):
+            return self.s @ (self.y - self.o) / self.s.sum()
+        if self.loss.name in POSITIVE:
+            return LONG(self.loss.link.of_mean(float(max(mean, LONG(1e-8))))) + abs(self.o).max()
+        if self.loss.name in BOUNDED:  # shares
+            mean = LONG(min(max(mean, LONG(0.25)), LONG(0.75)))
+            largest = abs(self.o).max() if np.isinf(self.loss.link.low) else 0
+            return LONG(self.loss.link.of_mean(float(mean))) - largest
+        if self.loss.family.name == "binomial":
+            mean = min(max(mean, LONG(1e-3)), LONG(1 - 1e-3))
+            return LONG(self.loss.link.of_mean(float(mean)))
+        return np.log(max(mean, LONG(1e-8))) - self.o.mean()
+
+
+class _Scaled:
+    """A problem on columns that are centred, where there is an intercept, and scaled."""
+
+    def __init__(self, problem):
+        self.problem, (n, d) = problem, problem.dense.shape
+        self.centre = problem.dense.mean(axis=0) if problem.intercept else np.zeros(d, LONG)
+        self.spread = np.sqrt(((problem.dense - self.centre) ** 2).mean(axis=0))
+        self.spread[self.spread < 1e-290] = 1
+        more = int(problem.intercept)
+        self.U = np.hstack([(problem.dense - self.centre) / self.spread, np.ones((n, more), LONG)])
+        self.Q = np.zeros((d + more, d + more), LONG)
+        self.Q[:d, :d] = problem.Q / self.spread[:, None] / self.spread
+        kinks, none = problem.kinks, np.full(more, INF)
+        self.kinks = Kinks(
+            np.append(kinks.l1 / self.spread, np.zeros(more, LONG)),
+            np.append(kinks.lower * self.spread, -none),
+            np.append(kinks.upper * self.spread, none),
+            [(group, held, 1 / self.spread[group]) for group, held, _ in kinks.groups],
+        )
+
+    def least(self, w, b):
+        v = w * self.spread
+        if self.problem.intercept:
+            v = np.append(v, b + self.centre @ w)
+        if self.problem.loss.name != "hinge":
+            return self.unscaled(*least(self.value, self.derivatives, v, self.kinks))
+        # points near the optimum: corners rounded over ever smaller widths
+        best = INF
+        for width in 10.0 ** -np.arange(10):
+            self.rounded = smoothed_hinge(width)
+            v, _ = least(self.value, self.derivatives, v, self.kinks)
+            self.rounded = None
+            best = min(best, self.value(v) + self.kinks.value(v))
+        return self.unscaled(v, best)
+
+    def unscaled(self, v, value):
+        w = v[: len(self.spread)] / self.spread
+        return w, v[-1] - self.centre @ w if self.problem.intercept else LONG(0), value
+
+    rounded = None  # the loss in place of the problem's
+
+    def value(self, v):
+        p = self.problem
+        values = p.losses(self.U @ v, self.rounded)[0]
+        return v @ self.Q @ v / 2 + p.scale * (p.s @ values)
+
+    def derivatives(self, v):
+        p = self.problem
+        _, slope, curvature = p.losses(self.U @ v, self.rounded)
+        g = p.scale * self.U.T @ (p.s * slope) + self.Q @ v
+        H = p.scale * (self.U * (p.s * curvature)[:, None]).T @ self.U + self.Q
+        return g, H
