@@ -24,6 +24,7 @@ from sklearn.model_selection import (
 import daskglm
 from daskglm.estimators.scorers import _balanced
 from tests.conftest import make_problem
+from tests.covering import covering
 from tests.fitting.test_problem_grid import CS, lazy, three_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -379,10 +380,9 @@ def test_balanced_accuracy_of_a_fold_without_a_class_is_the_recall_of_the_other(
 
 
 # ---- attributes
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("refit", [True, False])
-@pytest.mark.parametrize("legacy", [True, False, "warn"])
-@pytest.mark.parametrize("l1_ratios", [None, (0.0,)])
+@covering(
+    n_classes=[2, 3], refit=[True, False], legacy=[True, False, "warn"], l1_ratios=[None, (0.0,)]
+)
 def test_attributes_are_laid_out_as_in_scikit_learn(n_classes, refit, legacy, l1_ratios):
     X, y = load_iris(return_X_y=True)
     X, y = (X[50:], y[50:]) if n_classes == 2 else (X, y)

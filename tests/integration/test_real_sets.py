@@ -52,7 +52,9 @@ def _rows(X, client):
     return da.from_array(X, chunks=chunks)
 
 
-@covering(where=["in process", "on a cluster"], solver=["newton", "tron", "lbfgs", "gd"], name=SETS)
+@covering(
+    1, where=["in process", "on a cluster"], solver=["newton", "tron", "lbfgs", "gd"], name=SETS
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
 def test_logistic_optimum(name, solver, where, real_set, request):
     X, y = real_set(name)

@@ -83,7 +83,7 @@ def test_the_bound_of_dual_ascent_is_not_below_the_truth(loss):
     assert all(math.isfinite(report.relative_gap) for report in found if report.converged)
 
 
-@of_the_commit_or(range(1000, 1200), 10)
+@of_the_commit_or(range(1000, 1200), 4)
 @pytest.mark.parametrize("loss", DUAL_NAMES)
 def test_the_bounds_of_dual_ascent_of_many_problems_are_not_below_the_truth(loss, seeds):
     found = [check_one(seed, loss, dual=True)[0] for seed in seeds]
