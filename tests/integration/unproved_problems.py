@@ -711,8 +711,9 @@ def held_against(drawn, model, caught=()):
     # docs/certificates.md allows that much more, since an optimum of zero has no share
     near_zero = value - best <= OF_THE_START * _at_zero(objective)
     if report.converged and not (proved or excess <= tol + NOISE or near_zero):
-        # nothing lower is found from there: the descents begin with that from the answer
-        from_answer = (value - found[2][1]) / scale
+        # nothing lower is found from there: the descents begin with that from the answer. Or only by steps
+        # over a plateau, on which a parabola tells of no fall
+        from_answer = min(value - found[2][1], _foretold(objective, answer)) / scale
         local = not objective.formula.convex and from_answer <= tol + NOISE
         kind = "another optimum is lower" if local else "converged above"
         failures.append((kind, f"by {excess:.2e}, tol {tol:.0e}"))
@@ -743,6 +744,16 @@ def _scale(drawn, objective, best, constant):
     if "C" in drawn.settings and abs(best) > 1e-10 * constant:
         return abs(best)
     return max(abs(best), constant, 1e-300)
+
+
+def _foretold(objective, params):
+    """The fall that a parabola foretells, were it curved upwards in all directions as much as it is at all."""
+    gradient, hessian = objective.derivatives(params)
+    pulled, _ = objective.pull(params, gradient)
+    size = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-300))
+    curvatures, directions = np.linalg.eigh(hessian / size / size[:, None])
+    along = directions.T @ (pulled / size)
+    return 0.5 * np.sum(along**2 / np.maximum(np.abs(curvatures), 1e-12))
 
 
 def _at_zero(objective):
