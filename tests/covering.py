@@ -36,7 +36,7 @@ def covering(strength: int = 2, **choices):
 
 
 def _kept(every: list[tuple[int, ...]], strength: int) -> set[tuple[int, ...]]:
-    """Return combinations that have all of so many places: greedily, always the same, each place about as often."""
+    """Return combinations that have all of so many places: greedily, always the same."""
     missing = set().union(*(_parts(places, strength) for places in every))
     kept: set[tuple[int, ...]] = set()
     uses: Counter[tuple[int, int]] = Counter()
@@ -45,7 +45,8 @@ def _kept(every: list[tuple[int, ...]], strength: int) -> set[tuple[int, ...]]:
             every,
             key=lambda places: (
                 len(_parts(places, strength) & missing),
-                -sum(uses[place] for place in enumerate(places)),
+                # of pairs and more, ties broken so would need more combinations
+                -sum(uses[place] for place in enumerate(places)) if strength == 1 else 0,
             ),
         )
         kept.add(best)
