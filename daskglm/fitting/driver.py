@@ -240,7 +240,8 @@ def solve(
         Writes checkpoints: those that are due before the callback is called, and the last point.
     """
     record, stall = record or Record(objective), _Stall()
-    certificate = objective.certificate(rule.tol)
+    # what overflows proves nothing
+    certificate = np.errstate(over="ignore", invalid="ignore")(objective.certificate(rule.tol))
     best, point = _Best(zero), zero
     unproved = Unproved(objective, rule.tol)
     start_gradient_norm = math.nan if zero is None else zero.gradient_norm

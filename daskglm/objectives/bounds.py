@@ -183,7 +183,8 @@ class Rounding:
         if isinstance(v, Norms):
             return v.features
         part = v[: self.n_features]
-        return math.sqrt(float(part @ part))
+        with np.errstate(over="ignore"):  # an infinite norm proves nothing
+            return math.sqrt(float(part @ part))
 
     @staticmethod
     def _intercept(v: Vector) -> float:

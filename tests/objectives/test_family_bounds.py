@@ -51,6 +51,8 @@ def check_one(seed, loss=None, *, dual=False):
             # in float64 the margin is at the end of what the link takes, with more digits beyond
             assert "at an end of the margins" in report.reason, what
             return report, problem
+        if told == 0.0 and value < 1e-290:
+            return report, problem  # what has no digits in float64 counts as zero
         assert value - least <= told * (1 + 1e-6) * least + problem.noise(w, b), (
             f"{what}: {report.solver} told {told:.3e}, true is {float((value - least) / least):.3e}"
         )

@@ -79,7 +79,8 @@ class Reference:
         """
         w, b, eps = w.astype(LONG), LONG(b), np.finfo(LONG).eps
         _, slopes, curvatures = self.losses(self.dense @ w + b)
-        sizes = np.abs(self.dense) @ np.abs(w) + abs(b) + np.abs(self.o)
+        # what formulas add to margins, such as logarithms of targets, is about 1
+        sizes = np.abs(self.dense) @ np.abs(w) + abs(b) + np.abs(self.o) + 1
         slopes = np.abs(slopes) + curvatures * 1e-19 * sizes
         value = self.value(w, b)
         off = 16 * eps * (self.scale * (self.s * slopes) @ sizes + value)
