@@ -45,8 +45,7 @@ test-all: test test-slow  ## both
 # thousands of hard problems, real sets, papers, launchers, browsers, wheels; then fits of all kinds with faults
 nightly: docs  ## what takes hours: before a release, and once a night (as root: with sshd, SLURM, MPI and Chromium)
 	deploy/tests/setup.sh || echo "tests of launchers and browsers will skip: deploy/tests/setup.sh failed" >&2
-	$(PYTEST) -m nightly
-	$(RUN) -m benchmarks.soak --minutes 10
+	$(PYTEST) -m nightly; tests=$$?; $(RUN) -m benchmarks.soak --minutes 10 && exit $$tests
 
 compatibility: setup  ## scikit-learn's and statsmodels' own tests with our estimators, and those in DASK_ML=, GLUM= and CELER=folder; half an hour
 	nice $(RUN) -m tests.compatibility $(if $(DASK_ML),--dask-ml $(DASK_ML)) $(if $(GLUM),--glum $(GLUM)) $(if $(CELER),--celer $(CELER))

@@ -1,8 +1,10 @@
 """Partitions are divided among workers in proportion to their threads."""
 
+import numpy as np
 import pytest
 
-from daskglm.engines.placement import assign, plan_moves
+from daskglm.data.blocks import Place, to_block
+from daskglm.engines.placement import DataLost, assign, check_same_rows, plan_moves
 
 
 def test_neighbours_go_to_one_worker_in_proportion_to_its_threads():
@@ -35,3 +37,14 @@ def test_no_worker_gives_more_than_it_can_spare():
     moves = plan_moves(held, {"a": 1, "b": 1, "c": 2})
     assert sorted(moves) == ["p1", "p3"]
     assert set(moves.values()) == {"c"}
+
+
+def test_rows_that_came_back_have_the_counts_and_the_norms_that_they_had():
+    def facts(X, y):
+        return to_block(X, y, place=Place(), classify=True).facts
+
+    X, y = np.arange(1.0, 9.0).reshape(4, 2), np.array([0.0, 1.0, 1.0, 1.0])
+    check_same_rows(facts(X, y), facts(X[::-1], y[::-1]), ordered=False)
+    for other in (facts(X, 1.0 - y), facts(X + 0.01, y)):
+        with pytest.raises(DataLost, match="came back with other rows"):
+            check_same_rows(facts(X, y), other, ordered=False)

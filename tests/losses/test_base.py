@@ -126,3 +126,8 @@ def test_which_losses_are_bounded():
     families = {"poisson", "gamma", "tweedie", "negative_binomial", "binomial", "binomial_probit"}
     assert families < bounded
     assert not bounded & {"hinge", "inverse_gaussian", "gaussian_log", "binomial_cloglog"}
+
+
+def test_the_span_allows_for_offsets():
+    y, o = np.array([1.0, 4.0]), np.array([0.5, -3.0])
+    assert LOSSES["poisson"].span(facts(y, None, o), 2.0, 0.0) == math.log(2.5) + 3.0

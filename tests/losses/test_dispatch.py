@@ -203,3 +203,15 @@ def test_curvatures_of_other_kinds(name, weighted):
 def test_an_unknown_kind_of_curvature_is_an_error():
     with pytest.raises(KeyError, match="bent"):
         law_of(LOSSES["poisson"].ref, curvature="bent")
+
+
+@pytest.mark.parametrize("name", ["poisson_identity", "binomial_log", "gamma_inverse"])
+def test_rows_of_weight_zero_may_have_margins_outside_of_the_domain(name):
+    slope, curvature = np.ones(2), np.ones(2)
+    y, z = np.array([0.5, 0.5]), np.array([1.0, -1.0])
+    for weight in (np.array([1.0, 0.0]), np.array([0.0, 1.0])):
+        total = tile(law_of(LOSSES[name].ref), y, z, weight, slope, curvature)
+        inside = weight[int(name == "binomial_log")] == 1.0
+        assert np.isfinite(total) == inside
+        if inside:
+            assert slope[weight == 0.0] == curvature[weight == 0.0] == 0.0

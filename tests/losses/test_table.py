@@ -9,7 +9,7 @@ from numba.core.errors import NumbaError
 
 from daskglm.core.requests import LossRef
 from daskglm.losses.base import OUTSIDE, Loss, Parameter
-from daskglm.losses.table import LOSSES, find, law_of, register_loss
+from daskglm.losses.table import LOSSES, find, law_of, loss_of, register_loss
 
 
 def quadratic(y, z, p1, p2):
@@ -29,6 +29,11 @@ def test_requests_name_losses_that_kernels_know(name):
 def test_parameters_are_those_of_the_request():
     code, width, _, _ = law_of(LossRef("smoothed_hinge", 0.25))
     assert (code, width) == (LOSSES["smoothed_hinge"].code, 0.25)
+
+
+def test_a_second_parameter_is_that_of_the_request():
+    ref = LOSSES["tweedie_power"].ref._replace(p2=LOSSES["tweedie_power"].p2 + 0.25)
+    assert loss_of(ref).p2 == ref.p2
 
 
 def test_unknown_losses_and_modules_are_named():

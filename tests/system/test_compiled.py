@@ -234,3 +234,13 @@ def test_a_full_disk_does_not_end_a_fit(tmp_path, monkeypatch, caplog):
     with caplog.at_level("INFO", logger="daskglm"):
         assert once(1.0) == 2.0
     assert "No space left" in caplog.text
+
+
+def test_machine_code_of_another_numba_is_not_taken(tmp_path, monkeypatch):
+    def files():
+        return compiled.MachineCode(str(tmp_path), "dense.margins", "", "sources")
+
+    files().save(KEY, "code")
+    assert files().load(KEY) == "code"
+    monkeypatch.setattr(compiled.numba, "__version__", "0.1")
+    assert files().load(KEY) is None

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.worker.shards import assert_same, shard, transcript
+from daskglm.core.requests import Evaluate, HessianVector
+from tests.worker.shards import PROBLEM, W, assert_same, shard, transcript
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -28,3 +29,13 @@ def test_forgetting_costs_passes_and_nothing_else():
     assert_same(remembering, forgetting, rtol=1e-12)
     assert [reply["rows"] for reply in remembering] == [3000, 3000, 3000, 0, 3000]
     assert [reply["rows"] for reply in forgetting] == [3000, 6000, 3000, 6000, 6000]
+
+
+def test_products_are_with_the_hessian_of_the_point_that_is_asked_for():
+    both, v = shard([700]), np.ones(13)
+    both.answer(PROBLEM, Evaluate(W, 1))
+    found = [both.answer(PROBLEM, HessianVector(v, at)) for at in ((1, W), (2, 0.1 * W), (1, W))]
+    alone = shard([700]).answer(PROBLEM, HessianVector(v, (2, 0.1 * W)))
+    np.testing.assert_array_equal(found[1]["product"], alone["product"])
+    np.testing.assert_array_equal(found[0]["product"], found[2]["product"])
+    assert np.abs(found[0]["product"] - found[1]["product"]).max() > 1.0

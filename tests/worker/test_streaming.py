@@ -257,3 +257,16 @@ def test_moments_of_columns_are_summed_run_by_run(source):
     np.testing.assert_allclose(reply["squares"], (X**2).sum(axis=0), rtol=1e-12)
     assert source[2]() == 20
     streamed.close()
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_any_partition_of_a_run_that_changed_is_told(changed):
+    count = iter(range(1000))
+
+    def read(k):
+        return X[100 * k : 100 * k + 100] + (next(count) if k == changed else 0.0)
+
+    rows = [dask.delayed(read, pure=False)(k) for k in range(2)]
+    labels = [dask.delayed(y[100 * k : 100 * k + 100]) for k in range(2)]
+    with pytest.raises(ValueError, match="the data changed at their source"):
+        daskglm.fit(rows, labels, out_of_core=True, client=None)
