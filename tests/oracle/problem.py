@@ -1,6 +1,7 @@
 """Fits of losses of one margin: their objectives in long double, and the least values of those."""
 
 import math
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -155,9 +156,9 @@ class _Scaled:
         # points near the optimum: corners rounded over ever smaller widths
         best = INF
         for width in 10.0 ** -np.arange(10):
-            self.rounded = smoothed_hinge(width)
-            v, _ = least(self.value, self.derivatives, v, self.kinks)
-            self.rounded = None
+            rounded = {"loss": smoothed_hinge(width)}
+            value, derivatives = (partial(f, **rounded) for f in (self.value, self.derivatives))
+            v, _ = least(value, derivatives, v, self.kinks)
             best = min(best, self.value(v) + self.kinks.value(v))
         return self.unscaled(v, best)
 
@@ -165,16 +166,15 @@ class _Scaled:
         w = v[: len(self.spread)] / self.spread
         return w, v[-1] - self.centre @ w if self.problem.intercept else LONG(0), value
 
-    rounded = None  # the loss in place of the problem's
-
-    def value(self, v):
+    def value(self, v, loss=None):
+        """The part without kinks, with another loss in place of the problem's if one is given."""
         p = self.problem
-        values = p.losses(self.U @ v, self.rounded)[0]
+        values = p.losses(self.U @ v, loss)[0]
         return v @ self.Q @ v / 2 + p.scale * (p.s @ values)
 
-    def derivatives(self, v):
+    def derivatives(self, v, loss=None):
         p = self.problem
-        _, slope, curvature = p.losses(self.U @ v, self.rounded)
+        _, slope, curvature = p.losses(self.U @ v, loss)
         g = p.scale * self.U.T @ (p.s * slope) + self.Q @ v
         H = p.scale * (self.U * (p.s * curvature)[:, None]).T @ self.U + self.Q
         return g, H
