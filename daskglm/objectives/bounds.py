@@ -42,6 +42,8 @@ HIDDEN = 0.25
 LARGEST_EXPONENT = 2.0
 # Largest |log| of a float64 that is not zero: of a mean, or of the odds of a share.
 LARGEST_LOG = 745.0
+# Size over the doubled largest row norm below which the power MOMENT of it underflows.
+LEAST_SIZE = 1e-9
 
 
 EXACT = GradientError(0.0, 0.0, 0.0, 0.0)
@@ -147,15 +149,14 @@ class Rounding:
         d, scale = self.n_features, 2.0 * self.radius
         more = 1.0 + FEW * d * UNIT  # roundings of the sums
         found = ask(Spread(np.zeros(d), scale))
-        # values below 1e-9 of the largest row norm underflow when raised to the power MOMENT
-        largest = np.maximum(found["columns"] ** (1.0 / MOMENT), 1e-9)
+        largest = np.maximum(found["columns"] ** (1.0 / MOMENT), LEAST_SIZE)
         self.columns = more * scale * largest
         self.is_surveyed = True
         if self.fit_intercept:
             # high moments of the distances from the mean bound the largest distance
             mean = found["sums"] / max(facts.n_rows, 1)
             moment = float(ask(Spread(mean, scale))["moment"])
-            self.ball = Ball(mean, more * scale * moment ** (1.0 / MOMENT))
+            self.ball = Ball(mean, more * scale * max(moment ** (1.0 / MOMENT), LEAST_SIZE))
 
     def take_survey(self, other: Rounding) -> None:
         """Take what a survey of the same rows has found."""

@@ -254,6 +254,16 @@ def test_a_survey_bounds_all_rows_and_columns(storage):
     objective.engine.close()
 
 
+def test_rows_that_are_nearly_one_are_in_their_ball():
+    rng = np.random.default_rng(0)
+    X = 1e6 + 1e-6 * rng.standard_normal((100, 4))  # powers of their distances underflow
+    objective = whole_objective(X, np.where(rng.random(100) < 0.5, 1.0, -1.0))
+    objective.survey()
+    ball = objective.rounding.ball
+    assert np.linalg.norm(X - ball.centre, axis=1).max() <= ball.radius <= 1e-2
+    objective.engine.close()
+
+
 def test_a_survey_counts_its_passes():
     X, y = make_problem(1000, 4, seed=2)
     report = daskglm.fit(X + 1e5, y, solver="newton").report_
