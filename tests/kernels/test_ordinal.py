@@ -5,6 +5,7 @@ import pytest
 
 from daskglm.kernels import ordinal
 from daskglm.kernels.records import NO_NUMBERS
+from daskglm.losses.ordinal_links import CLOGLOG
 
 T = np.array([-1.0, 0.5])
 EDGES = ordinal.edges_of(T)
@@ -43,6 +44,21 @@ def test_extreme_margins_neither_overflow_nor_vanish():
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_a_margin_that_is_no_number_shows_in_the_sum(bad, code):
     assert not np.isfinite(terms([0, code, 2], [0.0, bad, 0.0])[0])
+
+
+def test_rows_of_weight_zero_count_nothing_where_their_loss_is_infinite():
+    codes, z = np.array([2, 1], np.int32), np.array([-1e4, 0.3])
+    edges, found = ordinal.edges_of(T, CLOGLOG), {}
+    for first in (1.0, 0.0):
+        out = np.empty((ordinal.NUMBERS, 2))
+        weight = np.array([first, 2.0])
+        total = ordinal.link_terms(codes, weight, NO_NUMBERS, z, edges, 0, 2, out)
+        found[first] = total, out
+    assert found[1.0][0] == np.inf
+    total, out = found[0.0]
+    assert not out[:, 0].any()
+    assert out[:, 1].tolist() == found[1.0][1][:, 1].tolist()
+    assert total == pytest.approx(-2.0 * np.log(np.exp(-np.exp(-1.3)) - np.exp(-np.exp(0.2))))
 
 
 def test_along_takes_combinations_of_margins_with_thresholds_of_their_own():
