@@ -215,7 +215,7 @@ PENALTIES = [
         "penalties/tikhonov.py",
         "return max(float(self._eigenvalues[0]) - rounding, 0.0)",
         "return max(float(self._eigenvalues[0]), 0.0)",
-        "penalties/test_tikhonov.py",
+        "penalties/test_tikhonov.py::test_rounding_of_eigenvalues_makes_no_penalty_stronger",
     ),
     Fault(
         "features that are left out may be negative",

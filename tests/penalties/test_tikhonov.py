@@ -43,6 +43,15 @@ def test_curvature_is_within_its_bounds(rank):
         assert penalty.strong_convexity == pytest.approx(values[0], rel=1e-10)
 
 
+@pytest.mark.parametrize("least", [0.0, 1.0])
+def test_rounding_of_eigenvalues_makes_no_penalty_stronger(least):
+    rng = np.random.default_rng(0)
+    for d in range(2, 21):
+        root = rng.integers(-9, 10, (d, d - 1)).astype(float)  # products of integers are exact
+        told = Tikhonov(d, root @ root.T + least * np.eye(d)).strong_convexity
+        assert max(least - 1e-10, 0.0) <= told <= least
+
+
 def test_a_diagonal_matrix_is_a_ridge():
     strengths = np.array([1.0, 0.0, 3.0, 0.5])
     matrix, ridge = Tikhonov(4, np.diag(strengths)), Ridge(4, strengths)
