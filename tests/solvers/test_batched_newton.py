@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 
 import daskglm
+from daskglm.core.requests import Problem
+from daskglm.data.partitions import partitions
+from daskglm.engines.local import Local
+from daskglm.losses.table import LOSSES
+from daskglm.objectives.batched import BatchObjective, ProblemBatch
+from daskglm.solvers.batched_newton import batched_newton
 from tests.conftest import make_problem, objective
 
 X, y = make_problem(900, 6)
@@ -71,3 +77,22 @@ def test_errors_of_coefficients_are_bounded():
         assert error <= model.report_.coefficient_error < math.inf
         told = objective(X, y, model.coef_, model.intercept_, C, "logistic")
         assert model.report_.objective == pytest.approx(told)
+
+
+def test_steps_without_a_pass_lead_where_gap_and_value_are_known_to_the_tolerance():
+    loss, tol, many = LOSSES["logistic"], 1e-11, 40
+    engine = Local(partitions(X, y, classify=True).load())
+    batched = BatchObjective(
+        engine, Problem(loss.ref), loss, (1.0,), (-1.0, 1.0), fit_intercept=True
+    )
+    batch = ProblemBatch(np.zeros(many, int), np.full(many, -1), np.ones(many))
+    model = daskglm.fit(X, y, tol=1e-13)
+    away = np.logspace(-5, 0, many)[:, None] * np.random.default_rng(0).standard_normal(7)
+    starts = np.append(model.coef_, model.intercept_) + away
+    point = next(batched_newton(batched, batch, starts, tol=tol, resumed=True)).point
+    taken = point.n_iter == 1
+    assert 0 < taken.sum() < many
+    values = [objective(X, y, w[:6], w[6], 1.0, "logistic") for w in point.w[taken]]
+    np.testing.assert_allclose(point.values[taken], values, rtol=tol)
+    assert (point.gaps[taken] <= tol).all()
+    engine.close()
