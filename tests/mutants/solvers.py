@@ -279,14 +279,15 @@ SOLVERS = [
         "solvers/sdca.py",
         "share = min(1.0, self.outer / ratio) if ratio > 0.0 else 1.0",
         "share = max(1.0, self.outer / ratio) if ratio > 0.0 else 1.0",
-        "solvers/test_sdca.py solvers/test_sdca_l1.py",
+        "solvers/test_sdca.py::test_changes_that_overlap_more_than_foreseen_are_shortened",
     ),
     Fault(
         "auto takes dual ascent without a penalty, or without a dual that has a rate",
         "solvers/spec.py",
         "return workload.penalised and workload.has_dual",
         "return workload.penalised or workload.has_dual",
-        "solvers/test_spec.py solvers/test_workload.py estimators/test_families.py",
+        "solvers/test_workload.py"
+        "::test_auto_may_take_dual_ascent_with_a_penalty_and_a_dual_that_has_a_rate",
     ),
     Fault(
         "copy of a working set's columns: taken for any set that shares one of them",

@@ -1,5 +1,7 @@
 """Dual coordinate ascent: what holds in every mode, the same optimum as other solvers, and that nothing is wrong silently."""
 
+import importlib
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -247,6 +249,19 @@ def test_search_needs_fewer_rounds_where_partitions_meet():
     assert runs["search"].converged
     assert runs["safe"].converged
     assert runs["search"].n_iter < runs["safe"].n_iter
+
+
+@pytest.mark.parametrize("aggregation", ["adaptive", "safe"])
+def test_changes_that_overlap_more_than_foreseen_are_shortened(aggregation):
+    sigma = importlib.import_module("daskglm.solvers.sdca")._Sigma(aggregation, 4, 1)
+    unlike = {"change": np.ones(4), "squares": 4.0, "inner": (0.0, 0.0)}
+    alike = {**unlike, "change": np.array([4.0, 0.0, 0.0, 0.0])}
+    assert sigma.after(unlike) == 1.0
+    foreseen = sigma.outer
+    assert foreseen == (4.0 if aggregation == "safe" else pytest.approx(1.1))
+    assert sigma.after(alike) == foreseen / 4.0
+    assert sigma.outer == 4.0
+    assert sigma.after(alike) == 1.0
 
 
 def test_warm_start_goes_on_from_where_it_was():

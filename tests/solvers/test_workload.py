@@ -89,3 +89,10 @@ def test_auto_takes_no_dual_ascent_where_curvatures_grow_without_bound(loss):
     objective = make_objective(loss)
     assert objective.has_dual, "it is there by name"
     assert Workload.of(objective).has_dual == (loss not in ("poisson", "gamma"))
+
+
+@pytest.mark.parametrize("has_dual", [True, False])
+@pytest.mark.parametrize("penalised", [True, False])
+def test_auto_may_take_dual_ascent_with_a_penalty_and_a_dual_that_has_a_rate(penalised, has_dual):
+    found = get_solver("sdca").applies(workload(penalised=penalised, has_dual=has_dual))
+    assert found == (penalised and has_dual)
