@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import multiprocessing
 import warnings
@@ -174,9 +173,16 @@ FITS: dict[str, Callable[[Rows], None]] = {
 
 
 def tasks() -> list[Task]:
-    """Return all fits, so ordered that neighbours share few kernels."""
-    every = itertools.product(FITS, ("dense", "csr"), ("float32", "float64"))
-    return [Task(storage, dtype, name) for name, storage, dtype in every]
+    """Return all fits, so ordered that those at work at the same time share few kernels.
+
+    Neighbours are other fits of other rows, and each fit is run once before any is run again.
+    """
+    rows = [("dense", "float32"), ("csr", "float64"), ("dense", "float64"), ("csr", "float32")]
+    return [
+        Task(*rows[(k + turn) % len(rows)], name)
+        for turn in range(len(rows))
+        for k, name in enumerate(FITS)
+    ]
 
 
 def run(task: Task) -> frozenset[Path]:

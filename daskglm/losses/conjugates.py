@@ -14,17 +14,31 @@ import numpy as np
 from numba import njit
 
 from daskglm.losses.builtin import BUILTIN
-from daskglm.losses.dispatch import dispatch, formula
+from daskglm.losses.dispatch import dispatch, dispatch_by_targets, formula, tile
 from daskglm.system.compiled import compiled
 
 FAST = {"contract", "reassoc", "nsz"}
+# Rows whose margins and derivatives stay in the first-level cache.
+TILE = 512
 _DUALS = {loss.code: loss.dual for loss in BUILTIN if loss.dual is not None}
+_OF_CLASSES = {loss.code for loss in BUILTIN if loss.classifies}
 
 
 @njit(nogil=True, error_model="numpy")
 def _no_number(law, *args):  # type: ignore[no-untyped-def]
     """Return nan, for codes of losses without a dual, which no request asks for."""
     return np.nan
+
+
+def _choose(functions: dict[int, Any], arguments: str) -> Any:
+    """Compile a function of a law and `arguments`, of which the first are labels or numbers."""
+    labels, numbers = (
+        {code: f for code, f in functions.items() if (code in _OF_CLASSES) == classes}
+        for classes in (True, False)
+    )
+    return dispatch_by_targets(
+        dispatch(labels, _no_number, arguments), dispatch(numbers, _no_number, arguments)
+    )
 
 
 # ---- one row
@@ -59,17 +73,15 @@ def _slope_of(derivatives: Any) -> Any:
 
 
 # step(law, y, z, a, q): the best dual variable of one row, all others fixed
-step = dispatch(
-    {code: _step_of(dual.step) for code, dual in _DUALS.items()}, _no_number, "y, z, a, q"
-)
+step = _choose({code: _step_of(dual.step) for code, dual in _DUALS.items()}, "y, z, a, q")
 # into_domain(law, y, a): the nearest dual variable at which the conjugate is finite
-into_domain = dispatch(
-    {code: _into_domain_of(dual.into_domain) for code, dual in _DUALS.items()}, _no_number, "y, a"
+into_domain = _choose(
+    {code: _into_domain_of(dual.into_domain) for code, dual in _DUALS.items()}, "y, a"
 )
 
 # conjugate_slope(law, y, a): derivative of loss*(-a) in a
-conjugate_slope = dispatch(
-    {code: _slope_of(dual.derivatives) for code, dual in _DUALS.items()}, _no_number, "y, a"
+conjugate_slope = _choose(
+    {code: _slope_of(dual.derivatives) for code, dual in _DUALS.items()}, "y, a"
 )
 
 
@@ -87,21 +99,6 @@ def _conjugates_of(conjugate: Any) -> Any:
         return total
 
     return conjugates
-
-
-def _losses_of(row: Any) -> Any:
-    row = formula(row)
-
-    @njit(nogil=True, error_model="numpy", fastmath=FAST)
-    def losses(p1, p2, y, z, weight):  # type: ignore[no-untyped-def]
-        total = 0.0
-        weighted = len(weight) > 0
-        for t in range(len(z)):
-            s = weight[t] if weighted else 1.0
-            total += s * row(y[t], np.float64(z[t]), p1, p2)[0]
-        return total
-
-    return losses
 
 
 def _along_of(derivatives: Any) -> Any:
@@ -142,19 +139,12 @@ def _along_of(derivatives: Any) -> Any:
     return along
 
 
-_conjugates = dispatch(
+_conjugates = _choose(
     {code: _conjugates_of(dual.conjugate) for code, dual in _DUALS.items()},
-    _no_number,
     "y, a, weight",
 )
-_losses = dispatch(
-    {loss.code: _losses_of(loss.row) for loss in BUILTIN if loss.has_dual},
-    _no_number,
-    "y, z, weight",
-)
-_along = dispatch(
+_along = _choose(
     {code: _along_of(dual.derivatives) for code, dual in _DUALS.items()},
-    _no_number,
     "y, weight, line, steps, slope, hessian",
 )
 
@@ -170,8 +160,16 @@ def conjugates(law, y, a, weight):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, error_model="numpy")
 def losses(law, y, z, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of the losses over a run of rows."""
-    return _losses(law, y, z, weight)
+    """Weighted sum of the losses over a run of rows. The law is that of a compiled loss."""
+    margins, slope, curvature = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    total = 0.0
+    for first in range(0, len(z), TILE):
+        stop = min(first + TILE, len(z))
+        for t in range(first, stop):
+            margins[t - first] = z[t]
+        n, weights = stop - first, weight[first:stop]
+        total += tile(law, y[first:stop], margins[:n], weights, slope[:n], curvature[:n])
+    return total
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=FAST)

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, njit, types
 from numba.core.errors import TypingError
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from daskglm.system.compiled import compiled_callback
 
@@ -39,6 +39,24 @@ def dispatch(functions: dict[int, Any], unknown: Any, arguments: str) -> Any:
     names |= {"unknown": unknown, "__name__": __name__}
     exec("\n".join(lines), names)
     return njit(nogil=True, error_model="numpy")(names["choose"])
+
+
+def dispatch_by_targets(of_labels: Any, of_numbers: Any) -> Any:
+    """Compile a call of one function where the targets are int8 labels, else of another.
+
+    Targets are the argument after the law. Kernels compile for either type of targets anyhow, and
+    in half of the time where they contain only the losses that have it.
+    """
+
+    def choose(law, y, *args):  # type: ignore[no-untyped-def]
+        raise NotImplementedError("compiled code only")
+
+    @overload(choose, jit_options={"nogil": True, "error_model": "numpy"})
+    def _choose(law, y, *args):  # type: ignore[no-untyped-def]
+        of = of_labels if getattr(y, "dtype", y) == types.int8 else of_numbers
+        return lambda law, y, *args: of(law, y, *args)
+
+    return njit(nogil=True, error_model="numpy")(lambda law, y, *args: choose(law, y, *args))
 
 
 def formula(function: Callable[..., Any]) -> Any:

@@ -62,8 +62,7 @@ def value_at_zero(objective: Objective, w: np.ndarray) -> tuple[float, float]:
         if fit_intercept:
             best = loss.best_constant(*objective.sides) if objective.sides else float(w[-1])
         sides = np.array(objective.sides or (objective.total_weight, 0.0))
-        law = law_of(loss.ref, compiled=False)
-        value = float(losses(law, np.array([1.0, -1.0]), np.full(2, best), sides))
+        value = float(losses(law_of(loss.ref), np.array([1, -1], np.int8), np.full(2, best), sides))
         return objective.scale * value, best
 
     point = objective.at(w)
