@@ -1,4 +1,4 @@
-"""Combinations of choices: those that together have all pairs run by default, the others at night."""
+"""Which cases of a test run by default: all pairs of choices, or the first ones."""
 
 import itertools
 from collections import Counter
@@ -33,6 +33,14 @@ def covering(strength: int = 2, **choices):
         for places in every
     ]
     return pytest.mark.parametrize(tuple(lists), cases)
+
+
+def first_by_default(values, many: int = 1) -> list:
+    """Return parameters of a test of which the first ones run by default, the others are slow."""
+    return [
+        value if k < many else pytest.param(value, marks=pytest.mark.slow)
+        for k, value in enumerate(values)
+    ]
 
 
 def _kept(every: list[tuple[int, ...]], strength: int) -> set[tuple[int, ...]]:

@@ -54,6 +54,7 @@ def read(path):
     return header, rows
 
 
+@pytest.mark.slow
 def test_end_to_end_in_processes(tmp_path):
     packed, path = SHARED / "libsvm_classic" / "heart_scale.bz2", tmp_path / "heart.svm"
     if packed.exists():

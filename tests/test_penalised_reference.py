@@ -71,6 +71,7 @@ SLOW = {("glum", "tweedie"), ("glum", "negative_binomial")}
         for family in FAMILIES
     ],
 )
+@pytest.mark.slow
 def test_peers_of_this_environment_agree(peer, family):
     pytest.importorskip(peer)
     compared = 0

@@ -164,6 +164,7 @@ FITTED = {
         for name in FITTED
     ],
 )
+@pytest.mark.slow
 def test_coefficients_of_classes_are_within_their_gradient_of_the_optimum(name):
     """The objective is 1-strongly convex in W: |W - W*| <= |g|, here formed by NumPy."""
     C, rows = FITTED[name]

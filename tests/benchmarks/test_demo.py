@@ -32,6 +32,7 @@ def output(tmp_path_factory):
     return done.output, folder / "out" / "index.html"
 
 
+@pytest.mark.slow
 def test_both_sides_are_judged_by_one_objective(output):
     printed, _ = output
     ours, theirs = re.search(r"above the optimum, at most +(\S+) +(\S+)", printed).groups()
@@ -41,6 +42,7 @@ def test_both_sides_are_judged_by_one_objective(output):
     assert min(map(float, accuracies)) > 0.93
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone(output):
     printed, file = output
     html = file.read_text()

@@ -39,6 +39,7 @@ def made(tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 def test_the_same_code_gives_the_same_bits(made):
     done = run("compare", made)
     assert done.exit_code == 0, done.output
@@ -59,6 +60,7 @@ def test_the_same_code_gives_the_same_bits(made):
         ("bounds", lambda value: 0.5, True),
     ],
 )
+@pytest.mark.slow
 def test_a_change_is_seen(made, tmp_path, monkeypatch, key, change, seen_elsewhere, other_machine):
     content = json.loads(made.read_text())
     now = json.loads(made.read_text())["fits"]

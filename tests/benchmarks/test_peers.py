@@ -73,6 +73,7 @@ def run_there(environment, *arguments, seconds=250):
         for group in GROUPS
     ],
 )
+@pytest.mark.slow
 def test_peers_solve_our_problem(group):
     module, environment = group
     found = run_there(environment, "-c", f"import {MODULES[module]}")

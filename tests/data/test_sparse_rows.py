@@ -51,6 +51,7 @@ def answers(face):
 
 
 @pytest.mark.parametrize("face", ["memory", pytest.param("dask", marks=pytest.mark.slow), "device"])
+@pytest.mark.slow
 def test_damaged_indices_are_named_and_end_no_process(face):
     import re
 

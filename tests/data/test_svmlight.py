@@ -250,6 +250,7 @@ def test_other_file_systems(path, data):
         fs.rm("/svmlight-test", recursive=True)
 
 
+@pytest.mark.slow
 def test_real_set(tmp_path):
     packed = Path(os.environ.get("DASKGLM_DATA", SHARED)) / "libsvm_classic" / "a9a.bz2"
     if not packed.exists():

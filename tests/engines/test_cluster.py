@@ -59,6 +59,7 @@ def test_bytes_and_rounds_are_those_of_the_requests(client):
         engine.close()
 
 
+@pytest.mark.slow
 def test_twenty_fits_leave_nothing_behind(client):
     daskglm.fit(*rows())
     assert settle(client) == 0

@@ -153,6 +153,7 @@ def test_starts_that_are_given_have_a_row_for_each_quantile():
         daskglm.fit(X, y, loss="quantile(0.5)", warm_start=(np.zeros((2, 4)), np.zeros(2)))
 
 
+@pytest.mark.slow
 def test_containers_give_the_same(client):
     X, y, weight = heavy()
     model = daskglm.QuantileRegressor(quantile=[0.2, 0.8], alpha=0.0, tol=1e-8).fit(X, y, weight)

@@ -179,10 +179,11 @@ def test_functions_are_called_with_the_rows_of_each_fold():
         daskglm.LogisticRegressionCV(Cs=CS, scoring=lambda model, X, y: "good").fit(X, y)
 
 
-@pytest.mark.parametrize(
-    "scoring", ["accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr", make_scorer(accuracy_score)]
+@covering(
+    1,
+    scoring=["accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr", make_scorer(accuracy_score)],
+    weighted=[False, True],
 )
-@pytest.mark.parametrize("weighted", [False, True])
 def test_dask_collections_are_scored_where_they_are(client, scoring, weighted, monkeypatch):
     X, y = three_classes(n=300)
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float) if weighted else None

@@ -57,6 +57,7 @@ print(sorted({each.py_func.__qualname__ for each in kernels if type(each._cache)
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_compiled_after_it(tmp_path):
     done = CliRunner().invoke(main, ["warm-up"], catch_exceptions=False)
     assert done.exit_code == 0
@@ -78,6 +79,7 @@ def test_every_storage_dtype_and_fit_is_reached():
     }
 
 
+@pytest.mark.slow
 def test_an_error_in_a_process_is_shown(monkeypatch):
     monkeypatch.setattr(warm_up, "tasks", lambda: [warm_up.Task("dense", "float32", "nothing")])
     for processes in (1, 2):

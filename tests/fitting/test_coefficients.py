@@ -10,6 +10,7 @@ import pytest
 import daskglm
 from daskglm.fitting.coefficients import coefficient_error
 from tests.conftest import make_problem
+from tests.covering import covering
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -66,9 +67,11 @@ def hard(kind, rng, X):
     return X
 
 
-@pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "sdca"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", ["plain", "collinear", "scaled", "offset"])
+@covering(
+    solver=["newton", "tron", "lbfgs", "sdca"],
+    loss=LOSSES,
+    kind=["plain", "collinear", "scaled", "offset"],
+)
 def test_the_true_error_never_exceeds_the_bound(loss, solver, kind):
     for seed, tol in enumerate((1e-2, 1e-4, 1e-6, 1e-8)):
         rng = np.random.default_rng(seed + 100)

@@ -15,6 +15,7 @@ import daskglm
 from daskglm.core.outcome import Reason
 from daskglm.fitting.edges import SLACK
 from daskglm.losses.table import find
+from tests.covering import first_by_default
 from tests.integration.unproved_problems import Objective, problem
 
 PROVED = [
@@ -189,7 +190,7 @@ def check(drawn, model, optimum, tol):
     return report.reason == Reason.EDGE.value
 
 
-@pytest.mark.parametrize("key", PROVED, ids=str)
+@pytest.mark.parametrize("key", first_by_default(PROVED), ids=str)
 def test_optima_at_an_end_are_proved_and_none_is_below_them(key):
     at_the_end = 0
     for seed in range(8):
@@ -200,6 +201,7 @@ def test_optima_at_an_end_are_proved_and_none_is_below_them(key):
 
 
 @pytest.mark.parametrize("key", PROVED, ids=str)
+@pytest.mark.slow
 def test_penalties_with_kinks_and_free_features_come_to_an_end_too(key):
     at_the_end = 0
     for seed in range(5):
@@ -276,6 +278,7 @@ def test_tweedie_targets_of_zero_lead_to_an_end_without_a_proof():
     assert report.deviance < report.null_deviance
 
 
+@pytest.mark.slow
 def test_two_workers_and_one_process_end_alike(client):
     X, y = cells()
     lazy = da.from_array(X, chunks=(60, -1)), da.from_array(y, chunks=60)

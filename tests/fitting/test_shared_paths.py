@@ -12,6 +12,7 @@ import daskglm
 from daskglm.engines.local import Local
 from daskglm.fitting import shared_paths
 from tests.conftest import make_problem
+from tests.covering import covering
 
 TOL = 1e-14
 
@@ -59,10 +60,10 @@ def check_same(shared, alone, tol=TOL):
 
 
 # ---- families
-@pytest.mark.parametrize("family", ["poisson", "gamma", "logistic"])
-@pytest.mark.parametrize(
-    "how",
-    [
+@covering(
+    1,
+    family=["poisson", "gamma", "logistic"],
+    how=[
         {},
         {"l1_ratio": [0.3, 1.0]},
         {"l1_ratio": 0.5, "standardize": True},
@@ -70,7 +71,6 @@ def check_same(shared, alone, tol=TOL):
         {"groups": [[0, 1, 2], [3, 4]], "l1_ratio": 1.0},
         {"penalty_factor": [0.0, 2.0, *[1.0] * 6], "fit_intercept": False},
     ],
-    ids=str,
 )
 def test_fits_are_those_of_one_fold_after_another(family, how, one_by_one):
     X, y = rows_of(family)
@@ -96,6 +96,7 @@ def test_weights_and_offsets_are_taken(sparse, one_by_one):
 
 
 @pytest.mark.parametrize("family", ["poisson", "logistic"])
+@pytest.mark.slow
 def test_a_fit_takes_a_fifth_of_the_passes_that_it_took(family, one_by_one):
     """Of 20,000 x 30 rows, 5 folds and 30 values: it had been 319 passes and 378."""
     X, y = rows_of(family, 20_000, 30)

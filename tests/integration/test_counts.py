@@ -100,6 +100,7 @@ def test_auto_takes_dual_ascent_where_few_directions_have_all_the_curvature(C):
 
 
 @pytest.mark.parametrize(("solver", "most_rounds"), [("newton", 10), ("lbfgs", 17), ("sdca", 20)])
+@pytest.mark.slow
 def test_rounds_and_bytes_reduced_on_two_workers(client, data, solver, most_rounds):
     X, y = data["low-dimensional"]
     blocks = (

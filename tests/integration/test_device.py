@@ -372,6 +372,7 @@ def test_a_solve_takes_no_memory_an_iteration(cupy):
 
 
 @pytest.mark.parametrize("solver", ["newton", "tron"])
+@pytest.mark.slow
 def test_a_dense_fit_takes_at_most_15_per_cent_beyond_its_data(cupy, solver):
     """By the row, which is what counts for many: 28 float32 features as HIGGS has."""
     if not hasattr(cupy.ndarray, "allocate"):

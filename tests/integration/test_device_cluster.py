@@ -62,6 +62,7 @@ def to_device(chunk):
 
 
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd", "sdca"])
+@pytest.mark.slow
 def test_host_chunks_move_to_the_workers_devices(device_client, solver):
     X, y = make_problem(1000, 8)
     dX, dy = chunked(X, y)

@@ -13,7 +13,7 @@ from daskglm.engines import local as engine
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one, start_of
 from daskglm.fitting.setup import loaded
-from tests.covering import covering
+from tests.covering import covering, first_by_default
 
 FAMILIES = ("poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)", "binomial")
 OTHERS = (
@@ -79,7 +79,7 @@ def test_the_very_steps_of_the_host(cupy, loss, solver, sparse):
     agree(*(fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda")))
 
 
-@pytest.mark.parametrize("loss", OTHERS)
+@pytest.mark.parametrize("loss", first_by_default(OTHERS, 3))
 def test_other_links(cupy, loss):
     X, y, weight, _ = rows_of(loss)
     if loss == "poisson_identity":

@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import daskglm
 from daskglm.estimators.base import LinearModel
+from tests.covering import first_by_default
 
 N, D, CHUNK = 240, 3, 80
 RNG = np.random.default_rng(0)
@@ -146,7 +147,7 @@ def test_exposures_are_offsets_by_their_logarithm(name, kind):
         np.testing.assert_allclose(found[what], values, rtol=1e-4, atol=1e-6, err_msg=what)
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", first_by_default(MODELS, 6))
 def test_a_cluster_finds_the_same(client, name):
     coef, wanted, _ = in_memory(name, "offset")
     model, y = MODELS[name]

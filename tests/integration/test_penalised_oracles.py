@@ -18,6 +18,7 @@ from sklearn.model_selection import KFold
 import daskglm
 from benchmarks.suites import environments
 from tests import penalised_peers
+from tests.covering import covering
 from tests.penalised_cases import ALPHA, CASES, FAMILIES, ROWS, arguments, rows, targets
 from tests.penalised_reference import problem, solve, solve_classes
 
@@ -131,8 +132,11 @@ def test_the_gap_of_an_early_end_is_a_bound(family, case, tol):
     assert model.report_.relative_gap <= tol
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "offset" not in CASES[case]])
-@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@covering(
+    1,
+    case=[case for case in CASES if "offset" not in CASES[case]],
+    family=["gaussian", "binomial", "poisson"],
+)
 def test_two_workers_come_to_the_same(family, case, client):
     X, y = rows()[0], targets(family)
     given = arguments(case)
@@ -305,6 +309,7 @@ def test_published_cases_of_glmnet(family, number):
     "peer",
     [pytest.param(name, marks=pytest.mark.slow if name == "glum" else ()) for name in ENVIRONMENTS],
 )
+@pytest.mark.slow
 def test_peers_at_their_tightest_tolerance(peer):
     assert set(ENVIRONMENTS) == set(penalised_peers.PEERS)
     python = environments.interpreter(ENVIRONMENTS[peer])

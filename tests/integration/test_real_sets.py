@@ -56,6 +56,7 @@ def _rows(X, client):
     1, where=["in process", "on a cluster"], solver=["newton", "tron", "lbfgs", "gd"], name=SETS
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+@pytest.mark.slow
 def test_logistic_optimum(name, solver, where, real_set, request):
     X, y = real_set(name)
     if solver == "newton" and X.shape[1] > 5000:
@@ -78,6 +79,7 @@ def test_logistic_optimum(name, solver, where, real_set, request):
 
 @pytest.mark.parametrize("name", ["a9a", "rcv1_binary"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_squared_hinge_optimum_is_that_of_liblinear(name, real_set):
     from sklearn.svm import LinearSVC
 

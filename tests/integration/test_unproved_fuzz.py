@@ -52,6 +52,7 @@ def _report(texts):
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
+@pytest.mark.slow
 def test_fits_without_a_proof_are_no_worse_than_an_independent_solver(first):
     texts = _failures(map(problem, range(first, first + 20)))
     assert not texts, _report(texts)
@@ -87,6 +88,7 @@ def test_fresh_fits_without_a_proof_are_no_worse_than_an_independent_solver(chun
 
 
 @pytest.mark.parametrize("name", REPORTED)
+@pytest.mark.slow
 def test_reported_problems_are_no_worse_than_an_independent_solver(name):
     texts = [
         f"{name}, seed {seed}, {kind}: {text}"
@@ -119,6 +121,7 @@ def test_formulas_of_the_judge_are_derivatives_of_each_other(key):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_objectives_of_the_judge_are_those_of_reports():
     compared = set()
     for seed in range(30):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from daskglm.kernels import coordinate_ascent
 from daskglm.losses import conjugates as duals
 from daskglm.losses.dispatch import tile
 from daskglm.losses.table import find, law_of
@@ -26,7 +27,17 @@ TARGETS = {
 # Those that take the step of the logistic loss.
 INEXACT = ("logistic", "negative_binomial(0.5)", "binomial")
 ENDLESS = 200.0  # stands for the end of a domain that has none
-ONES = np.ones(1)
+
+
+def of_rows(values, dtype=np.float64):
+    """Numbers of rows of a block: not to be written to, which kernels are compiled for."""
+    values = np.array(values, dtype)
+    values.flags.writeable = False
+    return values
+
+
+ONE = of_rows([1.0])
+NO_FEATURE = of_rows([[0.0]])
 
 
 def law(name):
@@ -37,9 +48,34 @@ def target(name, label):
     return TARGETS.get(name, (-1.0, 1.0))[int(label > 0.0)]
 
 
+def targets(name, values):
+    return of_rows(values, np.int8 if find(name).classifies else np.float64)
+
+
+def into_domain(name, y, a):
+    a = np.array([a])
+    coordinate_ascent.clip(law(name), targets(name, [y]), a, 0, 1)
+    return float(a[0])
+
+
+def step(name, y, z, a, q):
+    """The dual variable of one row, by a sweep over it: no feature, a squared norm of q, an offset of z."""
+    a = np.array([a])
+    coordinate_ascent.sweep(
+        law(name),
+        (NO_FEATURE, targets(name, [y]), ONE),
+        np.zeros(2),
+        (1.0, 0.0, z, 1.0, None),
+        (a, np.array([q]), np.empty(0), np.empty(0, np.uint8)),
+        (-np.inf, np.inf),
+        (0, 1, 1, 0, 0, 1),
+    )
+    return float(a[0])
+
+
 def domain(name, y):
     """Ends of the dual variable's domain, or what stands for them."""
-    ends = [float(duals.into_domain(law(name), y, end)) for end in (-ENDLESS, ENDLESS)]
+    ends = [into_domain(name, y, end) for end in (-ENDLESS, ENDLESS)]
     return min(ends), max(ends)
 
 
@@ -56,11 +92,11 @@ def is_endless(name, y):
 
 
 def value_of(loss, y, z):
-    return duals.losses(law(loss), np.array([y]), np.array([z]), ONES)
+    return duals.losses(law(loss), targets(loss, [y]), np.array([z]), ONE)
 
 
 def conjugate_of(loss, y, a):
-    return duals.conjugates(law(loss), np.array([y]), np.array([a]), ONES)
+    return duals.conjugates(law(loss), targets(loss, [y]), np.array([a]), ONE)
 
 
 @pytest.mark.parametrize("loss", NAMES)
@@ -80,7 +116,7 @@ def test_coordinate_step_maximises_the_dual_of_one_row(loss, z, p, y, q):
     def dual(b):  # in units of the row's cost: -loss*(-b) - (b - a) z - q (b - a)^2 / 2
         return -conjugate_of(loss, y, b) - (b - a) * z - 0.5 * q * (b - a) ** 2
 
-    new = duals.step(law(loss), y, z, a, q)
+    new = step(loss, y, z, a, q)
     # not beyond the ends, where a conjugate's formula may go on
     found = minimize_scalar(
         lambda share: -dual(low + share * (high - low)),
@@ -103,7 +139,7 @@ def test_fenchel_young(loss, z, p, y):
     a = within(loss, y, p)
     assert value_of(loss, y, z) + conjugate_of(loss, y, a) + a * z >= -1e-12 * (1 + abs(z))
     slope, curvature = np.empty(1), np.empty(1)
-    tile(law(loss), np.array([y]), np.array([z]), ONES, slope, curvature)
+    tile(law(loss), np.array([y]), np.array([z]), np.ones(1), slope, curvature)
     at = -float(slope[0])
     assert abs(value_of(loss, y, z) + conjugate_of(loss, y, at) + at * z) <= 1e-12 * (
         1 + abs(value_of(loss, y, z))
@@ -116,10 +152,10 @@ def test_fenchel_young(loss, z, p, y):
 def test_extreme_steps_stay_in_the_domain(loss, z, q):
     for y in (target(loss, -1.0), target(loss, 1.0)):
         for p in (0.0, 1e-300, 0.5, 1.0 - 1e-16, 1.0):
-            new = duals.step(law(loss), y, z, within(loss, y, p), q)
+            new = step(loss, y, z, within(loss, y, p), q)
             assert np.isfinite(new)
             assert np.isfinite(conjugate_of(loss, y, new))
-            assert duals.into_domain(law(loss), y, new) == new
+            assert into_domain(loss, y, new) == new
 
 
 @pytest.mark.parametrize("loss", NAMES)
@@ -130,7 +166,7 @@ def test_derivatives_along_two_directions(loss):
     if is_endless(loss, 1.0) and not find(loss).classifies:
         a /= 100.0
     d1, d2 = 0.05 * rng.standard_normal(50), 0.05 * rng.standard_normal(50)
-    weight = rng.exponential(size=50)
+    weight, y = of_rows(rng.exponential(size=50)), targets(loss, y)
 
     def f(c1, c2):
         slope, hessian = np.zeros(2), np.zeros((2, 2))
@@ -162,7 +198,7 @@ def test_the_best_intercept_of_no_coefficients(name, positive, negative):
 
     def at(b):
         return duals.losses(
-            law_of(loss.ref), np.array([1.0, -1.0]), np.full(2, b), np.array([positive, negative])
+            law(name), np.array([1, -1], np.int8), np.full(2, b), np.array([positive, negative])
         )
 
     found = minimize_scalar(at, bounds=(-40, 40), method="bounded", options={"xatol": 1e-10})

@@ -164,9 +164,11 @@ def test_a_code_that_no_loss_has_fails(code):
     law, y, out = (code, 0.0, 0.0, 0), np.ones(2), np.empty(2)
     with pytest.raises(ValueError, match="no compiled loss"):
         tile(law, y, y, np.empty(0), out, out.copy())
-    assert np.isnan(conjugates.step(law, 1.0, 0.0, 0.0, 1.0))
-    assert np.isnan(conjugates.conjugates(law, y, y, y))
-    assert np.isnan(conjugates.losses(law, y, y, y))
+    for targets in (y, y.astype(np.int8)):
+        targets.flags.writeable = False
+        with pytest.raises(ValueError, match="no compiled loss"):
+            conjugates.losses(law, targets, out, y)
+        assert np.isnan(conjugates.conjugates(law, targets, out, y))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

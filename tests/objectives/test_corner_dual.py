@@ -268,6 +268,7 @@ def test_a_penalty_that_leaves_no_feature():
     assert (y < model.intercept_).mean() == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.slow
 def test_rows_of_every_storage_and_place(client):
     X, y, s = rows(8, n=800)
     how = {"quantile": 0.7, "alpha": 0.02, "tol": 1e-8}
@@ -310,6 +311,7 @@ def test_what_it_is_not_for_is_refused():
 
 # ---- working sets
 @pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.slow
 def test_more_features_than_rows(loss):
     X, y, s = rows(14, n=60, d=200)
     for C in (0.05, 0.3):
@@ -320,19 +322,18 @@ def test_more_features_than_rows(loss):
         assert report.objective == pytest.approx(least, rel=2e-7)
 
 
-@pytest.mark.parametrize("most", [1, 1000])
-@pytest.mark.parametrize(
-    "given",
-    [
+@covering(
+    1,
+    most=[1, 1000],
+    given=[
         {"l1_ratio": 1.0},
         {"l1_ratio": 0.7, "penalty_factor": np.linspace(0.5, 2.0, 30)},
         {"l1_ratio": 1.0, "groups": [[k, k + 1, k + 2] for k in range(0, 30, 3)]},
         {"l1_ratio": 0.0, "lower_bounds": 0.0},
         {"l1_ratio": 1.0, "upper_bounds": 0.1},
     ],
-    ids=lambda given: "-".join(given),
+    loss=["quantile(0.3)", "hinge"],
 )
-@pytest.mark.parametrize("loss", ["quantile(0.3)", "hinge"])
 def test_working_sets_find_the_same_optimum(loss, given, most, monkeypatch):
     """By Hessians of their features, or by products with them."""
     X, y, s = rows(15, n=150, d=30)
@@ -375,6 +376,7 @@ def test_working_sets_begin_on_samples(monkeypatch):
     assert found.objective == pytest.approx(expected.objective, rel=2e-7)
 
 
+@pytest.mark.slow
 def test_elastic_nets_of_many_features_are_finished_by_proximal_points():
     X, y, s = rows(17, n=300, d=2100)
     how = {"loss": "quantile(0.5)", "l1_ratio": 0.9, "C": 0.1, "sample_weight": s}

@@ -193,21 +193,23 @@ def test_lines_along_changes(loss, intercept):
 def test_a_threshold_of_zero_changes_nothing(storage):
     """Kernels with and without a threshold make the same sums; those of dense rows in any order."""
     from daskglm.kernels.coordinate_ascent import sweep
+    from daskglm.kernels.records import read_only
     from daskglm.losses.table import law_of
 
     X, y = make_problem(300, 20, sparse=storage != "dense", seed=1)
-    rows = X
+    rows, labels = X, read_only(y.astype(np.int8))
     if storage != "dense":
         rows = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
     if storage == "pattern":
         rows = np.array([0.5]), *rows[1:]
+    rows = read_only(rows) if storage == "dense" else tuple(map(read_only, rows))
     found = []
     for threshold in (None, 0.0, 0.1):
         alpha, v = np.zeros(300), np.zeros(21)
         none = np.empty(0)
         for key in (1, 2):
             sweep(
-                law_of(LossRef("logistic")), (rows, y, none), v,
+                law_of(LossRef("logistic")), (rows, labels, read_only(none)), v,
                 (0.1, 1.0, 0.2, 1.0, threshold),
                 (alpha, none, none, np.empty(0, np.uint8)), (-np.inf, np.inf),
                 (0, 300, 4, key, 0, 75),

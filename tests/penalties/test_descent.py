@@ -105,7 +105,7 @@ KINDS = [
 @covering(1, kind=KINDS, rows=[{}, {"copies": True}, {"empty": True}, {"n": 5}])
 def test_the_model_is_no_higher_than_by_proximal_gradient(rows, kind):
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         H, g, w = quadratic(rng, 8, **rows)
         terms = drawn(rng, 8, **kind)
         w = terms.clip(w)

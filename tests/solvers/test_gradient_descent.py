@@ -9,6 +9,7 @@ from tests.conftest import make_problem
 
 
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.1, 0.01), (0.01, 0.008)])
+@pytest.mark.slow
 def test_gd_takes_exactly_the_papers_steps(alpha, epsilon):
     X, y = make_problem(n=300)
     A, t = np.c_[X, np.ones(300)], (y > 0).astype(float)

@@ -67,9 +67,7 @@ def test_the_optimum_of_long_double(loss, l1_ratio, intercept):
     np.testing.assert_array_equal(coef == 0.0, np.abs(best[:8]) < 1e-12)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("penalty", list(PENALTIES))
-@pytest.mark.parametrize("loss", LOSSES)
+@covering(1, sparse=[False, True], penalty=PENALTIES, loss=LOSSES)
 def test_the_same_optimum_out_of_core(loss, penalty, sparse):
     X, y = problem(loss, sparse=sparse)
     here = fit(X, y, loss, **PENALTIES[penalty])
@@ -78,8 +76,7 @@ def test_the_same_optimum_out_of_core(loss, penalty, sparse):
     check_same(streamed, here)
 
 
-@pytest.mark.parametrize("penalty", list(PENALTIES))
-@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
+@covering(1, penalty=PENALTIES, loss=["logistic", "squared", "poisson"])
 def test_the_same_optimum_on_two_workers(client, loss, penalty):
     X, y = problem(loss)
     here = fit(X, y, loss, **PENALTIES[penalty])

@@ -268,8 +268,7 @@ def test_the_dual_never_falls_on_a_device(cupy, monkeypatch):
     assert last > 0.0
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("l1", [0.0, 1.0])
+@covering(1, groups=[1, 2, 4], l1=[0.0, 1.0])
 def test_groups_agree_on_an_intercept(l1, groups):
     """Rows with little in common: with a longer step of the intercept two groups take over 200 rounds."""
     rng = np.random.default_rng(3)

@@ -118,12 +118,14 @@ def _check(name, loss, load, client=None, *, tol=1e-6, blocks=True, **options):
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 @pytest.mark.parametrize("name", at_night([*SMALL, *LARGE]))
+@pytest.mark.slow
 def test_optimum(name, loss, real_set):
     _check(name, loss, real_set)
 
 
 @covering(partitioning=["static", "dynamic"], threads=[1, 2], where=["in process", "on a cluster"])
 @pytest.mark.parametrize("name", FEW)
+@pytest.mark.nightly
 def test_arrangements(name, where, threads, partitioning, real_set, request):
     client = request.getfixturevalue("client") if where == "on a cluster" else None
     polish = (

@@ -91,6 +91,7 @@ def show(*kernels):
 """
 
 
+@pytest.mark.slow
 def test_machine_code_of_two_processes_does_not_mix(tmp_path):
     """Before: the second kernel called the first one's function, which had the same name and number."""
     (tmp_path / "two_constants.py").write_text(TWO_CONSTANTS)

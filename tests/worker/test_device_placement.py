@@ -30,6 +30,7 @@ def test_tiny_neighbours_are_joined_only_with_their_like():
 
 
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "sdca"])
+@pytest.mark.slow
 def test_a_fit_leaves_nothing_on_the_device_although_the_collector_sleeps(cupy, solver):
     rng = np.random.default_rng(0)
     X = sp.random(400, 60, 0.1, "csr", random_state=0)

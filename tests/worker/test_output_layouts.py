@@ -5,6 +5,7 @@ import pytest
 
 from daskglm.core.device import gpu
 from daskglm.kernels import for_rows
+from daskglm.kernels.records import read_only
 from daskglm.worker.output_layouts import InTiles, OnDevice, Wide
 from tests.kernels.softmax_case import draw, sums
 
@@ -34,6 +35,8 @@ def test_each_layout_adds_up_the_same(cupy, kind):
         codes, weight = cupy.asarray(codes), cupy.asarray(weight)
     else:
         layout = (InTiles if kind == "tiles" else Wide)(20, 4)
+        # of the types that kernels are compiled for
+        codes, weight = codes.astype(np.int32), read_only(weight)
         rows, zeros = for_rows(X)[1], lambda *shape: np.zeros(shape)
     there, margins = layout.laid_out(W), zeros(4, n)
     total, value, product = zeros(*layout.shape), zeros(1), zeros(*layout.shape)

@@ -5,6 +5,7 @@ import pytest
 
 from daskglm.core.device import gpu
 from daskglm.kernels import gram_side
+from daskglm.kernels.records import read_only
 from daskglm.losses.table import LOSSES, law_of
 from tests.covering import covering
 from tests.kernels.cuda.cases import (
@@ -64,7 +65,7 @@ def agree(cupy, kernels, loss, vectors, w, v):
     z, curvature, sums = np.empty(n), np.empty(n), np.zeros(d + 2)
     diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
     out = z, curvature, sums, diagonal, gram
-    host.evaluate(law, (rows, *vectors), w[:d], w[d], 0, n, out)
+    host.evaluate(law, (rows, *map(read_only, vectors)), w[:d], w[d], 0, n, out)
     host.hessian_vector(rows, curvature, v[:d], v[d], 0, n, product)
     margins = backend.vector(None, device_rows)
     curvatures = backend.vector(None, device_rows, exact=exact)

@@ -44,5 +44,6 @@ def test_dual_values_have_positive_and_negative_variables_scaled(cupy, loss):
     dual = SimpleNamespace(alpha=cupy.asarray(a))
     cache = SimpleNamespace(y=cupy.asarray(y), weight=cupy.asarray(weight), dual=dual)
     found = OnDevice([], 1).value(law, DualValue(state, 0.9, 0.4), [cache])
+    y.flags.writeable = weight.flags.writeable = False  # as kernels are compiled for
     wanted = conjugates.conjugates(law, y, scaled, weight)
     assert found["value"] == pytest.approx(wanted, rel=1e-12)

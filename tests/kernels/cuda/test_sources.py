@@ -251,6 +251,7 @@ def test_every_source_compiles_without_a_warning_and_keeps_to_its_registers(
     ],
     ids="+".join,
 )
+@pytest.mark.slow
 def test_every_family_compiles_without_a_warning_and_keeps_to_its_registers(nvrtc, files):
     codes = WITH_DUAL if files == ("dual",) else FAMILIES
     for code, options in itertools.product(codes, OF_FAMILIES[files]):
@@ -520,12 +521,14 @@ def said(block):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_without_cupy_the_extra_is_named():
     message = said("sys.modules['cupy'] = None")
     assert "daskglm[cuda13]" in message
     assert message.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_without_a_driver_the_driver_is_named(real_cupy):
     try:
         real_cupy.cuda.runtime.getDeviceCount()
