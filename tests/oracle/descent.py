@@ -29,6 +29,12 @@ class Kinks:
         """No kink, no bound."""
         return cls(np.zeros(size, LONG), np.full(size, -INF), np.full(size, INF))
 
+    def beside(self, more):
+        """The same of a vector that so many entries follow, with no kink and no bound."""
+        ends = np.full(more, INF)
+        lower, upper = np.append(self.lower, -ends), np.append(self.upper, ends)
+        return Kinks(np.append(self.l1, np.zeros(more, LONG)), lower, upper, self.groups)
+
     def value(self, v):
         total = self.l1 @ np.abs(v)
         for places, strength, sizes in self.groups:

@@ -6,7 +6,11 @@ from scipy.special import log_ndtr, xlogy
 from tests.losses.formulas import BOUNDED, POSITIVE
 
 LONG = np.longdouble
-PLAIN = ("squared", "huber", "logistic", "squared_hinge", "smoothed_hinge", "hinge")
+CORNERS = ("hinge", "quantile", "epsilon_insensitive")
+PLAIN = (
+    *("squared", "huber", "logistic", "squared_hinge", "smoothed_hinge"),
+    *("squared_epsilon_insensitive", *CORNERS),
+)
 
 
 def less_linear(d):
@@ -44,9 +48,34 @@ def divergence(p, d, q=None):
     return np.where(np.abs(x) < 0.5, s * less_linear(t) - less_log1p(x), far)
 
 
-def loss_of(loss, y, z):
-    """Values, slopes and curvatures of a loss at margins z, in long double."""
+def loss_of(loss, y, z, width=0):
+    """Values, slopes and curvatures of a loss at margins z, in long double.
+
+    Corners are rounded over a width, if one is given: values are lower there by half of it at most.
+    """
+    if loss.name in CORNERS:
+        return corners_of(loss, y, z, LONG(width))
     return (plain_of if loss.name in PLAIN else family_of)(loss, y, z)
+
+
+def corners_of(loss, y, z, width):
+    """Sums of steepness times what is short, where it is above zero."""
+    r, edge = y - z, LONG(loss.p1)
+    parts = {
+        "hinge": [(1, 1 - y * z, -y)],
+        "quantile": [(edge, r, -1), (1 - edge, -r, 1)],
+        "epsilon_insensitive": [(1, r - edge, -1), (1, -r - edge, 1)],
+    }[loss.name]
+    value, slope, curvature = (np.zeros_like(z) for _ in range(3))
+    for steep, short, sign in parts:
+        inner, beyond = (short > 0) & (short <= width), short > width
+        value += steep * np.where(beyond, short - width / 2, 0)
+        slope += steep * sign * beyond
+        if width > 0:
+            value += steep * np.where(inner, short**2 / (2 * width), 0)
+            slope += steep * sign * np.where(inner, short / width, 0)
+            curvature += steep * inner / width
+    return value, slope, curvature
 
 
 def plain_of(loss, y, z):
@@ -63,11 +92,12 @@ def plain_of(loss, y, z):
         e = np.exp(-np.abs(m))
         p = np.where(m > 0, e, one) / (1 + e)
         return np.maximum(-m, zero) + np.log1p(e), -y * p, e / (1 + e) ** 2
+    if name == "squared_epsilon_insensitive":
+        beyond = np.maximum(np.abs(r) - LONG(loss.p1), zero)
+        return beyond**2, 2 * np.sign(r) * beyond, 2 * one * (beyond > 0)
     short = np.maximum(1 - m, zero)
     if name == "squared_hinge":
         return short**2, -2 * y * short, 2 * one * (m < 1)
-    if name == "hinge":
-        return short, -y * (short > 0), zero
     width = LONG(loss.p1)
     inner = short <= width
     return (
