@@ -218,6 +218,13 @@ def test_a_survey_proves_what_rounding_hides():
     assert len(objective.squares) == objective.n_features
 
 
+def test_without_intercepts_nothing_is_asked_of_them():
+    X, codes, weight = random_problem(2)
+    objective = composite(X, codes, weight, intercept=False, l1_ratio=0.5)
+    point = objective.at(objective.origin)
+    assert objective.with_near_intercept(point) is point
+
+
 # ---- parts
 def test_some_features_of_all_classes():
     X, codes, weight = random_problem(6)
