@@ -7,6 +7,8 @@ from tests.losses.formulas import BOUNDED, POSITIVE
 
 LONG = np.longdouble
 CORNERS = ("hinge", "quantile", "epsilon_insensitive")
+# Share of a rounded corner's curvature that rows beside it have, so that no direction is flat.
+BESIDE = 1e-7
 PLAIN = (
     *("squared", "huber", "logistic", "squared_hinge", "smoothed_hinge"),
     *("squared_epsilon_insensitive", *CORNERS),
@@ -48,34 +50,42 @@ def divergence(p, d, q=None):
     return np.where(np.abs(x) < 0.5, s * less_linear(t) - less_log1p(x), far)
 
 
-def loss_of(loss, y, z, width=0):
+def loss_of(loss, y, z, rounded=None):
     """Values, slopes and curvatures of a loss at margins z, in long double.
 
-    Corners are rounded over a width, if one is given: values are lower there by half of it at most.
+    Corners are `rounded` if that is given: see `corners_of`.
     """
     if loss.name in CORNERS:
-        return corners_of(loss, y, z, LONG(width))
+        return corners_of(loss, y, z, rounded)[:3]
     return (plain_of if loss.name in PLAIN else family_of)(loss, y, z)
 
 
-def corners_of(loss, y, z, width):
-    """Sums of steepness times what is short, where it is above zero."""
+def corners_of(loss, y, z, rounded=None):
+    """Sums over corners of steep max(short, 0), the largest pull times short for pulls from 0 to steep.
+
+    Also those pulls. `rounded` is a width and a pull for each corner and row: half the width times
+    the squared distance from that pull is taken off then.
+    """
     r, edge = y - z, LONG(loss.p1)
-    parts = {
-        "hinge": [(1, 1 - y * z, -y)],
+    corners = {
+        "hinge": [(LONG(1), 1 - y * z, -y)],
         "quantile": [(edge, r, -1), (1 - edge, -r, 1)],
-        "epsilon_insensitive": [(1, r - edge, -1), (1, -r - edge, 1)],
+        "epsilon_insensitive": [(LONG(1), r - edge, -1), (LONG(1), -r - edge, 1)],
     }[loss.name]
     value, slope, curvature = (np.zeros_like(z) for _ in range(3))
-    for steep, short, sign in parts:
-        inner, beyond = (short > 0) & (short <= width), short > width
-        value += steep * np.where(beyond, short - width / 2, 0)
-        slope += steep * sign * beyond
-        if width > 0:
-            value += steep * np.where(inner, short**2 / (2 * width), 0)
-            slope += steep * sign * np.where(inner, short / width, 0)
-            curvature += steep * inner / width
-    return value, slope, curvature
+    pulls = []
+    for k, (steep, short, sign) in enumerate(corners):
+        if rounded is None:
+            pull = steep * (short > 0)
+            value += pull * short
+        else:
+            width, near = rounded[0], rounded[1][k]
+            pull = np.clip(near + short / width, 0, steep)
+            value += pull * short - width / 2 * (pull - near) ** 2
+            curvature += np.where((pull > 0) & (pull < steep), 1, LONG(BESIDE)) / width
+        slope += sign * pull
+        pulls.append(pull)
+    return value, slope, curvature, pulls
 
 
 def plain_of(loss, y, z):

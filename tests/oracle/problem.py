@@ -10,10 +10,11 @@ from daskglm.losses.table import find
 from daskglm.penalties.config import PenaltyConfig
 from tests.losses.formulas import BOUNDED, POSITIVE
 from tests.oracle.descent import INF, LONG, Kinks, least
-from tests.oracle.losses import CORNERS, loss_of
+from tests.oracle.losses import CORNERS, corners_of, loss_of
 from tests.oracle.penalty import Penalty
 
 RIDGE = PenaltyConfig()
+ROUNDS, NARROW = 40, 2  # of multipliers, and the power of ten of the last width
 
 
 class Reference:
@@ -31,7 +32,7 @@ class Reference:
         held = Penalty.of(penalty, self.dense, self.s, C)
         self.Q, self.kinks = held.Q, held.kinks
 
-    def losses(self, z, width=0):
+    def losses(self, z, rounded=None):
         """Values, slopes and curvatures of rows at margins without their offsets: see `loss_of`."""
         link = self.loss.link
         with np.errstate(all="ignore"):
@@ -40,7 +41,7 @@ class Reference:
                 # rows without weight may have margins that the link does not take
                 inside = 1 if np.isinf(link.high) else -1 if np.isinf(link.low) else 0.5
                 z = np.where(self.s > 0, z, inside)
-            return loss_of(self.loss, self.y.astype(LONG), z, width)
+            return loss_of(self.loss, self.y.astype(LONG), z, rounded)
 
     def value(self, w, b):
         """The objective at coefficients and an intercept."""
@@ -88,7 +89,7 @@ class Reference:
         mean = (self.s @ self.y) / max(self.s.sum(), LONG(1e-300))
         if self.loss.classifies:
             return LONG(0)
-        if self.loss.name in ("squared", "huber"):
+        if self.loss.family is None or self.loss.name == "squared":
             return self.s @ (self.y - self.o) / self.s.sum()
         if self.loss.name in POSITIVE:
             return LONG(self.loss.link.of_mean(float(max(mean, LONG(1e-8))))) + abs(self.o).max()
@@ -127,28 +128,58 @@ class _Scaled:
         if self.problem.intercept:
             v = np.append(v, b + self.centre @ w)
         if self.problem.loss.name not in CORNERS:
-            return self.unscaled(*least(self.value, self.derivatives, v, self.kinks))
-        # points near the optimum: corners rounded over ever smaller widths
-        best, widest = INF, 1 if self.problem.loss.classifies else np.abs(self.problem.y).max()
-        for width in widest * 10.0 ** -np.arange(10):
-            value, derivatives = (partial(f, width=width) for f in (self.value, self.derivatives))
-            v, _ = least(value, derivatives, v, self.kinks)
-            best = min(best, self.value(v) + self.kinks.value(v))
-        return self.unscaled(v, best)
+            how = self.value, self.derivatives, v, self.kinks
+            return self.unscaled(*least(*how, room=self.room))
+        return self.unscaled(*self.least_at_corners(v))
+
+    def room(self, v, step):
+        """The share of a step that leads most of the way to an end of the margins that the link takes."""
+        p = self.problem
+        if p.loss.link is None:
+            return LONG(1)
+        used = p.s > 0
+        z, change = (self.U @ v + p.o)[used], (self.U @ step)[used]
+        end = np.where(change > 0, LONG(p.loss.link.high), LONG(p.loss.link.low))
+        with np.errstate(all="ignore"):
+            shares = np.where(change != 0, (end - z) / change, INF)
+        return min(LONG(1), LONG(0.99) * shares.min())
+
+    def least_at_corners(self, v):
+        """By the method of multipliers: rounded corners, whose pulls begin at those of the last point."""
+        p = self.problem
+        widest = LONG(1) if p.loss.classifies else np.abs(p.y - np.median(p.y)).max()
+        best, found = self.value(v) + self.kinks.value(v), v
+        pulls, left, idle = np.zeros((2, len(p.y)), LONG), INF, 0
+        for k in range(ROUNDS):
+            width = widest * LONG(10) ** -min(k, NARROW)
+            how = {"rounded": (width, pulls)}
+            value, derivatives = (partial(f, **how) for f in (self.value, self.derivatives))
+            v, below = least(value, derivatives, v, self.kinks)
+            z = self.U @ v + p.o
+            pulls = corners_of(p.loss, p.y.astype(LONG), z, (width, pulls))[3]
+            here = self.value(v) + self.kinks.value(v)
+            if here < best:
+                best, found = here, v
+            # values with rounded corners are below the least one
+            idle = 0 if best - below < left / 2 else idle + 1
+            left = min(left, best - below)
+            if idle > 3 or left <= 1e-18 * abs(best):
+                break
+        return found, best
 
     def unscaled(self, v, value):
         w = v[: len(self.spread)] / self.spread
         return w, v[-1] - self.centre @ w if self.problem.intercept else LONG(0), value
 
-    def value(self, v, width=0):
+    def value(self, v, rounded=None):
         """The part without kinks."""
         p = self.problem
-        values = p.losses(self.U @ v, width)[0]
+        values = p.losses(self.U @ v, rounded)[0]
         return v @ self.Q @ v / 2 + p.scale * (p.s @ values)
 
-    def derivatives(self, v, width=0):
+    def derivatives(self, v, rounded=None):
         p = self.problem
-        _, slope, curvature = p.losses(self.U @ v, width)
+        _, slope, curvature = p.losses(self.U @ v, rounded)
         g = p.scale * self.U.T @ (p.s * slope) + self.Q @ v
         H = p.scale * (self.U * (p.s * curvature)[:, None]).T @ self.U + self.Q
         return g, H
