@@ -147,7 +147,7 @@ class _Scaled:
     def least_at_corners(self, v):
         """By the method of multipliers: rounded corners, whose pulls begin at those of the last point."""
         p = self.problem
-        widest = LONG(1) if p.loss.classifies else np.abs(p.y - np.median(p.y)).max()
+        widest = LONG(1) if p.loss.classifies else np.abs(p.y - np.median(p.y)).max() or 1
         best, found = self.value(v) + self.kinks.value(v), v
         pulls, left, idle = np.zeros((2, len(p.y)), LONG), INF, 0
         for k in range(ROUNDS):
