@@ -1,6 +1,9 @@
 """Which cases of a test run by default: all pairs of choices, or the first ones."""
 
+import functools
+import inspect
 import itertools
+import math
 from collections import Counter
 
 import pytest
@@ -71,3 +74,95 @@ def _name(value, argument: str, place: int) -> str:
     if isinstance(value, str | int | float | bool | type(None)):
         return str(value)
     return str(getattr(value, "full_name", None) or getattr(value, "name", f"{argument}{place}"))
+
+
+def holds(rules, case: dict) -> bool:
+    """Whether a combination, or a part of one, satisfies all rules that are about its choices.
+
+    Rules are functions whose arguments are names of choices.
+    """
+    return all(
+        rule(**{name: case[name] for name in names})
+        for rule, names in ((rule, _arguments(rule)) for rule in rules)
+        if names <= case.keys()
+    )
+
+
+@functools.cache
+def _arguments(rule) -> set[str]:
+    return set(inspect.signature(rule).parameters)
+
+
+def pairwise(*rules, **choices) -> list[dict]:
+    """Return few combinations that have each pair of values that any allowed one has: always the same.
+
+    Parameters
+    ----------
+    *rules : callable
+        What every combination has to satisfy: see `holds`.
+    **choices : sequence of str
+    """
+    search = _Pairs(rules, choices)
+    found = []
+    while search.missing:
+        first = next(iter(search.missing))
+        case = search.completed(dict(first))
+        if case is None:  # a pair that no combination has, though it breaks no rule by itself
+            del search.missing[first]
+            continue
+        search.take(case)
+        found.append({name: case[name] for name in choices})
+    return found
+
+
+class _Pairs:
+    """A search for combinations, one choice after the other, those first that most rules are about.
+
+    Of values that bring as many new pairs that one is taken whose pairs have been used the least.
+    """
+
+    def __init__(self, rules, choices):
+        self.rules, self.choices, self.uses = rules, choices, Counter()
+        bound = Counter(name for rule in rules for name in _arguments(rule))
+        self.order = sorted(choices, key=lambda name: -bound[name])
+        self.place = {name: k for k, name in enumerate(choices)}
+        # the search begins with those that are few: fewer combinations are needed then
+        twos = itertools.combinations(choices, 2)
+        self.missing = {
+            ((one, a), (other, b)): None
+            for one, other in sorted(twos, key=lambda two: math.prod(len(choices[k]) for k in two))
+            for a, b in itertools.product(choices[one], choices[other])
+            if holds(rules, {one: a, other: b})
+        }
+
+    def completed(self, case: dict) -> dict | None:
+        """Return a combination with these choices that has many missing pairs, if there is one."""
+        name = next((name for name in self.order if name not in case), None)
+        if name is None:
+            return case
+
+        def worth(value):
+            pairs = self._with(name, value, case)
+            return -sum(pair in self.missing for pair in pairs), sum(
+                self.uses[pair] for pair in pairs
+            )
+
+        for value in sorted(self.choices[name], key=worth):
+            further = {**case, name: value}
+            if holds(self.rules, further) and (found := self.completed(further)):
+                return found
+        return None
+
+    def take(self, case: dict) -> None:
+        """Take note of a combination: its pairs are no longer missing."""
+        for pair in itertools.combinations(((name, case[name]) for name in self.choices), 2):
+            self.uses[pair] += 1
+            self.missing.pop(pair, None)
+
+    def _with(self, name: str, value, case: dict) -> list[tuple]:
+        """Return the pairs of a value with those of a case."""
+        new = name, value
+        return [
+            (new, known) if self.place[name] < self.place[known[0]] else (known, new)
+            for known in case.items()
+        ]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.covering import covering
+from tests.covering import covering, holds, pairwise
 
 CHOICES = {"a": [1, 2, 3, 4], "b": ["x", "y", "z"], "c": [True, False], "d": [{}, {"e": 1}]}
 
@@ -21,3 +21,40 @@ def test_default_cases_have_all_parts_and_the_others_are_nightly(strength):
         assert found == {repr(list(each)) for each in wanted}
     assert {1: 4, 2: 12, 4: 48}.get(strength, len(default)) == len(default)
     assert all([mark.name for mark in case.marks] == ["nightly"] for case in cases if case.marks)
+
+
+def _no_x_above_two(a, b):
+    return a <= 2 or b != "x"
+
+
+def _x_with_c_or_without_d(b, c, d):
+    return b != "x" or c or not d
+
+
+def _no_y(b):
+    return b != "y"
+
+
+RULES = (_no_x_above_two, _x_with_c_or_without_d, _no_y)
+MANY = {"a": [1, 2, 3, 4], "b": ["x", "y", "z"], "c": [True, False], "d": [True, False]}
+
+
+def test_a_pairwise_array_has_all_pairs_that_are_allowed_and_no_others():
+    every = [
+        case
+        for values in itertools.product(*MANY.values())
+        if holds(RULES, case := dict(zip(MANY, values, strict=True)))
+    ]
+    found = pairwise(*RULES, **MANY)
+    assert found == pairwise(*RULES, **MANY)
+    assert all(case in every for case in found)
+    assert len(found) < 0.6 * len(every)
+    for one, other in itertools.combinations(MANY, 2):
+        wanted = {(case[one], case[other]) for case in every}
+        assert {(case[one], case[other]) for case in found} == wanted
+
+
+def test_a_part_of_a_case_is_asked_the_rules_about_it_only():
+    assert holds(RULES, {"a": 4})
+    assert not holds(RULES, {"a": 4, "b": "x"})
+    assert holds(RULES, {"b": "x", "c": False})

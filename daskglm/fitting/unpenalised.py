@@ -25,7 +25,7 @@ from daskglm.fitting.separation import free_entries, runaways, with_hessian
 from daskglm.losses.table import LOSSES
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Objective
+from daskglm.objectives.primal import SAME_VALUE, Objective
 
 # Share of the largest possible margin below which a margin may be rounding.
 ROUNDING = 2.0**-50
@@ -34,7 +34,7 @@ DEPENDENT = 64
 # Share of the largest curvature that rounding leaves along a flat direction of a Gram of float32
 # rows.
 FLAT = 1e-12
-# Share of the value at zero by which the value of a shorter solution may differ.
+# Share of the value at zero by which the value of a shorter solution of least squares may differ.
 SAME = 1e-10
 # Share of the largest part of a margin from which a coefficient counts as large.
 LARGE = 0.1
@@ -275,7 +275,11 @@ def _is_dependent(objective: Objective, point: Point) -> bool:
 
 
 def _projected(objective: Objective, solution: Solution) -> Solution:
-    """Return the shortest coefficients with the same margins. Cost: a pass, and that of a Gram."""
+    """Return the shortest coefficients with the same margins. Cost: a pass, and that of a Gram.
+
+    Rows of next to no curvature have other margins: the value may rise by no more than is left
+    where a fit without a proof has converged.
+    """
     point, d = solution.point, objective.n_features
     gram = _gram(objective, point)
     if gram is None:
@@ -292,7 +296,7 @@ def _projected(objective: Objective, solution: Solution) -> Solution:
         w[d] += float(mean @ moved)
     shorter = objective.at(objective.xp.asarray(w))
     at_start = objective.at(objective.origin).value
-    same = shorter.value <= point.value + SAME * at_start
+    same = shorter.value <= point.value + SAME_VALUE * at_start
     return replace(solution, point=shorter) if same else solution
 
 

@@ -142,9 +142,10 @@ class MultinomialComposite(Composite, MultinomialObjective):
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far a point's intercepts are from the best ones, if the Hessian is not known.
 
-        Cost: 0 passes, 1 round; nothing where it is, and where features, too, are held by nothing.
+        Cost: 0 passes, 1 round; nothing where it is, where there are none, and where features, too,
+        are held by nothing.
         """
-        looks = point.gram is None and not self._features_unheld
+        looks = self.fit_intercept and point.gram is None and not self._features_unheld
         return super().with_near_intercept(point) if looks else point
 
     def errors(

@@ -29,17 +29,14 @@ def factors(d):
 
 
 PENALTIES = {
-    "l1": ({"l1_ratio": 1.0}, {}),
-    "elastic net": ({"l1_ratio": 0.5}, {}),
-    "factors": ({"l1_ratio": 1.0, "penalty_factor": factors(8)}, {"v": factors(8)}),
-    "factors of L2": ({"penalty_factor": factors(8)}, {"v": factors(8)}),
-    "bounds": (
-        {"l1_ratio": 1.0, "lower_bounds": -0.1, "upper_bounds": 0.3},
-        {"lower": -0.1, "upper": 0.3},
-    ),
-    "positive": ({"positive": True}, {"lower": 0.0}),
-    "grouped": ({"l1_ratio": 1.0, "groups": np.arange(8)}, {"groups": np.arange(8)}),
-    "groups": ({"l1_ratio": 0.7, "groups": np.arange(8) // 2}, {"groups": np.arange(8) // 2}),
+    "l1": {"l1_ratio": 1.0},
+    "elastic net": {"l1_ratio": 0.5},
+    "factors": {"l1_ratio": 1.0, "penalty_factor": factors(8)},
+    "factors of L2": {"penalty_factor": factors(8)},
+    "bounds": {"l1_ratio": 1.0, "lower_bounds": -0.1, "upper_bounds": 0.3},
+    "positive": {"positive": True},
+    "grouped": {"l1_ratio": 1.0, "groups": np.arange(8)},
+    "groups": {"l1_ratio": 0.7, "groups": np.arange(8) // 2},
 }
 
 
@@ -63,14 +60,15 @@ def test_coefficients_are_those_of_plain_numpy(kind, intercept, sparse):
     X, y, weight = rows(seed=3)
     if sparse:
         X = X * (np.abs(X) > 0.5)
-    given, named = PENALTIES[kind]
+    given = PENALTIES[kind]
     rho = given.get("l1_ratio", 0.0)
     # with an L2 part coefficients are known to the root of the gap, but the Hessian proves more
     tol = 1e-13 if rho < 1.0 else 1e-9 if kind == "factors" else 1e-11
     model = daskglm.LogisticRegression(C=0.1, fit_intercept=intercept, tol=tol, **given)
     model.fit(sp.csr_matrix(X) if sparse else X, y, sample_weight=weight)
     assert model.coef_.shape == (3, 8)
-    known = Reference(X, y, C=0.1, rho=rho, s=weight, intercept=intercept, **named)
+    named = {"lower_bounds": 0.0} if kind == "positive" else given
+    known = Reference(X, y, 0.1, weight, intercept, **named)
     check(model, known, atol=2e-6)
     if rho == 1.0 and kind != "grouped":
         medians = np.median(model.coef_[:, 1:], axis=0)
@@ -86,7 +84,7 @@ def test_a_problem_on_which_partial_newton_steps_diverge(l1_ratio, seed):
     )
     model = daskglm.LogisticRegression(l1_ratio=l1_ratio, tol=1e-10).fit(X, y)
     assert model.report_.relative_gap <= 1e-10
-    check(model, Reference(X, y, rho=l1_ratio), atol=1e-5)
+    check(model, Reference(X, y, l1_ratio=l1_ratio), atol=1e-5)
 
 
 def test_scikit_learns_saga_has_the_same_objective():
@@ -110,7 +108,7 @@ def test_groups_of_features_are_zero_together_by_their_norms():
     labels = np.zeros(9, int)
     for k, group in enumerate(groups):
         labels[group] = k
-    check(model, Reference(X, y, C=C, groups=labels), atol=1e-6)
+    check(model, Reference(X, y, C, l1_ratio=1.0, groups=labels), atol=1e-6)
     z = X @ model.coef_.T + model.intercept_
     p = np.exp(z - z.max(axis=1, keepdims=True))
     gradient = C * (p / p.sum(axis=1, keepdims=True) - np.eye(4)[y]).T @ X
@@ -166,7 +164,7 @@ def test_float32_rows():
     X, y, _ = rows(n=2000, seed=4)
     X = X.astype(np.float32)
     model = daskglm.LogisticRegression(C=0.05, l1_ratio=1.0, tol=1e-9).fit(X, y)
-    check(model, Reference(X.astype(float), y, C=0.05), atol=1e-6)
+    check(model, Reference(X, y, 0.05, l1_ratio=1.0), atol=1e-6)
 
 
 @pytest.mark.nightly
@@ -177,11 +175,12 @@ def test_more_coefficients_than_a_hessian_is_formed_for():
     W = rng.normal(size=(900, 3)) * 3 * (np.arange(900) < 10)[:, None]
     y = (X @ W + rng.gumbel(size=(300, 3))).argmax(axis=1)
     labels = np.arange(900) // 2
-    for given, named in (({}, {}), ({"groups": labels}, {"groups": labels})):
-        how = {"loss": "multinomial", "l1_ratio": 1.0, "tol": 1e-9, **given}
+    for groups in ({}, {"groups": labels}):
+        given = {"l1_ratio": 1.0, **groups}
+        how = {"loss": "multinomial", "tol": 1e-9, **given}
         for solver in ("proximal_newton", "auto"):
             model = daskglm.fit(X, y, solver=solver, **how)
-            check(model, Reference(X.toarray(), y, **named), atol=1e-6)
+            check(model, Reference(X, y, **given), atol=1e-6)
 
 
 # ---- fits
@@ -240,7 +239,7 @@ def test_other_solvers_take_smooth_penalties(solver):
     v[0] = 0.5
     model = daskglm.LogisticRegression(C=0.1, penalty_factor=v, solver=solver, tol=1e-10)
     model.fit(X, y, sample_weight=weight)
-    check(model, Reference(X, y, C=0.1, rho=0.0, s=weight, v=v), atol=1e-5)
+    check(model, Reference(X, y, 0.1, weight, penalty_factor=v), atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", ["newton", "sdca"])

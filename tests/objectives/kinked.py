@@ -18,7 +18,7 @@ KINKED_NAMES = LOSS_NAMES + OTHERS * 2
 
 def kinked_targets(rng, loss, X):
     """Targets of families, and numbers or labels of other losses."""
-    if loss not in OTHERS:
+    if find(loss).family is not None and loss != "squared":
         return targets(rng, loss, X)
     columns = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
     spread = np.maximum(columns.std(axis=0), 1e-300)

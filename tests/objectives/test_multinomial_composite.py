@@ -53,18 +53,18 @@ def test_value_gradient_and_hessian(intercept):
     v = np.arange(7) / 2.0
     how = {"l1_ratio": 0.3, "penalty_factor": v}
     objective = composite(X, codes, weight, C=2.0, intercept=intercept, **how)
-    known = Reference(X, codes, C=2.0, rho=0.3, s=weight, v=v, intercept=intercept)
+    known = Reference(X, codes, 2.0, weight, intercept, **how)
     assert objective.size == 4 * (7 + intercept)
     w = objective.vector(W)
     np.testing.assert_array_equal(w[: 4 * 7], W[:, :7].ravel())
 
     point = objective.at(w, gram=True)
     assert point.value == pytest.approx(known.value(W), rel=1e-12)
-    gradient = known.losses(W)[1] + 0.7 * known.factors * W
+    gradient = known.gradient(W)
     np.testing.assert_allclose(point.gradient, objective.vector(gradient), atol=1e-9)
 
     # along changes that move all coefficients of what nothing holds alike it is made definite
-    u = objective.vector(V - V.mean(axis=0) * (known.factors == 0.0))
+    u = objective.vector(V - V.mean(axis=0) * known.free)
     ends = [objective.at(w + t * u).gradient for t in (1e-5, -1e-5)]
     np.testing.assert_allclose(point.gram @ u, (ends[0] - ends[1]) / 2e-5, rtol=2e-5, atol=2e-5)
     assert np.linalg.eigvalsh(point.gram)[0] > 1e-3
@@ -216,6 +216,13 @@ def test_a_survey_proves_what_rounding_hides():
     found, gap = objective.certificate(1e-9)(point)
     assert gap <= 1e-9
     assert len(objective.squares) == objective.n_features
+
+
+def test_without_intercepts_nothing_is_asked_of_them():
+    X, codes, weight = random_problem(2)
+    objective = composite(X, codes, weight, intercept=False, l1_ratio=0.5)
+    point = objective.at(objective.origin)
+    assert objective.with_near_intercept(point) is point
 
 
 # ---- parts

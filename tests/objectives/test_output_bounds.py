@@ -41,7 +41,7 @@ def hard(rng):
 @pytest.mark.parametrize("seed", range(12))
 def test_gaps_are_true_on_hard_problems(solver, seed):
     X, codes, K, C, intercept = hard(np.random.default_rng(seed))
-    reference = Reference(X, codes, C=C, rho=0.0, intercept=intercept)
+    reference = Reference(X, codes, C, intercept=intercept)
     for tol, max_iter in ((1e-1, 3), (1e-6, 100), (1e-13, 60)):
         model = daskglm.LogisticRegression(
             C=C, solver=solver, fit_intercept=intercept, tol=tol, max_iter=max_iter

@@ -29,6 +29,12 @@ class Kinks:
         """No kink, no bound."""
         return cls(np.zeros(size, LONG), np.full(size, -INF), np.full(size, INF))
 
+    def beside(self, more):
+        """The same of a vector that so many entries follow, with no kink and no bound."""
+        ends = np.full(more, INF)
+        lower, upper = np.append(self.lower, -ends), np.append(self.upper, ends)
+        return Kinks(np.append(self.l1, np.zeros(more, LONG)), lower, upper, self.groups)
+
     def value(self, v):
         total = self.l1 @ np.abs(v)
         for places, strength, sizes in self.groups:
@@ -40,7 +46,12 @@ def norm(u):
     return np.sqrt((u**2).sum())
 
 
-def least(smooth, derivatives, start, kinks=None, steps=400):
+def whole(v, step):
+    """All of a step may be made, wherever it leads."""
+    return LONG(1)
+
+
+def least(smooth, derivatives, start, kinks=None, steps=400, room=whole):
     """Return the best v that is found from a start, and its value.
 
     Parameters
@@ -51,8 +62,10 @@ def least(smooth, derivatives, start, kinks=None, steps=400):
         v to its gradient and Hessian.
     start : (p,) array
     kinks : Kinks, optional
+    room : callable, optional
+        v and a step to the share of it, at most 1, to be tried first: what is beyond may be outside.
     """
-    search = _Search(smooth, derivatives, kinks or Kinks.none(len(start)))
+    search = _Search(smooth, derivatives, kinks or Kinks.none(len(start)), room)
     v = np.array(start, LONG)
     value, idle = search.f(v), 0
     for _ in range(steps):
@@ -66,8 +79,8 @@ def least(smooth, derivatives, start, kinks=None, steps=400):
 
 
 class _Search:
-    def __init__(self, smooth, derivatives, kinks):
-        self.smooth, self.derivatives, self.kinks = smooth, derivatives, kinks
+    def __init__(self, smooth, derivatives, kinks, room):
+        self.smooth, self.derivatives, self.kinks, self.room = smooth, derivatives, kinks, room
 
     def f(self, v):
         with np.errstate(all="ignore"):
@@ -100,13 +113,22 @@ class _Search:
 
     def along(self, v, value, step, g):
         # a convex function falls by no more than its tangent: less than this is rounding
-        most, t = np.abs(g @ step) + self.kinks.value(step), LONG(1)
+        most, t = self.fall(v, step, g), self.room(v, step)
         while t > 1e-40 and t * most > 1e-20 * abs(value):
             to = np.clip(v + t * step, self.kinks.lower, self.kinks.upper)
             if (new := self.f(to)) < value:
                 return to, new
             t /= 2
         return v, value
+
+    def fall(self, v, step, g):
+        """How fast the value falls along a step, at most: `g` has the part of groups that are not zero."""
+        l1 = self.kinks.l1
+        rise = g @ step + l1 @ np.where(v == 0, np.abs(step), np.sign(v) * step)
+        for group, strength, sizes in self.kinks.groups:
+            if not v[group].any():
+                rise += strength * norm(step[group] * sizes)
+        return 1e-18 * (np.abs(g) @ np.abs(step) + l1 @ np.abs(step)) - rise
 
     def without_groups(self, v, value):
         for group, _, _ in self.kinks.groups:

@@ -6,7 +6,13 @@ from scipy.special import log_ndtr, xlogy
 from tests.losses.formulas import BOUNDED, POSITIVE
 
 LONG = np.longdouble
-PLAIN = ("squared", "huber", "logistic", "squared_hinge", "smoothed_hinge", "hinge")
+CORNERS = ("hinge", "quantile", "epsilon_insensitive")
+# Share of a rounded corner's curvature that rows beside it have, so that no direction is flat.
+BESIDE = 1e-7
+PLAIN = (
+    *("squared", "huber", "logistic", "squared_hinge", "smoothed_hinge"),
+    *("squared_epsilon_insensitive", *CORNERS),
+)
 
 
 def less_linear(d):
@@ -44,9 +50,42 @@ def divergence(p, d, q=None):
     return np.where(np.abs(x) < 0.5, s * less_linear(t) - less_log1p(x), far)
 
 
-def loss_of(loss, y, z):
-    """Values, slopes and curvatures of a loss at margins z, in long double."""
+def loss_of(loss, y, z, rounded=None):
+    """Values, slopes and curvatures of a loss at margins z, in long double.
+
+    Corners are `rounded` if that is given: see `corners_of`.
+    """
+    if loss.name in CORNERS:
+        return corners_of(loss, y, z, rounded)[:3]
     return (plain_of if loss.name in PLAIN else family_of)(loss, y, z)
+
+
+def corners_of(loss, y, z, rounded=None):
+    """Sums over corners of steep max(short, 0), the largest pull times short for pulls from 0 to steep.
+
+    Also those pulls. `rounded` is a width and a pull for each corner and row: half the width times
+    the squared distance from that pull is taken off then.
+    """
+    r, edge = y - z, LONG(loss.p1)
+    corners = {
+        "hinge": [(LONG(1), 1 - y * z, -y)],
+        "quantile": [(edge, r, -1), (1 - edge, -r, 1)],
+        "epsilon_insensitive": [(LONG(1), r - edge, -1), (LONG(1), -r - edge, 1)],
+    }[loss.name]
+    value, slope, curvature = (np.zeros_like(z) for _ in range(3))
+    pulls = []
+    for k, (steep, short, sign) in enumerate(corners):
+        if rounded is None:
+            pull = steep * (short > 0)
+            value += pull * short
+        else:
+            width, near = rounded[0], rounded[1][k]
+            pull = np.clip(near + short / width, 0, steep)
+            value += pull * short - width / 2 * (pull - near) ** 2
+            curvature += np.where((pull > 0) & (pull < steep), 1, LONG(BESIDE)) / width
+        slope += sign * pull
+        pulls.append(pull)
+    return value, slope, curvature, pulls
 
 
 def plain_of(loss, y, z):
@@ -63,11 +102,12 @@ def plain_of(loss, y, z):
         e = np.exp(-np.abs(m))
         p = np.where(m > 0, e, one) / (1 + e)
         return np.maximum(-m, zero) + np.log1p(e), -y * p, e / (1 + e) ** 2
+    if name == "squared_epsilon_insensitive":
+        beyond = np.maximum(np.abs(r) - LONG(loss.p1), zero)
+        return beyond**2, 2 * np.sign(r) * beyond, 2 * one * (beyond > 0)
     short = np.maximum(1 - m, zero)
     if name == "squared_hinge":
         return short**2, -2 * y * short, 2 * one * (m < 1)
-    if name == "hinge":
-        return short, -y * (short > 0), zero
     width = LONG(loss.p1)
     inner = short <= width
     return (

@@ -3,7 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 
-from tests.oracle.descent import INF, LONG, Kinks, least
+from daskglm.penalties.config import PenaltyConfig
+from tests.oracle.descent import LONG, Kinks, least
+from tests.oracle.penalty import Penalty
 
 
 def logistic(m):
@@ -14,23 +16,9 @@ def logistic(m):
 
 
 class Reference:
-    """The penalty - C sum_i s_i log P(y_i); without a penalty where C is infinite.
+    """The penalty - C sum_i s_i log P(y_i); `penalty` are arguments of `PenaltyConfig`."""
 
-    With rho = l1_ratio and v = penalty_factor it is sum_j rho v_j |w_j| + (1 - rho)/2 v_j w_j^2.
-    """
-
-    def __init__(
-        self,
-        X,
-        y,
-        C=1.0,
-        weight=None,
-        offset=None,
-        *,
-        l1_ratio=0.0,
-        penalty_factor=1.0,
-        lower_bounds=-INF,
-    ):
+    def __init__(self, X, y, C=1.0, weight=None, offset=None, **penalty):
         X = np.asarray(X.toarray() if sp.issparse(X) else X)
         self.X = X.astype(LONG)
         n, self.d = X.shape
@@ -38,10 +26,8 @@ class Reference:
         self.K = len(self.classes)
         self.s = (np.ones(n) if weight is None else weight).astype(LONG)
         self.o = (np.zeros(n) if offset is None else offset).astype(LONG)
-        factors = LONG(0 if np.isinf(C) else 1) * penalty_factor * np.ones(self.d, LONG)
-        self.l2 = (1 - LONG(l1_ratio)) * factors
-        self.kinks = Kinks.none(self.d + self.K - 1)
-        self.kinks.l1[: self.d], self.kinks.lower[: self.d] = l1_ratio * factors, lower_bounds
+        held = Penalty.of(PenaltyConfig(**penalty), self.X, self.s, C)
+        self.Q, self.kinks = held.Q, held.kinks.beside(self.K - 1)
         self.C = LONG(1 if np.isinf(C) else C)
         self.has_upper, self.has_lower = self.codes < self.K - 1, self.codes > 0
         self.upper = np.minimum(self.codes, self.K - 2)
@@ -63,6 +49,11 @@ class Reference:
         """The objective."""
         return self.smooth(v) + self.kinks.value(v)
 
+    def noise(self, v):
+        """How far off `value` less `least` may be: margins are rounded in long double, too."""
+        sizes = np.abs(self.X) @ np.abs(v[: self.d]) + np.abs(self.o) + np.abs(v[self.d :]).max()
+        return 16 * np.finfo(LONG).eps * (self.C * (self.s @ sizes) + self.value(v))
+
     def smooth(self, v):
         """All but kinks, by three terms that do not cancel; infinite where thresholds do not rise."""
         w, t = v[: self.d], v[self.d :]
@@ -74,7 +65,7 @@ class Reference:
         rows = rows + self.has_lower * logistic(t[self.lower] - z)[0]
         n = np.bincount(self.codes, self.s.astype(float), self.K).astype(LONG)[1:-1]
         barrier = -(n * np.log(-np.expm1(-gaps))).sum()
-        return self.l2 @ w**2 / 2 + self.C * (self.s @ rows + barrier)
+        return w @ self.Q @ w / 2 + self.C * (self.s @ rows + barrier)
 
     def derivatives(self, v):
         """Gradient and Hessian of `smooth`."""
@@ -95,8 +86,8 @@ class Reference:
             g -= weights[k + 1] / np.expm1(gap) * e
             H += weights[k + 1] / (4 * np.sinh(gap / 2) ** 2) * np.outer(e, e)
         g, H = self.C * g, self.C * H
-        g[:d] += self.l2 * w
-        H[np.arange(d), np.arange(d)] += self.l2
+        g[:d] += self.Q @ w
+        H[:d, :d] += self.Q
         return g, H
 
     def least(self, start, only=None):
@@ -104,4 +95,5 @@ class Reference:
         lower, upper = np.array(start, LONG), np.array(start, LONG)
         free = only or slice(None)
         lower[free], upper[free] = self.kinks.lower[free], self.kinks.upper[free]
-        return least(self.smooth, self.derivatives, start, Kinks(self.kinks.l1, lower, upper))
+        kinks = Kinks(self.kinks.l1, lower, upper, self.kinks.groups)
+        return least(self.smooth, self.derivatives, start, kinks)

@@ -6,14 +6,15 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.losses.table import find
 from daskglm.penalties.config import PenaltyConfig
 from tests.losses.formulas import BOUNDED, POSITIVE
 from tests.oracle.descent import INF, LONG, Kinks, least
-from tests.oracle.losses import loss_of
+from tests.oracle.losses import CORNERS, corners_of, loss_of
+from tests.oracle.penalty import Penalty
 
 RIDGE = PenaltyConfig()
+ROUNDS, NARROW = 40, 2  # of multipliers, and the power of ten of the last width
 
 
 class Reference:
@@ -24,40 +25,15 @@ class Reference:
         self.name, self.X, self.y, self.C, self.intercept = loss, X, y, C, intercept
         self.weight, self.offset, self.penalty = weight, offset, penalty
         self.dense = np.asarray(X.toarray() if sp.issparse(X) else X).astype(LONG)
-        n, d = self.dense.shape
+        n = len(self.dense)
         self.o = np.zeros(n, LONG) if offset is None else offset.astype(LONG)
         self.s = np.ones(n, LONG) if weight is None else weight.astype(LONG)
         self.scale = LONG(1) if math.isinf(C) else LONG(C)
-        strength, rho = LONG(0 if math.isinf(C) else 1), LONG(penalty.l1_ratio)
-        factor = np.ones(d, LONG)
-        if penalty.penalty_factor is not None:
-            factor = np.asarray(penalty.penalty_factor, LONG)
-        size = self._deviations() if penalty.standardize else np.ones(d, LONG)
-        P2 = np.diag(factor) if penalty.P2 is None else np.asarray(penalty.P2, LONG)
-        self.Q = strength * (1 - rho) * P2 * size[:, None] * size
-        self.l1, groups = strength * rho * factor * size, []
-        if penalty.groups is not None:
-            self.l1 = np.zeros(d, LONG)
-            labels = np.asarray(penalty.groups)
-            for label in np.unique(labels):
-                group = np.flatnonzero(labels == label)
-                held = strength * rho * factor[group[0]] * np.sqrt(LONG(len(group)))
-                groups.append((group, held, np.ones(len(group), LONG)))
-        ends = [
-            np.broadcast_to(np.asarray(none if given is None else given, LONG), d)
-            for given, none in ((penalty.lower_bounds, -INF), (penalty.upper_bounds, INF))
-        ]
-        self.kinks = Kinks(self.l1, *ends, groups)
+        held = Penalty.of(penalty, self.dense, self.s, C)
+        self.Q, self.kinks = held.Q, held.kinks
 
-    def _deviations(self):
-        share = self.s / self.s.sum()
-        centre = share @ self.dense
-        variance = share @ (self.dense - centre) ** 2
-        squares = share @ self.dense**2
-        return np.sqrt(np.where(variance <= LONG(1e-13) * squares, 1, variance))
-
-    def losses(self, z, loss=None):
-        """Values, slopes and curvatures of rows at margins without their offsets."""
+    def losses(self, z, rounded=None):
+        """Values, slopes and curvatures of rows at margins without their offsets: see `loss_of`."""
         link = self.loss.link
         with np.errstate(all="ignore"):
             z = z + self.o
@@ -65,7 +41,7 @@ class Reference:
                 # rows without weight may have margins that the link does not take
                 inside = 1 if np.isinf(link.high) else -1 if np.isinf(link.low) else 0.5
                 z = np.where(self.s > 0, z, inside)
-            return loss_of(loss or self.loss, self.y.astype(LONG), z)
+            return loss_of(self.loss, self.y.astype(LONG), z, rounded)
 
     def value(self, w, b):
         """The objective at coefficients and an intercept."""
@@ -113,7 +89,7 @@ class Reference:
         mean = (self.s @ self.y) / max(self.s.sum(), LONG(1e-300))
         if self.loss.classifies:
             return LONG(0)
-        if self.loss.name in ("squared", "huber"):
+        if self.loss.family is None or self.loss.name == "squared":
             return self.s @ (self.y - self.o) / self.s.sum()
         if self.loss.name in POSITIVE:
             return LONG(self.loss.link.of_mean(float(max(mean, LONG(1e-8))))) + abs(self.o).max()
@@ -139,42 +115,71 @@ class _Scaled:
         self.U = np.hstack([(problem.dense - self.centre) / self.spread, np.ones((n, more), LONG)])
         self.Q = np.zeros((d + more, d + more), LONG)
         self.Q[:d, :d] = problem.Q / self.spread[:, None] / self.spread
-        kinks, none = problem.kinks, np.full(more, INF)
+        kinks = problem.kinks
         self.kinks = Kinks(
-            np.append(kinks.l1 / self.spread, np.zeros(more, LONG)),
-            np.append(kinks.lower * self.spread, -none),
-            np.append(kinks.upper * self.spread, none),
+            kinks.l1 / self.spread,
+            kinks.lower * self.spread,
+            kinks.upper * self.spread,
             [(group, held, 1 / self.spread[group]) for group, held, _ in kinks.groups],
-        )
+        ).beside(more)
 
     def least(self, w, b):
         v = w * self.spread
         if self.problem.intercept:
             v = np.append(v, b + self.centre @ w)
-        if self.problem.loss.name != "hinge":
-            return self.unscaled(*least(self.value, self.derivatives, v, self.kinks))
-        # points near the optimum: corners rounded over ever smaller widths
-        best = INF
-        for width in 10.0 ** -np.arange(10):
-            rounded = {"loss": smoothed_hinge(width)}
-            value, derivatives = (partial(f, **rounded) for f in (self.value, self.derivatives))
-            v, _ = least(value, derivatives, v, self.kinks)
-            best = min(best, self.value(v) + self.kinks.value(v))
-        return self.unscaled(v, best)
+        if self.problem.loss.name not in CORNERS:
+            how = self.value, self.derivatives, v, self.kinks
+            return self.unscaled(*least(*how, room=self.room))
+        return self.unscaled(*self.least_at_corners(v))
+
+    def room(self, v, step):
+        """The share of a step that leads most of the way to an end of the margins that the link takes."""
+        p = self.problem
+        if p.loss.link is None:
+            return LONG(1)
+        used = p.s > 0
+        z, change = (self.U @ v + p.o)[used], (self.U @ step)[used]
+        end = np.where(change > 0, LONG(p.loss.link.high), LONG(p.loss.link.low))
+        with np.errstate(all="ignore"):
+            shares = np.where(change != 0, (end - z) / change, INF)
+        return min(LONG(1), LONG(0.99) * shares.min())
+
+    def least_at_corners(self, v):
+        """By the method of multipliers: rounded corners, whose pulls begin at those of the last point."""
+        p = self.problem
+        widest = LONG(1) if p.loss.classifies else np.abs(p.y - np.median(p.y)).max() or 1
+        best, found = self.value(v) + self.kinks.value(v), v
+        pulls, left, idle = np.zeros((2, len(p.y)), LONG), INF, 0
+        for k in range(ROUNDS):
+            width = widest * LONG(10) ** -min(k, NARROW)
+            how = {"rounded": (width, pulls)}
+            value, derivatives = (partial(f, **how) for f in (self.value, self.derivatives))
+            v, below = least(value, derivatives, v, self.kinks)
+            z = self.U @ v + p.o
+            pulls = corners_of(p.loss, p.y.astype(LONG), z, (width, pulls))[3]
+            here = self.value(v) + self.kinks.value(v)
+            if here < best:
+                best, found = here, v
+            # values with rounded corners are below the least one
+            idle = 0 if best - below < left / 2 else idle + 1
+            left = min(left, best - below)
+            if idle > 3 or left <= 1e-18 * abs(best):
+                break
+        return found, best
 
     def unscaled(self, v, value):
         w = v[: len(self.spread)] / self.spread
         return w, v[-1] - self.centre @ w if self.problem.intercept else LONG(0), value
 
-    def value(self, v, loss=None):
-        """The part without kinks, with another loss in place of the problem's if one is given."""
+    def value(self, v, rounded=None):
+        """The part without kinks."""
         p = self.problem
-        values = p.losses(self.U @ v, loss)[0]
+        values = p.losses(self.U @ v, rounded)[0]
         return v @ self.Q @ v / 2 + p.scale * (p.s @ values)
 
-    def derivatives(self, v, loss=None):
+    def derivatives(self, v, rounded=None):
         p = self.problem
-        _, slope, curvature = p.losses(self.U @ v, loss)
+        _, slope, curvature = p.losses(self.U @ v, rounded)
         g = p.scale * self.U.T @ (p.s * slope) + self.Q @ v
         H = p.scale * (self.U * (p.s * curvature)[:, None]).T @ self.U + self.Q
         return g, H

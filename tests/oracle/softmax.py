@@ -1,64 +1,66 @@
 """Fits of unordered classes: the softmax objective in long double, and its least value."""
 
-from dataclasses import dataclass
-
 import numpy as np
+import scipy.sparse as sp
 
-from tests.oracle.descent import INF, LONG, Kinks, least
+from daskglm.penalties.config import PenaltyConfig
+from tests.oracle.descent import LONG, Kinks, least
+from tests.oracle.penalty import Penalty
 
 
-@dataclass
 class Reference:
-    """sum_k,j rho v_j |W_kj| + (1 - rho)/2 v_j W_kj^2 + C sum_i s_i softmax loss, within bounds.
+    """The penalty of each class + C sum_i s_i softmax loss; `penalty` are arguments of `PenaltyConfig`.
 
-    With `groups` (d,), labels, the first part is rho sum_G sqrt(features of G) v_G |W_G| instead. Of
-    all classes together: W is (K, d), or (K, d + 1) with intercepts.
+    Groups are of all classes together. W is (K, d), or (K, d + 1) with intercepts.
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    C: float = 1.0
-    rho: float = 1.0
-    s: np.ndarray | None = None
-    v: np.ndarray | None = None
-    lower: float = -INF
-    upper: float = INF
-    groups: np.ndarray | None = None
-    intercept: bool = True
-
-    def __post_init__(self):
-        n, self.d = self.X.shape
-        self.K, more = int(self.y.max()) + 1, int(self.intercept)
-        self.s = np.ones(n, LONG) if self.s is None else self.s.astype(LONG)
-        v = np.ones(self.d) if self.v is None else self.v
-        self.rows = np.hstack([self.X.astype(LONG), np.ones((n, more), LONG)])
-        self.factors = np.append(np.asarray(v, LONG), np.zeros(more, LONG))
+    def __init__(self, X, y, C=1.0, s=None, intercept=True, **penalty):
+        X = np.asarray(X.toarray() if sp.issparse(X) else X)
+        self.X, self.y, self.intercept = X.astype(LONG), y, intercept
+        n, self.d = X.shape
+        self.K, more = int(y.max()) + 1, int(intercept)
+        self.s = np.ones(n, LONG) if s is None else s.astype(LONG)
+        self.C = LONG(1 if np.isinf(C) else C)
+        self.rows = np.hstack([self.X, np.ones((n, more), LONG)])
         self.width = self.d + more
-        shape = self.K, self.width
-        l1, self.l2 = self.rho * self.factors, (1 - LONG(self.rho)) * self.factors
-        lower, upper = np.full(shape, -INF), np.full(shape, INF)
-        lower[:, : self.d], upper[:, : self.d] = self.lower, self.upper
-        groups = []
-        for label in () if self.groups is None else np.unique(self.groups):
-            members = np.flatnonzero(self.groups == label)
-            places = np.add.outer(np.arange(self.K) * self.width, members).ravel()
-            strength = self.rho * self.factors[members[0]] * np.sqrt(LONG(len(members)))
-            groups.append((places, strength, np.ones(len(places), LONG)))
-        l1 = np.zeros(shape, LONG) if groups else np.broadcast_to(l1, shape)
-        self.kinks = Kinks(l1.ravel(), lower.ravel(), upper.ravel(), groups)
+        held = Penalty.of(PenaltyConfig(**penalty), self.X, self.s, C)
+        self.Q = np.zeros((self.width, self.width), LONG)
+        self.Q[: self.d, : self.d] = held.Q
+        one, starts = held.kinks.beside(more), np.arange(self.K) * self.width
+        groups = [
+            (places, each, np.ones(len(places), LONG))
+            for members, each, _ in one.groups
+            for places in [np.add.outer(starts, members).ravel()]
+        ]
+        ends = (np.tile(part, self.K) for part in (one.l1, one.lower, one.upper))
+        self.kinks = Kinks(*ends, groups)
+        inside = np.isinf(one.lower) & np.isinf(one.upper)
+        self.free = inside & (one.l1 == 0) & ~self.Q.any(axis=0)
+        for members, each, _ in one.groups:
+            self.free[members] &= each == 0
 
     def _shares(self, W):
         z = self.rows @ W.T
         z -= z.max(axis=1, keepdims=True)
+        others, each = np.exp(z), np.arange(len(z))
+        others[each, z.argmax(axis=1)] = 0
+        values = np.log1p(others.sum(axis=1)) - z[each, self.y]
         e = np.exp(z)
-        total = e.sum(axis=1, keepdims=True)
-        return e / total, self.s @ (np.log(total[:, 0]) - z[np.arange(len(z)), self.y])
+        return e / e.sum(axis=1, keepdims=True), self.s @ values
 
-    def losses(self, W):
-        """C times the sum of the losses at W, and its gradient."""
-        p, value = self._shares(W)
+    def gradient(self, W):
+        """Of all that has no kinks."""
+        p, _ = self._shares(W)
         slopes = (p - np.eye(self.K)[self.y]) * self.s[:, None]
-        return LONG(self.C) * value, LONG(self.C) * slopes.T @ self.rows
+        return self.C * slopes.T @ self.rows + W @ self.Q
+
+    def noise(self, W):
+        """How far off `value` less `least` may be: margins are rounded in long double, too."""
+        W = np.asarray(W, LONG)
+        p, _ = self._shares(W)
+        sizes = (np.abs(self.rows) @ np.abs(W).T).max(axis=1) + 1
+        off = self.C * (self.s * np.abs(p - np.eye(self.K)[self.y]).sum(axis=1)) @ sizes
+        return 16 * np.finfo(LONG).eps * (off + self.value(W))
 
     def value(self, W):
         """The objective at W."""
@@ -71,7 +73,7 @@ class Reference:
         start = np.clip(W.ravel(), self.kinks.lower, self.kinks.upper)
         # what nothing holds may change alike in all classes: it stays in the last one
         last = np.zeros((self.K, self.width), bool)
-        last[-1] = (self.factors == 0) & (np.abs(self._within()) == INF).all(axis=0)
+        last[-1] = self.free
         lower, upper = self.kinks.lower.copy(), self.kinks.upper.copy()
         lower[last.ravel()] = upper[last.ravel()] = start[last.ravel()]
         kinks = Kinks(self.kinks.l1, lower, upper, self.kinks.groups)
@@ -80,22 +82,18 @@ class Reference:
         found[:, last[-1]] -= found[:, last[-1]].mean(axis=0)
         return found, value
 
-    def _within(self):
-        shape = self.K, self.width
-        return np.vstack([self.kinks.lower.reshape(shape), self.kinks.upper.reshape(shape)])
-
     def _smooth(self, w):
         W = w.reshape(self.K, self.width)
-        return (self.l2 * W**2).sum() / 2 + LONG(self.C) * self._shares(W)[1]
+        return (W @ self.Q * W).sum() / 2 + self.C * self._shares(W)[1]
 
     def _derivatives(self, w):
         W, m = w.reshape(self.K, self.width), self.width
         p, _ = self._shares(W)
-        g = self.losses(W)[1] + self.l2 * W
+        g = self.gradient(W)
         H = np.zeros((self.K, m, self.K, m), LONG)
         for k in range(self.K):
             for j in range(k + 1):
-                bent = LONG(self.C) * self.s * p[:, k] * ((k == j) - p[:, j])
+                bent = self.C * self.s * p[:, k] * ((k == j) - p[:, j])
                 H[k, :, j] = H[j, :, k] = (self.rows * bent[:, None]).T @ self.rows
-            H[k, np.arange(m), k, np.arange(m)] += self.l2
+            H[k, :, k] += self.Q
         return g.ravel(), H.reshape(self.K * m, self.K * m)

@@ -57,16 +57,27 @@ def test_losses_of_one_margin(loss, penalty, intercept):
     assert not intercept or abs(slope.sum()) <= 1e-8 * np.abs(slope).sum()
 
 
-def test_the_hinge():
-    X, y = make_problem(60, 3, loss="hinge", seed=2)
-    reference = Reference("hinge", X, y, 1.0, False)
+@pytest.mark.parametrize("loss", ["hinge", "quantile(0.8)", "epsilon_insensitive"])
+def test_corners(loss):
+    X, y = make_problem(60, 3, loss=loss, seed=2)
+    reference = Reference(loss, X, y, 1.0, False)
     w, b, value = reference.optimum()
     for _ in range(200):  # no point near it is lower by more than the last rounding of corners
         moved = w + 10.0 ** np.random.default_rng(_).uniform(-8, -1) * np.eye(3, dtype=LONG)[_ % 3]
         assert reference.value(moved, b) >= value * (1 - LONG(1e-8))
 
 
-@pytest.mark.parametrize("given", [{}, {"l1_ratio": 1.0}, {"l1_ratio": 0.5, "lower_bounds": 0.0}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"l1_ratio": 1.0},
+        {"l1_ratio": 0.5, "lower_bounds": 0.0},
+        {"l1_ratio": 0.5, "groups": [0, 0, 1, 1]},
+        {"P2": 2.0 * np.eye(4) - np.eye(4, k=1) - np.eye(4, k=-1), "standardize": True},
+    ],
+    ids=str,
+)
 def test_ordered_classes(given):
     X, z = make_problem(150, 4, loss="squared", seed=1)
     y = np.digitize(z, [-1.0, 0.5, 2.0])
@@ -81,11 +92,12 @@ def test_ordered_classes(given):
 @pytest.mark.parametrize(
     "given",
     [
-        {"rho": 0.0},
-        {"rho": 1.0},
-        {"rho": 0.5, "v": np.array([0.0, 1.0, 2.0, 1.0])},
-        {"upper": 0.1},
-        {"rho": 0.7, "groups": np.array([0, 0, 1, 1])},
+        {},
+        {"l1_ratio": 1.0},
+        {"l1_ratio": 0.5, "penalty_factor": [0.0, 1.0, 2.0, np.inf]},
+        {"upper_bounds": 0.1},
+        {"l1_ratio": 0.7, "groups": [0, 0, 1, 1]},
+        {"P2": 2.0 * np.eye(4) - np.eye(4, k=1) - np.eye(4, k=-1), "standardize": True},
     ],
     ids=str,
 )
@@ -95,12 +107,20 @@ def test_classes(given, intercept):
     reference = softmax.Reference(X, y, C=0.2, intercept=intercept, **given)
     W, value = reference.least()
     assert value == pytest.approx(float(reference.value(W)), rel=1e-16)
-    gradient = reference.losses(W)[1] + reference.l2 * W
-    assert_optimal(reference.kinks, W.ravel(), gradient.ravel(), 10.0)
+    assert_optimal(reference.kinks, W.ravel(), reference.gradient(W).ravel(), 10.0)
 
 
 @pytest.mark.parametrize(
-    "name", [*PLAIN, "poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)", "binomial"]
+    "name",
+    [
+        *PLAIN,
+        "quantile(0.8)",
+        "poisson",
+        "gamma",
+        "tweedie(1.5)",
+        "negative_binomial(0.5)",
+        "binomial",
+    ],
 )
 def test_slopes_and_curvatures_are_derivatives(name):
     loss, z, h = find(name), np.linspace(-1.9, 2.2, 40).astype(LONG), LONG(1e-6)
