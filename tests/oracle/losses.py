@@ -33,6 +33,11 @@ def less_log1p(x):
     return np.where(np.abs(x) < 0.1, small * s - 2 * odd, x - np.log1p(np.maximum(x, -0.999)))
 
 
+def log_rest(x):
+    """log(1 - exp(-x)) of x above zero."""
+    return np.where(x < 0.7, np.log(-np.expm1(-x)), np.log1p(-np.exp(-x)))
+
+
 def linear_less_log(a, b):
     """t - 1 - log(t) of t = a / b."""
     x = (a - b) / b
@@ -151,9 +156,9 @@ def family_of(loss, y, z):
         return probit_of(np.float64(y), np.float64(z))
     if name == "binomial_cloglog":
         odds = mu / np.expm1(mu)
-        log_odds = mu + np.log(-np.expm1(-mu))
+        log_odds = mu + log_rest(mu)
         shifted = log_odds - np.log(np.where(inside, y / (1 - np.where(inside, y, 0)), 1))
-        label = np.where(y == 1, -np.log(-np.expm1(-mu)), mu)
+        label = np.where(y == 1, -log_rest(mu), mu)
         value = np.where(inside, divergence(y, shifted), label)
         bend = np.where(mu < 1e-6, mu / 2 - mu * mu / 6, odds * (mu + odds - 1))
         return value, (1 - y) * mu - y * odds, (1 - y) * mu + y * bend
@@ -185,8 +190,8 @@ def bounded_share_of(name, y, z, inside):
     shifted = -np.log(np.where(inside, y / rest, 1))
     if name == "binomial_log":
         odds = -np.exp(z) / np.expm1(z)
-        log_odds = z - np.log(-np.expm1(z))
-        label = np.where(y == 1, -z, -np.log(-np.expm1(z)))
+        log_odds = z - log_rest(-z)
+        label = np.where(y == 1, -z, -log_rest(-z))
         value = np.where(inside, divergence(y, log_odds + shifted), label)
         return value, (1 - y) * odds - y, (1 - y) * odds * (1 + odds)
     label = np.where(y == 1, -np.log(z), -np.log1p(-z))

@@ -51,7 +51,8 @@ class Reference:
 
     def noise(self, v):
         """How far off `value` less `least` may be: margins are rounded in long double, too."""
-        sizes = np.abs(self.X) @ np.abs(v[: self.d]) + np.abs(self.o) + np.abs(v[self.d :]).max()
+        margins = np.abs(self.X) @ np.abs(v[: self.d]) + np.abs(self.o)
+        sizes = margins + np.abs(v[self.d :]).max() + 1
         return 16 * np.finfo(LONG).eps * (self.C * (self.s @ sizes) + self.value(v))
 
     def smooth(self, v):
