@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests import seeds
+from tests.covering import spare
 from tests.losses.formulas import FAMILIES, reference, targets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -24,6 +25,12 @@ LOG_COSH = Path(__file__).parent / "extending" / "log_cosh.py"
 def pytest_report_header():
     """Tell how to draw the same problems again."""
     return f"random problems: DASKGLM_SEED={seeds.BASE}"
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that `-m` asks for are chosen
+def pytest_collection_modifyitems(items):
+    """Leave combinations to the night that tests of each choice by itself do without."""
+    spare(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

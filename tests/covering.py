@@ -4,7 +4,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -43,6 +43,40 @@ def first_by_default(values, many: int = 1) -> list:
     return [
         value if k < many else pytest.param(value, marks=pytest.mark.slow)
         for k, value in enumerate(values)
+    ]
+
+
+def each_choice(test):
+    """Mark a test with parameters: by default each of their values once, all combinations at night.
+
+    For tests whose cases take one path with other numbers: that all of them pass was seen once, and
+    is seen again by `make nightly`. Where two choices act on each other, name pairs: `covering`.
+    """
+    return pytest.mark.each_choice(test)
+
+
+def spare(items) -> None:
+    """Mark as the night's what tests of `each_choice` need no combinations of."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("each_choice"):
+            # a case for a GPU is skipped without one: it stands for none of the others
+            name = item.nodeid.partition("[")[0], item.get_closest_marker("gpu") is not None
+            cases[name].append(item)
+    for those in cases.values():
+        every = _places([item.callspec.params for item in those])
+        kept = _kept(every, 1)
+        for item, places in zip(those, every, strict=True):
+            if places not in kept:
+                item.add_marker(pytest.mark.nightly)
+
+
+def _places(cases: list[dict]) -> list[tuple[int, ...]]:
+    """Return which of the values of each argument a case has, counted as they first come."""
+    seen: dict[str, dict] = defaultdict(dict)
+    return [
+        tuple(seen[name].setdefault(id(value), len(seen[name])) for name, value in case.items())
+        for case in cases
     ]
 
 

@@ -293,7 +293,7 @@ def test_bad_rows_on_workers_are_one_line(tmp_path):
     assert done.stdout == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_schedulers_that_are_none(svm, tmp_path):
     for address in ("garbage://x:1", "tcp://127.0.0.1:1", "tcp://", "://"):
         environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}

@@ -71,7 +71,7 @@ SLOW = {("glum", "tweedie"), ("glum", "negative_binomial")}
         for family in FAMILIES
     ],
 )
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_peers_of_this_environment_agree(peer, family):
     pytest.importorskip(peer)
     compared = 0

@@ -150,7 +150,7 @@ def test_sparse_classifiers(name, share, l1_ratio, where, real_set, request):
 
 @covering(where=["in process", "on two workers"], l1_ratio=RATIOS, share=SHARES)
 @pytest.mark.parametrize("name", marked(INSURANCE))
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sparse_counts(name, share, l1_ratio, where, request):
     """Claims of insurance policies, with years as exposure; the largest set with its postcodes."""
     found = real.postcode_counts() if name == "beMTPL97" else real.claim_counts(name)

@@ -104,7 +104,7 @@ def test_the_report_tells_quantiles_and_the_worst_draws():
     assert "draw 9 " not in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_runs_from_the_command_line(tmp_path):
     out = tmp_path / "random.jsonl"
     arguments = ["run", "--suite", "random", "--quick", "--draws", "2", "--seed", "3"]

@@ -18,7 +18,7 @@ def test_contestants_agree(covariance):
     np.testing.assert_allclose(ours, factor * theirs, rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_is_printed():
     done = CliRunner().invoke(
         main, ["run", "--rows", "3000", "--contestant", "daskglm"], catch_exceptions=False

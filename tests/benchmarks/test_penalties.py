@@ -79,6 +79,7 @@ def test_a_stored_problem_is_the_same(name, tmp_path):
             assert np.all(getattr(again, field.name) == getattr(problem, field.name))
 
 
+@pytest.mark.slow
 def test_scikit_learn_takes_part(tmp_path):
     """In a process of its own; the others do so in environments of theirs."""
     problem = RACES["lasso-higgs"].make(500, seed=1)

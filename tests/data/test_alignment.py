@@ -12,7 +12,7 @@ from daskglm.core.facts import DataSummary
 from daskglm.data.partitions import partitions
 from daskglm.engines.placement import DataLost, check_same_rows
 from tests.conftest import make_problem
-from tests.covering import first_by_default
+from tests.covering import each_choice, first_by_default
 
 X, y = make_problem(800, 5, seed=3)
 NAMES = list("abcde")
@@ -55,6 +55,7 @@ def sources(parquet):
     }
 
 
+@each_choice
 @pytest.mark.parametrize(
     "name",
     first_by_default(
@@ -77,6 +78,7 @@ def test_columns_of_one_frame(place, parquet, name):
         np.testing.assert_allclose(model.coef_, COEF, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_all_ways_to_fit_take_columns_of_one_frame(parquet):
     frame = dd.from_pandas(FRAME, npartitions=8).shuffle("a", npartitions=3)
     for source in (frame, parquet):

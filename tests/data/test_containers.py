@@ -233,6 +233,7 @@ def test_a_pipeline_in_polars_keeps_the_names():
         daskglm.LogisticRegression().fit(rows.lazy(), labels)
 
 
+@pytest.mark.slow
 def test_futures_are_fitted_and_predicted(client):
     rows, labels = (
         [client.submit(lambda part: part, part[cut]) for cut in CUTS] for part in (X, y)

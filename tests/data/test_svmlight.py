@@ -14,6 +14,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from daskglm.data import svmlight
 from daskglm.data.svmlight import read_svmlight
 from tests.conftest import SHARED
+from tests.covering import each_choice
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,7 @@ def check(X, y, expected):
     np.testing.assert_array_equal(targets, expected[1])
 
 
+@each_choice
 @pytest.mark.parametrize("blocksize", [1, 7, 64, 65, 100, 1000, "1KiB", "64MiB", None])
 @pytest.mark.parametrize("how", ["pass", "known"])
 def test_agrees_with_sklearn(path, blocksize, how):
@@ -60,6 +62,7 @@ def test_agrees_with_sklearn(path, blocksize, how):
     assert np.isnan(X.shape[0]) == np.isnan(y.shape[0]) == (how == "known")
 
 
+@each_choice
 @pytest.mark.parametrize("change", ["no newline", "crlf", "blank lines", "comments", "qid"])
 @pytest.mark.parametrize("blocksize", [50, 1000])
 def test_variants_of_lines(path, change, blocksize):
@@ -212,6 +215,7 @@ def test_arguments_are_checked(path, wrong):
         read_svmlight(path, **wrong)
 
 
+@each_choice
 @pytest.mark.parametrize(
     "known", [{}, {"n_features": 9, "zero_based": False}], ids=["pass", "known"]
 )

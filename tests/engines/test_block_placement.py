@@ -42,6 +42,7 @@ def test_persisted_data_stay_where_they_are(client):
     engine.close()
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_loaded_again_are_an_error():
     with small_cluster(2) as cluster, Client(cluster) as client:
         victim = sorted(client.run(os.getpid).values())[0]
@@ -56,6 +57,7 @@ def test_rows_that_cannot_be_loaded_again_are_an_error():
             )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("killed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_workers_killed_while_loading(killed):

@@ -145,6 +145,7 @@ def test_a_worker_killed_amid_a_fit_changes_nothing(solver):
         assert settle(client) == 0
 
 
+@pytest.mark.slow
 def test_a_worker_retired_amid_a_fit_changes_nothing():
     with small_cluster() as cluster, Client(cluster) as client:
         address = sorted(client.scheduler_info()["workers"])[0]
@@ -159,6 +160,7 @@ def test_a_worker_retired_amid_a_fit_changes_nothing():
         assert_same_fit(model, 1e-5)
 
 
+@pytest.mark.slow
 def test_all_workers_killed_amid_a_fit_come_back_through_their_nannies():
     with small_cluster(2) as cluster, Client(cluster) as client:
         pids = list(client.run(os.getpid).values())

@@ -211,6 +211,7 @@ def test_a_rank_that_fails_beforehand_keeps_no_other_waiting(cupy, ranks_of, mon
     assert ended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("amid", [False, True])
 def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_patience(
     cupy, ranks_of, monkeypatch, amid
@@ -330,6 +331,7 @@ def collective_fit(X, y, chunks=4, **options):
         return daskglm.fit(*chunked(X, y, chunks), solver="tron", device="cuda", **options)
 
 
+@pytest.mark.slow
 def test_a_fit_asks_once_for_each_system(gpus, monkeypatch):
     X, y = make_problem(1000, 8)
     counts = counted(monkeypatch)

@@ -60,6 +60,7 @@ def small_workers():
             yield client
 
 
+@pytest.mark.slow
 def test_data_beyond_the_memory_of_workers_are_refused_before_loading(small_workers, tmp_path):
     read = tmp_path / "reads"
     read.mkdir()

@@ -8,9 +8,11 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 import daskglm
 from tests.conftest import make_problem, objective
+from tests.covering import each_choice
 from tests.fitting.grids import CS, wide
 
 
+@each_choice
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize(
     "scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "f1", "precision", "recall"]

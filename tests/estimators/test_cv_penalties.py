@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import daskglm
 from daskglm.solvers import working_sets
+from tests.covering import each_choice
 from tests.fitting.grids import lazy, three_classes
 
 CS = [0.1, 0.5, 2.0]
@@ -48,6 +49,7 @@ def penalised(X, signs, w, C, ratio, weight=1.0):
 
 
 # ---- as in scikit-learn
+@each_choice
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "roc_auc"])
 @pytest.mark.parametrize("refit", [True, False])
@@ -185,6 +187,7 @@ def test_all_parameters_of_the_penalty_are_taken(given):
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
 
 
+@each_choice
 @pytest.mark.parametrize("multi_class", ["auto", "ovr"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_eps_begins_where_the_first_coefficient_leaves_zero(classes, multi_class):

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.losses.table import find
+from tests.covering import each_choice
 from tests.glm import CASES, COEF, NAMES, containers, sample
 
 X, y, WEIGHT, OFFSET = sample()
@@ -29,6 +30,7 @@ def coefficients(model):
 
 
 # ---- other packages
+@each_choice
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -96,6 +98,7 @@ def by_statsmodels(family, link, rows, target, **given):
         return model.fit(tol=1e-14, maxiter=200)
 
 
+@each_choice
 @pytest.mark.parametrize("how", ["plain", "offset and weights"])
 @pytest.mark.parametrize(("family", "link", "centre"), CASES)
 def test_statsmodels_agrees_for_every_family_and_link(family, link, centre, how):
@@ -273,6 +276,7 @@ def place(request):
 ALL = containers(X, y, WEIGHT, OFFSET, EXPOSURE)
 
 
+@each_choice
 @pytest.mark.parametrize("kind", list(ALL))
 def test_all_containers_fit_and_score_alike(kind, place):
     rows, *beside = ALL[kind]
@@ -326,6 +330,7 @@ def test_rows_are_read_from_their_source_at_every_pass(kind, place):
     np.testing.assert_allclose(coefficients(fitted), coefficients(MODEL), rtol=1e-8)
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd"])
 @pytest.mark.parametrize("family", ["poisson", "gamma", "tweedie(1.5)", "inverse_gaussian"])
 def test_solvers_agree(solver, family):
@@ -342,6 +347,7 @@ def test_solvers_agree(solver, family):
     np.testing.assert_allclose(coefficients(found), coefficients(wanted), rtol=close, atol=close)
 
 
+@each_choice
 @pytest.mark.parametrize("out_of_core", [False, True], ids=["loaded", "out of core"])
 @pytest.mark.parametrize("family", ["poisson", "gamma", "negative_binomial(0.5)", "binomial"])
 def test_dual_ascent_proves_its_answer(family, out_of_core, place):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
 import daskglm
+from tests.covering import each_choice
 from tests.glm import CASES, containers, sample
 
 matplotlib.use("Agg")
@@ -112,6 +113,7 @@ def test_held_out_deviances_are_those_of_separate_fits(family, weighted):
     assert model.report_.relative_gap <= 1e-12
 
 
+@each_choice
 @pytest.mark.parametrize(("family", "link", "centre"), CASES)
 def test_every_family_and_link_can_be_cross_validated(family, link, centre):
     rows, target, weight, offset = sample(family, link, centre)
@@ -141,6 +143,7 @@ def test_all_containers_are_cross_validated(kind):
     assert model.deviance_path_.shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_a_cluster_draws_the_same_folds(request):
     rows, *beside = ALL["dask array"]
     how = {"alphas": ALPHAS, "cv": 3, "random_state": 7, "tol": 1e-10}

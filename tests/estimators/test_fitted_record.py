@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from tests.covering import each_choice
 from tests.glm import sample
 
 GLR = daskglm.GeneralizedLinearRegressor
@@ -54,6 +55,7 @@ def quiet(model, *rows, **beside):
 
 
 # ---- what a fit estimates
+@each_choice
 @pytest.mark.parametrize("case", list(CASES))
 @pytest.mark.parametrize("place", ["here", "workers", "file"])
 def test_inference_after_an_estimate_is_that_of_the_fit_at_its_value(

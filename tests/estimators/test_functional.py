@@ -109,6 +109,7 @@ def test_pickled_models_predict_without_a_cluster():
     assert repr(again.report_) == repr(MODEL.report_)
 
 
+@pytest.mark.slow
 def test_data_in_memory_start_no_scheduler_and_import_no_distributed():
     code = (
         "import sys, numpy, threading, daskglm; m = daskglm.fit(numpy.eye(4), [0, 1, 0, "

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from tests.covering import each_choice
 from tests.estimators.inference_cases import CASES, data_of, fitted
 
 NONCONVEX = ("gamma_identity", "inverse_gaussian", "gaussian_log")
@@ -52,6 +53,7 @@ def close(found, wanted, rtol=1e-8):
     np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=rtol, atol=1e-12)
 
 
+@each_choice
 @pytest.mark.parametrize("kind", [None, "precision", "frequency"])
 @pytest.mark.parametrize("name", list(CASES))
 def test_classical_errors_are_those_of_statsmodels(sm, name, kind):
@@ -244,6 +246,7 @@ def test_exposures_are_offsets():
 
 
 # ---- dispersions, leverages, null models
+@each_choice
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", list(CASES))
 def test_dispersions_by_choice_are_those_of_statsmodels(sm, name, weighted):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from tests.covering import each_choice
 
 N = 240
 RNG = np.random.default_rng(4)
@@ -73,6 +74,7 @@ def data(kind, y):
     return frame, "y", "w"
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["frame", "sparse", "dask array", "dask frame"])
 @pytest.mark.parametrize("name", list(MODELS))
 def test_the_best_constant(name, kind, tmp_path):

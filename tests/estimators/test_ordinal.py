@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import daskglm
 from daskglm.core.decisions import ordinal_probabilities
+from tests.covering import each_choice
 from tests.objectives.ordinal_objectives import rows
 
 # a few checks fit 10 or 20 random points without regard to convergence
@@ -189,6 +190,7 @@ def computed(values):
     return np.concatenate(dask.compute(*values)) if isinstance(values, list) else np.asarray(values)
 
 
+@each_choice
 @pytest.mark.parametrize("where", ["here", "cluster"])
 @pytest.mark.parametrize("kind", ["csr", "pandas", "array", "frame", "delayed"])
 def test_all_containers(kind, where, data, request):
@@ -214,6 +216,7 @@ def test_all_containers(kind, where, data, request):
     assert score == pytest.approx((best == y).mean(), abs=1e-12)
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "tron"])
 @pytest.mark.parametrize("out_of_core", [False, True])
 def test_a_cluster_finds_what_one_process_finds(client, solver, out_of_core, data):

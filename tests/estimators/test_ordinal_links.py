@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm import GeneralizedLinearRegressor
 from daskglm.core.decisions import ordinal_log_probabilities
+from tests.covering import each_choice
 from tests.estimators.test_ordinal import housing
 from tests.objectives.ordinal_objectives import rows
 
@@ -233,6 +234,7 @@ def test_containers_and_float32(link):
             np.testing.assert_allclose(p, expected.predict_proba(X), atol=1e-5)
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "tron"])
 @pytest.mark.parametrize("out_of_core", [False, True])
 def test_a_cluster_finds_what_one_process_finds(client, solver, out_of_core):

@@ -16,6 +16,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, TimeSeriesSp
 
 import daskglm
 from daskglm.fitting.held_out import selected
+from tests.covering import each_choice
 
 matplotlib.use("Agg")
 
@@ -29,6 +30,7 @@ THEIRS = {"tol": 1e-12, "max_iter": 10**6}
 
 
 # ---- what scikit-learn has
+@each_choice
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weights"])
 @pytest.mark.parametrize(
     "how",

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import daskglm
+from tests.covering import each_choice
 from tests.estimators.inference_cases import CASES, data_of, fitted
 
 KINDS = ("response", "working", "pearson", "deviance", "anscombe")
@@ -172,6 +173,7 @@ def in_memory(found):
     return found.compute() if hasattr(found, "compute") else found
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["deviance", "leverage"])
 @pytest.mark.parametrize("container", list(CONTAINERS))
 def test_every_container_has_the_same_numbers(container, kind):
@@ -188,6 +190,7 @@ def test_every_container_has_the_same_numbers(container, kind):
         assert isinstance(found, np.ndarray)
 
 
+@each_choice
 @pytest.mark.parametrize("container", ["dask dataframe", "dask array", "delayed"])
 @pytest.mark.parametrize("kind", [*KINDS, "leverage"])
 def test_numbers_by_workers(client, container, kind):

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 import daskglm
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 X, LABELS = make_problem(400, 4, seed=5)
 NUMBERS = X @ [1.0, -2.0, 0.5, 3.0] + 1e3 + np.random.default_rng(1).standard_normal(400)
@@ -64,6 +65,7 @@ def containers(y):
     }
 
 
+@each_choice
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_container_scores_alike(place, name):
     model, y = MODELS[name]
@@ -123,6 +125,7 @@ BAD = {
 }
 
 
+@each_choice
 @pytest.mark.parametrize("case", list(BAD))
 @pytest.mark.parametrize("name", ["logistic", "ridge"])
 def test_what_fit_refuses_is_refused(name, case):

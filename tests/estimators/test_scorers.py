@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 import daskglm
 from daskglm.estimators.scorers import _balanced
 from tests.conftest import make_problem
-from tests.covering import covering
+from tests.covering import covering, each_choice
 from tests.fitting.test_problem_grid import CS, lazy, three_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -59,6 +59,7 @@ def expected(model, X, y, folds, scorer, weight=None):
     return scores
 
 
+@each_choice
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 @pytest.mark.parametrize("scoring", CLASSIFY)
 @pytest.mark.parametrize("weighted", [False, True])
@@ -132,6 +133,7 @@ def kinds(X, y):
     }
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["float32", "sparse", "frame", "column"])
 @pytest.mark.parametrize(
     "scoring", ["accuracy", "roc_auc_ovr", "f1_macro", lambda model, X, y: model.score(X, y)]
@@ -296,6 +298,7 @@ def test_functions_of_rows_are_refused_for_dask_collections():
 
 
 # ---- classes that folds lack
+@each_choice
 @pytest.mark.parametrize("solver", ["auto", "lbfgs", "tron", "sdca"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_folds_may_lack_a_class(solver, fit_intercept):

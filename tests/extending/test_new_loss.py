@@ -51,6 +51,7 @@ def test_it_is_fitted_in_process_by_all_solvers_of_the_primal(log_cosh, solver):
     np.testing.assert_allclose([*model.coef_, model.intercept_], w, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_fitted_on_a_cluster_whose_workers_are_sent_the_module(log_cosh, client):
     X, y = rows()
     lazy = da.from_array(X, chunks=(200, -1)), da.from_array(y, chunks=200)

@@ -15,7 +15,7 @@ import daskglm
 from daskglm.core.outcome import Reason
 from daskglm.fitting.edges import SLACK
 from daskglm.losses.table import find
-from tests.covering import first_by_default
+from tests.covering import each_choice, first_by_default
 from tests.integration.unproved_problems import Objective, problem
 
 PROVED = [
@@ -201,7 +201,7 @@ def test_optima_at_an_end_are_proved_and_none_is_below_them(key):
 
 
 @pytest.mark.parametrize("key", PROVED, ids=str)
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_penalties_with_kinks_and_free_features_come_to_an_end_too(key):
     at_the_end = 0
     for seed in range(5):
@@ -304,6 +304,7 @@ def test_optima_inside_and_iterations_that_were_asked_for_stay_as_they_are():
 # ---- what the proof rests on
 
 
+@each_choice
 @pytest.mark.parametrize("key", PROVED, ids="_".join)
 @pytest.mark.parametrize("distance", [0.3, 1e-3, 1e-8])
 def test_no_row_has_more_left_than_the_slack(key, distance):

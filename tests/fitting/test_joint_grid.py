@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import daskglm
 from daskglm.fitting.joint_grid import each_once
 from daskglm.fitting.report import Report
+from tests.covering import each_choice
 from tests.fitting.test_problem_grid import lazy, three_classes
 
 CS = [0.01, 0.1, 1.0, 10.0]
@@ -25,6 +26,7 @@ def theirs(**given):
     )
 
 
+@each_choice
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("scoring", [None, "neg_log_loss", "roc_auc_ovr"])
 @pytest.mark.parametrize("load", [load_iris, load_wine])

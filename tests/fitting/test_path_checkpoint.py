@@ -14,6 +14,7 @@ from daskglm.data import npz
 from daskglm.fitting import checkpoint_files as files
 from daskglm.fitting.path_checkpoint import PathFits, parsed
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 X, y = make_problem(400, 6)
 COUNTS = np.random.default_rng(0).poisson(np.exp(0.3 * X[:, 0] - 0.2 * X[:, 1])).astype(float)
@@ -129,6 +130,7 @@ def cv_of(kind, **more):
     )
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["gaussian", "poisson"])
 @pytest.mark.parametrize("number", [1, 20, 48])
 def test_folds_go_on_with_what_is_finished(kind, number, tmp_path, killed):

@@ -15,9 +15,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import daskglm
 from daskglm.fitting import open_grid as grids
 from tests.conftest import make_problem, objective
+from tests.covering import each_choice
 from tests.fitting.grids import CS, lazy, three_classes, wide
 
 
+@each_choice
 @pytest.mark.parametrize(
     "data", [three_classes(), three_classes(sparse=True), wide()], ids=["dense", "csr", "wide"]
 )

@@ -76,6 +76,7 @@ def test_text_of_the_view_is_escaped(report):
     assert "<script>" not in odd._repr_html_()
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_table_is_shown_and_the_plot_says_what_to_install():
     code = """
 import sys

@@ -18,6 +18,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from daskglm.fitting.separation import MOST_FEATURES, Ends, _tells_apart, ends_of
 from daskglm.losses.table import find
+from tests.covering import each_choice
 from tests.seeds import of_the_commit_or
 
 SOLVERS = ("newton", "tron", "lbfgs", "gd")
@@ -53,6 +54,7 @@ def fitted(X, y, loss, weight=None, **given):
     )
 
 
+@each_choice
 @pytest.mark.parametrize("separated", [True, False])
 @pytest.mark.parametrize("loss", BINOMIAL)
 def test_directions_are_told_of_more_features_than_a_hessian_is_formed_for(loss, separated):
@@ -74,6 +76,7 @@ def test_directions_are_told_of_more_features_than_a_hessian_is_formed_for(loss,
     assert separated or not told
 
 
+@each_choice
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", BINOMIAL)
 @pytest.mark.parametrize("trials", [1, 5])
@@ -224,6 +227,7 @@ def test_more_features_than_a_hessian_is_formed_of(solver):
     assert daskglm.fit(X, y, C=math.inf, solver=solver).report_.converged
 
 
+@pytest.mark.slow
 def test_a_cluster_tells_the_same(client):
     X, y, m = a_level(trials=5)
     lazy = [da.from_array(part, chunks=(50, *part.shape[1:])) for part in (X, y, m)]

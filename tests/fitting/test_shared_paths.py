@@ -96,7 +96,7 @@ def test_weights_and_offsets_are_taken(sparse, one_by_one):
 
 
 @pytest.mark.parametrize("family", ["poisson", "logistic"])
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fit_takes_a_fifth_of_the_passes_that_it_took(family, one_by_one):
     """Of 20,000 x 30 rows, 5 folds and 30 values: it had been 319 passes and 378."""
     X, y = rows_of(family, 20_000, 30)

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import daskglm
+from tests.covering import each_choice
 from tests.glm import CASES, sample
 from tests.losses.test_tweedie_series import by_mixture
 
@@ -28,6 +29,7 @@ def log_likelihood(family, y, mu, weight, deviance):
         }[name]()
 
 
+@each_choice
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("family", "link", "centre"), CASES)
 def test_likelihoods_and_criteria_are_rs(family, link, centre, weighted):

@@ -14,6 +14,7 @@ import daskglm
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 SOLVERS = ("newton", "tron", "lbfgs", "gd")
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -77,6 +78,7 @@ def dependent(kind, rng):
     return X
 
 
+@each_choice
 @every_solver
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(
@@ -173,6 +175,7 @@ def test_the_shortest_of_many_solutions_is_no_worse_than_what_was_found(seed):
     assert report.objective <= last + 1e-12 * first
 
 
+@pytest.mark.slow
 def test_a_cluster_names_the_column(client):
     rare = (RARE > 0.0).astype(float)
     X = da.from_array(np.c_[LEVELS, rare], chunks=(100, 4))
@@ -282,6 +285,7 @@ def test_separated_shares_are_told(loss, solver):
     assert np.isfinite(found.coef).all()
 
 
+@each_choice
 @pytest.mark.parametrize("C", [1.0, math.inf])
 @pytest.mark.parametrize(
     ("loss", "target"),

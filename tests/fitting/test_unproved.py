@@ -14,6 +14,7 @@ from daskglm.core.outcome import Reason
 from daskglm.fitting.other_starts import _is_lower
 from daskglm.fitting.unproved import Unproved
 from daskglm.solvers.linear_systems import expected_fall
+from tests.covering import each_choice
 
 
 def exposed(seed, decades, d=1):
@@ -29,6 +30,7 @@ def report(family, X, y, exposure=None, **given):
         return model.fit(X, y, exposure=exposure).report_
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(
     ("family", "decades", "given"),
@@ -72,6 +74,7 @@ def test_nothing_falls_for_ever_where_there_is_an_optimum(seed):
     assert found.report_.converged
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("loss", "C", "free", "l1_ratio"),
     [

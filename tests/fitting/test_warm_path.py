@@ -17,6 +17,7 @@ from daskglm.objectives.composite import Composite
 from daskglm.penalties.nonsmooth import NonSmooth
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.fitting.test_grid_checkpoint import coefficients, killed
 
 CS = np.geomspace(1e-3, 1.0, 8)
@@ -31,6 +32,7 @@ def test_the_next_start_is_a_point_that_was_evaluated():
     assert path.point is base
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared", "huber"])
 @pytest.mark.parametrize("more", [{}, {"standardize": True}, {"lower_bounds": 0.0}])

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 import daskglm
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 
 def three_classes(n=150):
@@ -39,6 +40,7 @@ def test_labels_that_y_lacks_are_ignored():
 NO_OPTIMUM = pytest.mark.filterwarnings("ignore:.*falls for ever as the intercept grows")
 
 
+@each_choice
 @NO_OPTIMUM
 @pytest.mark.parametrize("solver", ["auto", "newton", "tron", "lbfgs", "sdca"])
 @pytest.mark.parametrize(
@@ -124,6 +126,7 @@ def test_bagging_of_a_rare_class_and_grids_over_folds_that_lack_one():
     assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.slow
 @NO_OPTIMUM
 def test_a_cluster_gives_the_same_constant(client):
     import dask.array as da

@@ -73,6 +73,7 @@ def test_host_chunks_move_to_the_workers_devices(device_client, solver):
     assert_optimal(model, X, y, 1e-6)
 
 
+@pytest.mark.slow
 def test_chunks_of_cupy_are_computed_where_they_are(device_client):
     X, y = make_problem(1000, 8, dtype=np.float32)
     dX, dy = chunked(X, y)
@@ -104,6 +105,7 @@ def test_a_worker_killed_amid_a_fit_on_devices_changes_nothing(device_client):
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 def test_workers_add_up_for_each_other_what_is_on_devices(device_client, monkeypatch):
     """The way of sums over UCX, whose comms carry device memory; here they are pickled over TCP all the same."""
     from daskglm.engines import cluster
@@ -122,12 +124,14 @@ def test_workers_add_up_for_each_other_what_is_on_devices(device_client, monkeyp
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_gpus_says_so(client):
     X, y = make_problem(200, 3)
     with pytest.raises(RuntimeError, match="no worker has a GPU: device='cuda' needs"):
         daskglm.fit(*chunked(X, y), device="cuda")
 
 
+@pytest.mark.slow
 def test_a_mixed_cluster_says_so_unless_the_cpu_is_asked_for():
     from distributed import Client, Nanny, SpecCluster
     from distributed.scheduler import Scheduler
@@ -145,6 +149,7 @@ def test_a_mixed_cluster_says_so_unless_the_cpu_is_asked_for():
         assert daskglm.fit(*chunked(X, y), device="cpu").report_.converged
 
 
+@pytest.mark.slow
 def test_local_cuda_cluster_of_dask_cuda(monkeypatch):
     """dask-cuda's own switch for tests lets its cluster start without a driver; each worker sees another device."""
     dask_cuda = pytest.importorskip(

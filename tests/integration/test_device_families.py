@@ -13,7 +13,7 @@ from daskglm.engines import local as engine
 from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import WarmStart, objective_of, solve_one, start_of
 from daskglm.fitting.setup import loaded
-from tests.covering import covering, first_by_default
+from tests.covering import covering, each_choice, first_by_default
 
 FAMILIES = ("poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)", "binomial")
 OTHERS = (
@@ -152,6 +152,7 @@ def test_offsets_beside_float32_rows_are_exact(cupy):
     np.testing.assert_allclose(*values, rtol=1e-13)
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("solver", ["newton", "tron"])
 def test_streamed_rows_with_an_offset(cupy, solver, sparse):

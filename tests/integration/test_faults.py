@@ -289,7 +289,7 @@ def test_a_scheduler_that_goes_is_a_clear_error_and_a_checkpoint_goes_on(tmp_pat
     assert_best(model, 1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "amid", ["daskglm.engines.versions.check_cluster", "daskglm.engines.cluster.send"]
 )

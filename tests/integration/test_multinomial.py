@@ -17,6 +17,7 @@ from daskglm.core.requests import Problem
 from daskglm.losses.table import find
 from daskglm.objectives.multinomial import MultinomialObjective
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.worker.softmax_shard import engine_of
 
 LOSS = find("multinomial")
@@ -41,6 +42,7 @@ def close(model, theirs, atol=1e-8):
 
 
 # ---- oracles
+@each_choice
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
 def test_coefficients_are_scikit_learns(load, intercept):
@@ -266,6 +268,7 @@ def test_checkpoints_are_resumed(solver, tmp_path):
         daskglm.fit(X, y > 0, loss="logistic", solver=solver, resume=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same(client):
     X, y = three(3000)
     expected = daskglm.LogisticRegression(tol=1e-12).fit(X, y)

@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from tests.covering import each_choice
 from tests.oracle.softmax import Reference
 
 
@@ -53,6 +54,7 @@ def check(model, known, atol=1e-7):
         assert model.intercept_.sum() == pytest.approx(0.0, abs=1e-12)
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", list(PENALTIES))

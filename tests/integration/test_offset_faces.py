@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import daskglm
 from daskglm.estimators.base import LinearModel
-from tests.covering import first_by_default
+from tests.covering import each_choice, first_by_default
 
 N, D, CHUNK = 240, 3, 80
 RNG = np.random.default_rng(0)
@@ -117,6 +117,7 @@ def in_memory(name, beside):
     return WHOLE[name, beside]
 
 
+@each_choice
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_estimator_and_container_takes_offsets(name, kind):
@@ -134,6 +135,7 @@ def test_every_estimator_and_container_takes_offsets(name, kind):
         np.testing.assert_allclose(found[what], values, rtol=1e-4, atol=1e-4, err_msg=what)
 
 
+@each_choice
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", WITH_EXPOSURE)
 def test_exposures_are_offsets_by_their_logarithm(name, kind):
@@ -175,6 +177,7 @@ def whole(values):
     return np.concatenate(dask.compute(*values)) if isinstance(values, list) else np.asarray(values)
 
 
+@each_choice
 @pytest.mark.parametrize("number", [0.5, np.float32(0.5), 2, np.array(0.5)], ids=repr)
 @pytest.mark.parametrize("kind", ["memory", "dask array", "dask frame", "delayed"])
 def test_a_number_is_the_offset_the_exposure_or_the_weight_of_all_rows(kind, number):
@@ -342,6 +345,7 @@ ORDINAL = daskglm.OrdinalRegression().fit(FRAME, THREE)
 HUBER = daskglm.HuberRegressor().fit(FRAME, NUMBERS)
 
 
+@each_choice
 @pytest.mark.parametrize("what", list(LAZILY))
 @pytest.mark.parametrize("apart", list(APART))
 def test_predictions_refuse_what_is_beside_other_rows(apart, what):
@@ -356,6 +360,7 @@ def test_predictions_refuse_what_is_beside_other_rows(apart, what):
             dask.compute(LAZILY[what](lazily(FRAME), name, beside))
 
 
+@each_choice
 @pytest.mark.parametrize("what", list(LAZILY))
 @pytest.mark.parametrize(
     "kind", ["frame", "array beside", "array", "array, other chunks", "by name"]

@@ -15,6 +15,7 @@ from daskglm.fitting.config import FitConfig
 from daskglm.fitting.runner import train
 from daskglm.losses.links import LOG
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.losses.formulas import reference
 from tests.oracle.problem import Reference
 
@@ -282,6 +283,7 @@ def test_the_start_is_near_the_best_intercept():
     assert found.intercept[0] == pytest.approx(LOG.of_mean(Y.sum() / (EXPOSURE * 1e3).sum()))
 
 
+@each_choice
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1.0)"])
 @pytest.mark.parametrize("all_rows", [True, False])
 def test_offsets_as_large_as_exponents_may_be(loss, all_rows):
@@ -307,6 +309,7 @@ def test_offsets_as_large_as_exponents_may_be(loss, all_rows):
         assert found.report.objective == pytest.approx(float(value), rel=1e-8)
 
 
+@each_choice
 @pytest.mark.parametrize("scale", [1e9, 1e50, 1e100, 1e140])
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1.0)"])
 def test_gaps_of_huge_targets_are_none_too_small(loss, scale):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from tests.covering import each_choice
 
 
 def rows(n=400, d=8, K=4, seed=0):
@@ -66,6 +67,7 @@ def losses(model, X, y, weight):
     return -weight @ np.log(p[np.arange(len(y)), y])
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["auto", "proximal_newton", "owlqn"])
 @pytest.mark.parametrize("kind", ["l1", "elastic net", "factors", "bounds"])
 def test_no_step_lowers_the_objective_of_several_classes(kind, solver):
@@ -107,6 +109,7 @@ def test_names_and_report():
     assert math.isnan(model.report_.aic)
 
 
+@pytest.mark.slow
 def test_more_features_than_a_hessian_is_formed_for():
     rng = np.random.default_rng(0)
     X = sp.random(400, 3000, 0.02, random_state=0, format="csr")

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 import daskglm
 from benchmarks.suites import environments
 from tests import penalised_peers
-from tests.covering import covering
+from tests.covering import covering, each_choice
 from tests.penalised_cases import ALPHA, CASES, FAMILIES, ROWS, arguments, rows, targets
 from tests.penalised_reference import problem, solve, solve_classes
 
@@ -103,6 +103,7 @@ def assert_same(model, coef, intercept, atol=ATOL):
 # ---- the reference
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("family", FAMILIES)
@@ -114,6 +115,7 @@ def test_coefficients_are_those_of_the_reference(family, case, kind):
     assert model.report_.relative_gap <= 1e-10
 
 
+@each_choice
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tol", [1e-2, 1e-5])
@@ -259,6 +261,7 @@ def test_cross_validation_of_scikit_learn():
 # ---- several classes: rows on which steps like glmnet's diverge (scikit-learn #34681)
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
 def test_nasty_classes(l1_ratio, seed):
@@ -309,7 +312,7 @@ def test_published_cases_of_glmnet(family, number):
     "peer",
     [pytest.param(name, marks=pytest.mark.slow if name == "glum" else ()) for name in ENVIRONMENTS],
 )
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_peers_at_their_tightest_tolerance(peer):
     assert set(ENVIRONMENTS) == set(penalised_peers.PEERS)
     python = environments.interpreter(ENVIRONMENTS[peer])

@@ -71,6 +71,7 @@ MOST = 4
 LOWER = "another optimum is lower"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "chunk",
     [
@@ -88,7 +89,7 @@ def test_fresh_fits_without_a_proof_are_no_worse_than_an_independent_solver(chun
 
 
 @pytest.mark.parametrize("name", REPORTED)
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reported_problems_are_no_worse_than_an_independent_solver(name):
     texts = [
         f"{name}, seed {seed}, {kind}: {text}"

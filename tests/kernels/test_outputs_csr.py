@@ -7,12 +7,14 @@ from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsH
 from daskglm.core.requests import Problem
 from daskglm.losses.table import find
 from daskglm.worker.outputs import DENSE_WIDTH
+from tests.covering import each_choice
 from tests.kernels.softmax_case import draw, sums
 from tests.worker.softmax_shard import engine_of
 
 PROBLEM = Problem(find("multinomial").ref)
 
 
+@each_choice
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["csr", "pattern"])
 @pytest.mark.parametrize(("n", "K"), [(300, 3), (70, 20)])

@@ -111,6 +111,7 @@ def test_jobqueue_never_listens_everywhere_and_can_encrypt(tmp_path):
     assert "eht0" in result.output
 
 
+@pytest.mark.slow
 def test_mpi_wants_a_network_that_is_there():
     for name in ("", "eht0"):
         command = [

@@ -10,6 +10,7 @@ from daskglm.kernels import coordinate_ascent
 from daskglm.losses import conjugates as duals
 from daskglm.losses.dispatch import tile
 from daskglm.losses.table import find, law_of
+from tests.covering import each_choice
 
 NAMES = [
     *("logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared", "huber", "quantile"),
@@ -146,6 +147,7 @@ def test_fenchel_young(loss, z, p, y):
     )
 
 
+@each_choice
 @pytest.mark.parametrize("loss", NAMES)
 @pytest.mark.parametrize("z", [-1e30, -1e3, 0.0, 1e3, 1e30])
 @pytest.mark.parametrize("q", [0.0, 1e-300, 1e-12, 1e12, 1e300])

@@ -17,6 +17,7 @@ from daskglm.objectives.composite import Composite
 from daskglm.penalties.nonsmooth import NonSmooth
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 N, D = 400, 6
 ROLES = ((2, 0), (0, 1), (0, 0), (1, 0))
@@ -128,6 +129,7 @@ def test_the_best_intercept_is_as_near_as_is_said(name):
     assert np.median([each for each in found if math.isfinite(each)]) < 2.0
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", ["logistic", "poisson", "gamma", "negative_binomial"])
 def test_gaps_bound_the_truth(name, seed):

@@ -20,6 +20,7 @@ from daskglm.objectives.bounds import excess
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.primal import Objective
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.oracle.losses import loss_of
 from tests.oracle.problem import LONG, Reference
 from tests.seeds import is_many, of_the_commit_or
@@ -186,6 +187,7 @@ def whole_objective(X, y, loss="logistic", C=1.0, intercept=True):
     return Objective(engine, problem, record, C=C, fit_intercept=intercept, span=span)
 
 
+@each_choice
 @pytest.mark.parametrize("d", [1, 7, 28, 64, 65, 150])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_errors_of_gradient_and_hessian_are_within_their_bounds(d, offset):
@@ -288,6 +290,7 @@ def test_a_hessian_in_doubt_proves_nothing():
     assert sure.root_trace**2 >= np.trace(np.linalg.inv(H))
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("d", [5, 80])
 def test_an_exact_hessian_on_a_device(cupy, sparse, d):

@@ -12,7 +12,7 @@ from daskglm.fitting.runner import train
 from daskglm.losses.table import LOSSES
 from daskglm.penalties.config import PenaltyConfig
 from tests.conftest import make_problem
-from tests.covering import first_by_default
+from tests.covering import each_choice, first_by_default
 from tests.losses.formulas import POSITIVE
 from tests.objectives.families import LOCAL_NAMES
 from tests.objectives.kinked import KINKED_NAMES, draw
@@ -97,6 +97,7 @@ ORDINARY = {
 }
 
 
+@each_choice
 @pytest.mark.parametrize("penalty", list(ORDINARY))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loss", [name for name in CONVEX if LOSSES[name].differentiable])

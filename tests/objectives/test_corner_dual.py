@@ -21,7 +21,7 @@ from daskglm.objectives.corner_dual import CornerDual
 from daskglm.objectives.proximal_step import smoothed
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers import costs, kinked_steps
-from tests.covering import covering
+from tests.covering import covering, each_choice
 
 # slopes of the loss below and above zero of what its rows compare, and what is free of cost
 LOSSES = {
@@ -95,6 +95,7 @@ def assert_gaps_are_bounds(X, y, least, stops, **how):
     assert report.solver == "proximal"
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("hard", ["", "copies", "offsets", "scales", "zeros"])
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -167,6 +168,7 @@ def test_quadratic_penalties_that_differ_among_features(loss):
         np.testing.assert_allclose(np.ravel(found.coef_), coef, atol=1e-3)
 
 
+@each_choice
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize(
     "given",
@@ -346,7 +348,7 @@ def test_working_sets_find_the_same_optimum(loss, given, most, monkeypatch):
     assert found.objective == pytest.approx(expected.objective, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_working_sets_of_every_storage_and_place(client):
     """Workers copy the columns of a set, and the centre of a proximal step goes with them."""
     X, y, s = rows(16, n=400, d=120)
@@ -376,7 +378,7 @@ def test_working_sets_begin_on_samples(monkeypatch):
     assert found.objective == pytest.approx(expected.objective, rel=2e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_elastic_nets_of_many_features_are_finished_by_proximal_points():
     X, y, s = rows(17, n=300, d=2100)
     how = {"loss": "quantile(0.5)", "l1_ratio": 0.9, "C": 0.1, "sample_weight": s}

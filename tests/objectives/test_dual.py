@@ -13,6 +13,7 @@ from daskglm.objectives.dual import Dual
 from daskglm.objectives.dual_intercept import value_at_zero
 from daskglm.objectives.primal import Objective, tokens
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 NAMES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "squared", "huber", "quantile"]
 NAMES += ["epsilon_insensitive", "squared_epsilon_insensitive"]
@@ -42,6 +43,7 @@ MODES = [
 ]
 
 
+@each_choice
 @pytest.mark.parametrize("plan", MODES, ids=str)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", NAMES)

@@ -12,6 +12,7 @@ from daskglm.objectives.dual_penalty import DualPenalty, balanced
 from daskglm.objectives.primal import Objective, tokens
 from daskglm.penalties.ridge import Ridge
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.objectives.with_l1 import VALUES, elastic_net, value
 
 LOSSES = list(VALUES)
@@ -76,6 +77,7 @@ def test_balanced_variables_sum_to_zero(sign):
     np.testing.assert_allclose(u[:3], scaled @ X, atol=1e-12)
 
 
+@each_choice
 @pytest.mark.parametrize("plan", MODES, ids=str)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)

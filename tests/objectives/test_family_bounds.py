@@ -101,6 +101,7 @@ def test_the_bounds_by_local_rates_of_many_problems_are_not_below_the_truth(loss
     assert np.mean(proved) > 0.2 or len(seeds) < 100
 
 
+@pytest.mark.nightly
 @of_the_commit_or(range(1000, 3000))
 def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(seeds):
     found = [check_one(seed) for seed in seeds]

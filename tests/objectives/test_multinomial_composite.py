@@ -16,6 +16,7 @@ from daskglm.objectives.output_bounds import contrasts
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.proximal_newton import proximal_newton
 from daskglm.solvers.proximal_steps import with_hessians
+from tests.covering import each_choice
 from tests.kernels.softmax_case import draw
 from tests.oracle.softmax import Reference
 from tests.worker.softmax_shard import engine_of
@@ -152,6 +153,7 @@ def penalties(d):
     }
 
 
+@each_choice
 @pytest.mark.parametrize("kind", list(penalties(2)))
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_hold_at_all_points(kind, seed):

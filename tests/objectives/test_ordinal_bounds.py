@@ -7,6 +7,7 @@ import pytest
 
 from daskglm.objectives.ordinal_bounds import barrier_hessian, constants_of
 from daskglm.solvers import get_solver
+from tests.covering import each_choice
 from tests.objectives.ordinal_objectives import noise_of, objective, rows
 
 
@@ -50,6 +51,7 @@ def check_points(made, reference, solver, most=12, **options):
 HARD = ["", "copies", "offsets", "scales"]
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("hard", HARD)
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "tron"])

@@ -14,7 +14,7 @@ from daskglm.losses.ordinal import LOSS
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers.owlqn import owlqn
 from daskglm.solvers.proximal_newton import proximal_newton
-from tests.covering import covering
+from tests.covering import covering, each_choice
 from tests.objectives.ordinal_objectives import engine_of, noise_of, rows
 from tests.oracle.ordinal import LONG, Reference
 
@@ -75,6 +75,7 @@ def test_bounds_on_random_problems(solver, kind, hard, seed):
         assert tightest < 1e-10
 
 
+@each_choice
 @pytest.mark.parametrize("kind", ["l1", "elastic net"])
 @pytest.mark.parametrize("rows_are", ["float32", "sparse", "rare", "weights"])
 def test_bounds_of_other_rows(rows_are, kind):

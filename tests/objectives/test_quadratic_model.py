@@ -15,6 +15,7 @@ from daskglm.penalties.builtin import penalty_of
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.penalties.descent import minimise
 from daskglm.penalties.ridge import Ridge
+from tests.covering import each_choice
 from tests.oracle.problem import LONG, Reference
 
 PENALTIES = [
@@ -83,6 +84,7 @@ def sums_at(made):
     return LossSums(point.value, point.gradient, point.gram).point(made)
 
 
+@each_choice
 @pytest.mark.parametrize("exact", [False, True, "sums"])
 @pytest.mark.parametrize("center", [0.0, 100.0])
 def test_the_gap_of_a_predicted_point_is_not_below_the_truth(center, exact):

@@ -21,7 +21,7 @@ from daskglm.objectives import unheld
 from daskglm.objectives.quadratic_model import predicted
 from daskglm.penalties.config import PenaltyConfig
 from daskglm.solvers import costs
-from tests.covering import first_by_default
+from tests.covering import each_choice, first_by_default
 from tests.losses.formulas import POSITIVE
 from tests.objectives.families import LOCAL_NAMES
 from tests.objectives.families import rows as random_rows
@@ -206,6 +206,7 @@ def test_bounds_of_many_points_are_not_below_the_truth(seeds):
     assert np.mean(found) > 0.3 or not is_many(seeds)
 
 
+@pytest.mark.nightly
 @of_the_commit_or(range(1000, 2000))
 def test_the_bounds_of_many_hard_problems_are_not_below_the_truth(without_hessians, seeds):
     found = [check_fit(seed) for seed in seeds]
@@ -257,6 +258,7 @@ def ordinary(loss, sparse, n=3000, d=2500):
     return X, y, factors
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("solver", ["proximal_newton", "owlqn"])
 @pytest.mark.parametrize("loss", ["logistic", "poisson", "squared", "squared_hinge", "huber"])

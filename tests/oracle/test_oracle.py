@@ -6,6 +6,7 @@ import pytest
 from daskglm.losses.table import find
 from daskglm.penalties.config import PenaltyConfig
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.oracle import ordinal, softmax
 from tests.oracle.descent import LONG
 from tests.oracle.losses import PLAIN, loss_of
@@ -38,6 +39,7 @@ def assert_optimal(kinks, v, gradient, size):
     assert (short <= 1e-8 * size).all(), short / size
 
 
+@each_choice
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("penalty", list(PENALTIES))
 @pytest.mark.parametrize("loss", ["logistic", "squared", "huber", "poisson", "gamma", "binomial"])

@@ -6,7 +6,7 @@ import pytest
 from daskglm.penalties import descent
 from daskglm.penalties.descent import minimise
 from daskglm.penalties.nonsmooth import NonSmooth
-from tests.covering import covering
+from tests.covering import covering, each_choice
 
 
 def quadratic(rng, d, *, n=40, spread=0.0, copies=False, empty=False):
@@ -119,6 +119,7 @@ def test_the_model_is_no_higher_than_by_proximal_gradient(rows, kind):
         np.testing.assert_allclose(found.slope, g + H @ (found.w - w), atol=1e-10 * np.abs(g).max())
 
 
+@each_choice
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("d", [8, 60])
 def test_optimality_of_many_random_models(d, kind):

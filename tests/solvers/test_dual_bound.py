@@ -24,6 +24,7 @@ def hard_to_certify():
     return X, np.where(X @ rng.standard_normal(20_000) + rng.logistic(size=400) > 0.0, 1.0, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["tron", "lbfgs"])
 def test_a_fit_at_its_optimum_is_proved_though_the_gradient_falls_no_further(solver, monkeypatch):
     X, y = hard_to_certify()

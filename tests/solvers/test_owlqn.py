@@ -21,6 +21,7 @@ from daskglm.solvers.owlqn import _end_of_step, owlqn
 from daskglm.solvers.selection import choose
 from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.solvers.problems import Recording
 
 D = 12
@@ -48,6 +49,7 @@ def strength(loss):
     return {"poisson": 0.02, "squared_hinge": 0.03}.get(loss, 0.1)
 
 
+@each_choice
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(("loss", "penalty"), CASES)
 def test_the_optimum_of_proximal_newton(loss, penalty, sparse):
@@ -162,6 +164,7 @@ def test_a_start_that_is_not_finite():
         daskglm.fit(X, y, solver="owlqn", C=0.1, l1_ratio=1.0, warm_start=start)
 
 
+@pytest.mark.slow
 def test_a_start_whose_value_squared_overflows():
     X, y = rows()
     start = (np.full((1, D), 1e300), np.zeros(1))

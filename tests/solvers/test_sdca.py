@@ -231,6 +231,7 @@ def test_hand_over_to_newton(monkeypatch):
     assert stayed.report_.solver == "sdca"
 
 
+@pytest.mark.slow
 def test_search_needs_fewer_rounds_where_partitions_meet():
     X, y = make_problem(2000, 30, seed=8)
     runs = {}

@@ -9,9 +9,11 @@ from distributed import Client, LocalCluster
 
 import daskglm
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.solvers.ascents import PARAMS, rows
 
 
+@each_choice
 @pytest.mark.parametrize("aggregation", ["auto", "adaptive", "safe", "search"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_two_workers_reach_the_optimum(aggregation, intercept, client):

@@ -9,6 +9,7 @@ from benchmarks.datasets.problems import higgs_like
 from daskglm.losses.table import LOSSES
 from daskglm.solvers import get_solver, solver_names
 from tests.conftest import make_problem, objective
+from tests.covering import each_choice
 from tests.losses.formulas import reference
 
 SOLVER_NAMES = [name for name in solver_names() if not get_solver(name).rounds_corners]
@@ -22,6 +23,7 @@ def solvers_of(loss):
     return [name for name in SOLVER_NAMES if LOSSES[loss].has_dual or name != "sdca"]
 
 
+@each_choice
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("C", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("intercept", [True, False])
@@ -38,6 +40,7 @@ def test_all_solvers_reach_one_optimum(loss, C, intercept):
         assert intercept or not np.any(model.intercept_)
 
 
+@each_choice
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd"])
 def test_the_bound_holds_at_every_iteration(loss, solver):

@@ -15,6 +15,7 @@ from daskglm.solvers import costs, working_sets
 from daskglm.solvers.proximal_steps import Products
 from daskglm.solvers.workload import Workload
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.fitting.test_checkpoint import killed
 from tests.solvers.test_owlqn import composite
 from tests.solvers.test_proximal_newton import PENALTIES, check_same, fit, lazy, problem
@@ -50,6 +51,7 @@ def asked(monkeypatch):
     return found
 
 
+@each_choice
 @each_way
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("penalty", SETS)
@@ -68,6 +70,7 @@ def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty,
         assert (HessianVector in asked) == (way == "whole")
 
 
+@each_choice
 @each_way
 @pytest.mark.parametrize("penalty", SETS)
 def test_on_two_workers(client, monkeypatch, way, penalty):
@@ -80,6 +83,7 @@ def test_on_two_workers(client, monkeypatch, way, penalty):
     check_same(there, full, atol=1e-3)
 
 
+@each_choice
 @each_way
 @pytest.mark.parametrize("penalty", ["lasso", "bounds", "groups"])
 def test_out_of_core(monkeypatch, way, penalty):
@@ -90,6 +94,7 @@ def test_out_of_core(monkeypatch, way, penalty):
     check_same(fit(*lazy(X, y), "poisson", out_of_core=True, **options), full, atol=1e-3)
 
 
+@each_choice
 @each_way
 @pytest.mark.parametrize("penalty", ["lasso", "bounds", "groups"])
 def test_on_a_device(cupy, monkeypatch, way, penalty):

@@ -46,7 +46,7 @@ def squared_loss(folder):
     return float(curvature), float(value), *map(int, hits)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edit_in_another_file_is_seen(tmp_path):
     """Before: the kernel's own file had not changed, and numba went on with machine code of the old loss."""
     copy = tmp_path / "daskglm"

@@ -13,7 +13,7 @@ from daskglm.engines.local import Local
 from daskglm.worker import columns as module
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
-from tests.covering import covering
+from tests.covering import covering, each_choice
 from tests.worker.restricted import (
     COLUMNS,
     PROBLEM,
@@ -57,6 +57,7 @@ def shard_of(where, storage, *, beside=True):
     return shard, columns_of(X, range(12)), given
 
 
+@each_choice
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("beside", [False, True])
 def test_replies_are_those_of_numpy(where, storage, beside):
@@ -107,6 +108,7 @@ def test_facts_count_what_is_there(where, storage):
     shard.close()
 
 
+@each_choice
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("beside", [False, True])
 def test_moments_are_those_of_numpy(where, storage, beside):

@@ -8,9 +8,11 @@ from daskglm.engines import local as engine
 from daskglm.solvers.linear_systems import DenseMetric, Diagonal
 from daskglm.solvers.trust_region import solve_in_region, steihaug_cg
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.kernels.cuda.points import prepared
 
 
+@each_choice
 @pytest.mark.parametrize("capture_after", [0, 1000], ids=["graph", "launches"])
 @pytest.mark.parametrize("few", [0, 256], ids=["vectors-there", "vectors-here"])
 @pytest.mark.parametrize("full", [False, True])

@@ -7,6 +7,7 @@ from daskglm.core.device import gpu
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
 from daskglm.losses.table import LOSSES, law_of
+from tests.covering import each_choice
 from tests.kernels.cuda.cases import both, close, problem
 
 LAW = law_of(LOSSES["logistic"].ref)
@@ -200,6 +201,7 @@ def test_seven_blocks_of_higgs_rows_fit_in_a_multiprocessor(cupy):
     assert (228 << 10) // (shared + 1024) == 7
 
 
+@each_choice
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [27, 28, 63])
 def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
@@ -252,6 +254,7 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         close(found, product, 10 * tolerance)
 
 
+@each_choice
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_gram_in_runs_of_rows(cupy, monkeypatch, storage, exact):

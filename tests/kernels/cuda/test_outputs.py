@@ -10,6 +10,7 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.losses.table import find
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
+from tests.covering import each_choice
 from tests.kernels.softmax_case import draw, sums
 
 PROBLEM, CLASSES = Problem(find("multinomial").ref), (0, 1, 2, 3)
@@ -27,6 +28,7 @@ def shard_of(X, codes, weight, limit=None):
     return Shard([block], 1, where=DeviceConfig("cuda", limit))
 
 
+@each_choice
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("name", ROWS)
 def test_sums_are_those_of_numpy(cupy, name, weighted):

@@ -538,6 +538,7 @@ def test_without_a_driver_the_driver_is_named(real_cupy):
         pytest.skip("there is a driver here")
 
 
+@pytest.mark.slow
 def test_without_a_device_that_is_said():
     message = said(
         f"sys.path.insert(0, {str(TWIN)!r}); import os; os.environ['TWIN_DEVICES'] = '0'"
