@@ -13,7 +13,7 @@ def covering(strength: int = 2, **choices):
     """Mark a test by all combinations of choices, of which not all are default tests.
 
     Default ones have each combination of `strength` choices at least once: 1 is each choice, 2 each
-    pair. A fault that takes three particular choices together waits for `make nightly`.
+    pair; 0 is one case. A fault that takes three particular choices together waits for `make nightly`.
 
     Parameters
     ----------

@@ -54,6 +54,7 @@ def test_tests_are_chosen_by_a_word_in_them():
     assert functions_about(SOURCE, None) == ["test_one", "test_two"]
 
 
+@pytest.mark.slow
 def test_files_of_the_scikit_learn_that_is_installed_can_be_patched(tmp_path):
     for suite in SUITES:
         path, functions = write_sklearn(suite, tmp_path)
@@ -94,6 +95,7 @@ class TestB:
 """
 
 
+@pytest.mark.slow
 def test_tests_of_classes_are_told_apart_and_what_is_not_applicable_by_reasons(tmp_path, capsys):
     path = tmp_path / "peer_things.py"
     path.write_text(PEER)

@@ -46,6 +46,7 @@ def test_an_unknown_name_is_an_error_as_of_any_module():
         exec("from daskglm import nothing")
 
 
+@pytest.mark.slow
 def test_what_workers_import_leaves_estimators_alone():
     """A worker needs kernels, not scikit-learn, of which the first import takes a second."""
     found = imports("import daskglm.engines.worker_session")

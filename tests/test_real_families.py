@@ -132,6 +132,7 @@ def test_postcodes_are_sparse():
     assert len(problem.exposure) == len(problem.y) == 163_212
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", marked(real.CLASSES))
 def test_classes(name):
     problem = real.classes(name, rows=2000)

@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskglm.estimators.any_loss import LinearClassifier, LinearRegressor
 from daskglm.estimators.cross_validation import LogisticRegressionCV
+from daskglm.estimators.family_cv import GeneralizedLinearRegressorCV
 from daskglm.estimators.functional import fit
-from daskglm.estimators.lasso import Lasso
+from daskglm.estimators.lasso import ElasticNet, Lasso
 from daskglm.estimators.logistic import LogisticRegression
 from daskglm.estimators.ordinal import OrdinalRegression
 from daskglm.estimators.penalty_cv import ElasticNetCV
@@ -98,6 +99,7 @@ def _batches(rows: Rows) -> None:
     fit(rows.X, rows.two, C=[0.1, 1.0], sample_weight=rows.weight)
     fit(rows.X, rows.numbers, loss="squared", C=[0.1, 1.0])
     LogisticRegressionCV(Cs=3, cv=3).fit(rows.X, rows.two)
+    GeneralizedLinearRegressorCV("gaussian", alphas=2, cv=2).fit(rows.X, rows.numbers)
     # problems with many features are solved one by one, and scored together
     if sp.issparse(rows.X):
         parts = rows.X.data, rows.X.indices, rows.X.indptr
@@ -150,6 +152,7 @@ def _penalties(rows: Rows) -> None:
     LogisticRegression(l1_ratio=1.0, groups=groups).fit(rows.X, rows.two)
     LogisticRegression(l1_ratio=0.5, solver="sdca").fit(rows.X, rows.two)
     ElasticNetCV(alphas=3, cv=2).fit(rows.X, rows.numbers)
+    ElasticNet(alpha=0.01, solver="sdca").fit(rows.X, rows.numbers)
     # more features than a Hessian is formed for: a copy of the columns of a working set
     if sp.issparse(rows.X):
         parts = rows.X.data, rows.X.indices, rows.X.indptr

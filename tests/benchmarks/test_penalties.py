@@ -30,6 +30,7 @@ def test_alphas_begin_where_coefficients_do(name):
         assert problem.alphas[0] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_judge_prefers_the_optimum(name):
     problem = RACES[name].make(SMALL[name], seed=0)

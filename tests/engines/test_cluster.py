@@ -107,6 +107,7 @@ def test_more_workers_than_partitions_and_empty_workers(client):
     assert_same_fit(daskglm.fit(uneven, y, tol=1e-12))
 
 
+@pytest.mark.slow
 def test_frames_of_unknown_lengths(client):
     frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(label=np.where(y > 0, "yes", "no"))
     lazy = dd.from_pandas(frame, npartitions=7)

@@ -447,6 +447,7 @@ def test_ranks_that_are_left_meet_anew_where_a_worker_was_lost_between_systems(g
     assert_optimal(model, X, y, 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoiled", "says"),
     [

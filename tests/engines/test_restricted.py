@@ -15,6 +15,7 @@ from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster
 from daskglm.engines.local import Local
 from daskglm.engines.stream_placement import StreamPlacement
+from tests.covering import each_choice
 from tests.engines.fits import small_cluster
 from tests.worker.restricted import (
     COLUMNS,
@@ -57,6 +58,7 @@ def ask(engine, columns=COLUMNS, key=1):
     return [engine.total(PROBLEM, Restricted(request, key, columns)) for request in asked]
 
 
+@each_choice
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_two_workers_answer_as_one_and_keep_their_copies(client, streamed, storage, tmp_path):

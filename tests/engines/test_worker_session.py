@@ -139,6 +139,7 @@ def test_a_killed_client_leaves_nothing_on_the_workers(quick, kind, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_client_that_computes_for_long_between_rounds_keeps_its_sessions(quick):
     lazy = da.from_array(X, chunks=(300, 8)), da.from_array(y, chunks=300)
 

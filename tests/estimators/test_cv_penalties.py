@@ -85,6 +85,7 @@ def test_the_lasso_is_that_of_liblinear(given):
     assert list(mine.l1_ratio_) == list(other.l1_ratio_)
 
 
+@each_choice
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("legacy", [True, False])
 @pytest.mark.parametrize("refit", [True, False])
@@ -267,6 +268,7 @@ def test_a_fold_that_lacks_a_class_stays_a_constant():
     assert model.report_.converged
 
 
+@pytest.mark.slow
 def test_dask_arrays_on_workers_and_in_process(client, monkeypatch):
     X, y = problem(n=600)
     y = (y == "yes").astype(float)

@@ -88,6 +88,7 @@ def by_hand(model, rows, target, splits, weight=None, offset=None):
     return found
 
 
+@each_choice
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian", "negative_binomial(0.7)"])
 def test_held_out_deviances_are_those_of_separate_fits(family, weighted):

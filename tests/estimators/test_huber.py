@@ -9,6 +9,7 @@ import sklearn.linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
+from tests.covering import each_choice
 from tests.losses.stackloss import X as STACK
 from tests.losses.stackloss import Y as LOSS
 
@@ -30,6 +31,7 @@ def objective(X, y, weight, model, alpha, epsilon):
     return total + alpha * float(model.coef_ @ model.coef_)
 
 
+@each_choice
 @pytest.mark.parametrize("alpha", [0.0, 1e-4, 10.0])
 @pytest.mark.parametrize("epsilon", [1.05, 1.35, 5.0])
 @pytest.mark.parametrize("intercept", [False, True])

@@ -84,6 +84,7 @@ def test_out_of_core_in_one_pass(container):
     check(*CONTAINERS[container](), out_of_core=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out_of_core", [False, True])
 def test_clusters_that_span_workers(client, out_of_core):
     check(*CONTAINERS["dask dataframe and names"](), out_of_core=out_of_core)

@@ -175,6 +175,7 @@ def test_each_row_alone():
     np.testing.assert_allclose(model.mse_path_, theirs.mse_path_, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_products_of_too_many_groups_are_not_kept(monkeypatch):
     how = {"alphas": 4, "cv": LeaveOneOut(), "tol": 1e-10}
     here = daskglm.LassoCV(**how).fit(X[:50], y[:50])

@@ -258,6 +258,7 @@ def test_tampered_penalties(model, tmp_path, name, value, message):
         load(path)
 
 
+@pytest.mark.slow
 def test_a_matrix_that_is_too_large_for_a_file_is_not_saved(tmp_path):
     d = 700
     model = LogisticRegression().fit(np.eye(d)[:40], np.arange(40) % 2)

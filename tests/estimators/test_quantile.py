@@ -86,6 +86,7 @@ def test_alpha_is_that_of_the_mean_loss():
         assert objective(near, model.intercept_ + 1e-2 * rng.standard_normal()) > least
 
 
+@pytest.mark.slow
 def test_several_quantiles_load_the_rows_once():
     X, y, weight = heavy()
     levels = [0.1, 0.5, 0.9]

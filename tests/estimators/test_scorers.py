@@ -182,7 +182,7 @@ def test_functions_are_called_with_the_rows_of_each_fold():
 
 
 @covering(
-    1,
+    0,
     scoring=["accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr", make_scorer(accuracy_score)],
     weighted=[False, True],
 )
@@ -324,6 +324,7 @@ def test_folds_may_lack_a_class(solver, fit_intercept):
         np.testing.assert_array_equal(accuracy.scores_[0], 0.0)
 
 
+@each_choice
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_brier_score"])
 @pytest.mark.parametrize("refit", [True, False])
 def test_two_classes_of_which_a_fold_lacks_one(scoring, refit):

@@ -51,6 +51,8 @@ with event.install_recorder("numba:compile") as recorder:
             fit(X, two, C=[0.1, 1.0, 10.0])
             fit(X, z, loss="squared", C=[0.1, 1.0])
             LogisticRegressionCV(Cs=3, cv=3).fit(X, two)
+            ElasticNet(alpha=0.1).fit(X, z)
+            GeneralizedLinearRegressorCV(alphas=2, cv=3).fit(X, z)
         fit(da.from_array(D, chunks=(100, 90)), da.from_array((D[:, 0] > 0) * 1, chunks=100))
 kernels = [event.data["dispatcher"] for _, event in recorder.buffer]
 print(sorted({each.py_func.__qualname__ for each in kernels if type(each._cache) is SourcesCache}))

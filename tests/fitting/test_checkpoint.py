@@ -107,6 +107,7 @@ def test_dual_variables_come_back(loss, tmp_path):
     assert rest.n_iter <= 2 * len(history)
 
 
+@pytest.mark.slow
 def test_on_other_numbers_of_workers(tmp_path, client):
     options = {"solver": "sdca", "tol": 1e-7, "random_state": 0}
     killed(tmp_path / "a", *ROWS, at=3, **options)  # two workers

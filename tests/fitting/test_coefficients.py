@@ -68,6 +68,7 @@ def hard(kind, rng, X):
 
 
 @covering(
+    1,
     solver=["newton", "tron", "lbfgs", "sdca"],
     loss=LOSSES,
     kind=["plain", "collinear", "scaled", "offset"],

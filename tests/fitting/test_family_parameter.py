@@ -139,6 +139,7 @@ def test_weights_are_repeated_rows_and_penalised_fits_have_a_parameter_too():
 
 
 # ---- places, models as objects, refusals
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["negative_binomial", "tweedie"])
 def test_a_cluster_finds_the_same_and_loads_once(family, client):
     X, y, weight, offset = sample(family)

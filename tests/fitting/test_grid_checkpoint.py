@@ -200,6 +200,7 @@ def test_a_path_of_an_asynchronous_client_is_resumed(_cluster, tmp_path):
     np.testing.assert_allclose(coefficients(rest), coefficients(whole), rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_path_on_a_device_is_resumed(cupy, tmp_path):
     options = {"C": CS, "device": "cuda", "solver": "lbfgs"}
     whole = daskglm.fit(X, y, **options)

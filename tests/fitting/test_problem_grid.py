@@ -139,6 +139,7 @@ def test_pandas_and_multiclass():
     np.testing.assert_allclose(named.coef_, model.coef_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [make_problem(seed=7), three_classes(), wide()], ids=["dense", "classes", "wide"]
 )

@@ -151,6 +151,7 @@ def test_signs_count_and_not_sums():
         X[np.flatnonzero(X[:, 1])[0], 1] *= -1.0
 
 
+@each_choice
 @pytest.mark.parametrize("penalised", [{"C": 1.0}, {"C": 1.0, "l1_ratio": 0.5}])
 @pytest.mark.parametrize("loss", ["logistic", "multinomial", *ORDINAL])
 def test_free_features_that_separate_are_told_though_others_are_penalised(loss, penalised):

@@ -140,6 +140,7 @@ def test_columns_of_zeros_and_nearly_equal_ones_are_nothing_to_tell():
     )
 
 
+@each_choice
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(0.5)"])
@@ -246,6 +247,7 @@ def fitted(loss, X, y, *, C=math.inf, solver="newton", tol=1e-6, intercept=True)
     return train(X, y, FitConfig(loss, C=C, solver=solver, tol=tol, fit_intercept=intercept))
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize("loss", ["poisson", "tweedie(1.5)", "negative_binomial(0.5)"])

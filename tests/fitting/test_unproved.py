@@ -98,6 +98,7 @@ def test_no_proof_yet_ends_no_fit(loss, C, free, l1_ratio):
     assert not loose.converged or loose.objective <= tight.objective * (1.0 + 1e-4)
 
 
+@each_choice
 @pytest.mark.parametrize("solver", ["newton", "tron", "lbfgs", "gd"])
 @pytest.mark.parametrize(
     "family", ["poisson", "gamma", "tweedie(1.5)", "negative_binomial(1)", "inverse_gaussian"]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import daskglm
+from tests.covering import each_choice
 
 RNG = np.random.default_rng(1)
 NAMES = list("abc")
@@ -42,6 +43,7 @@ def whole(values):
     return np.concatenate(dask.compute(*values)) if isinstance(values, list) else np.asarray(values)
 
 
+@each_choice
 @pytest.mark.parametrize("call", list(CALLS))
 @pytest.mark.parametrize(
     ("kind", "columns"),

@@ -19,7 +19,7 @@ from daskglm.solvers.trust_region import solve_in_region
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.conftest import make_problem, objective
-from tests.covering import covering
+from tests.covering import covering, first_by_default
 
 SMOOTH = ("logistic", "squared_hinge", "squared")
 
@@ -67,7 +67,7 @@ def test_solvers_reach_the_optimum_of_the_host(cupy, solver, loss, sparse):
 
 
 # from 256 features on vectors are on the device, by default
-@covering(1, few=[0, 256], solver=["newton", "tron", "lbfgs"], sparse=[False, True])
+@covering(0, few=[256, 0], solver=["tron", "newton", "lbfgs"], sparse=[True, False])
 def test_the_very_steps_of_the_host(cupy, monkeypatch, few, solver, sparse):
     monkeypatch.setattr(engine, "HOST_FEATURES", few)
     X, y = make_problem(400, 12, sparse=sparse)
@@ -131,6 +131,7 @@ def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threa
         last = found.dual
 
 
+@pytest.mark.slow
 def test_several_classes_and_labels_of_any_kind(cupy):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))
@@ -155,7 +156,7 @@ def test_bad_values_on_the_device_are_found_with_their_place(cupy):
         daskglm.fit(cupy.asarray(X), y)
 
 
-@pytest.mark.parametrize("solver", ["newton", "tron", "sdca"])
+@pytest.mark.parametrize("solver", first_by_default(["newton", "tron", "sdca"]))
 def test_many_blocks_of_several_kinds(cupy, solver):
     """Dask without a cluster: blocks of both dtypes and storages, one of them empty, weights in between."""
     from dask import delayed
@@ -288,10 +289,10 @@ def test_a_hessian_factorised_on_the_device(cupy, monkeypatch):
 
 # ---- memory
 @covering(
-    1,
-    storage=["dense", "sparse", "pattern"],
-    solver=["newton", "tron", "lbfgs", "sdca"],
-    eager="01",
+    0,
+    storage=["sparse", "dense", "pattern"],
+    solver=["tron", "newton", "lbfgs", "sdca"],
+    eager="10",
 )
 def test_rows_beyond_the_memory_allowed_are_streamed(cupy, monkeypatch, solver, storage, eager):
     monkeypatch.setenv("TWIN_EAGER", eager)
@@ -421,6 +422,7 @@ def test_rows_on_a_device_can_be_computed_on_the_host(cupy):
 
 
 @covering(
+    1,
     model=["LogisticRegression", "OrdinalRegression"],
     solver=["newton", "tron", "lbfgs"],
     sparse=[False, True],

@@ -86,6 +86,7 @@ def test_chunks_of_cupy_are_computed_where_they_are(device_client):
     assert (predicted == host.predict(X)).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_a_worker_killed_amid_a_fit_on_devices_changes_nothing(device_client):
     import signal
 

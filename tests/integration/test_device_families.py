@@ -72,7 +72,7 @@ def agree(host, there):
     np.testing.assert_allclose(found, w, rtol=1e-7, atol=1e-9)
 
 
-@covering(1, sparse=[False, True], solver=["newton", "tron", "lbfgs"], loss=FAMILIES)
+@covering(0, sparse=[False, True], solver=["newton", "tron", "lbfgs"], loss=FAMILIES)
 def test_the_very_steps_of_the_host(cupy, loss, solver, sparse):
     X, y, weight, offset = rows_of(loss, sparse=sparse)
     options = {"weight": weight, "offset": offset, "solver": solver, "tol": 1e-9}
@@ -88,6 +88,7 @@ def test_other_links(cupy, loss):
     agree(*(fitted(X, y, loss, device=device, **options) for device in ("cpu", "cuda")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "solver", "features"),
     [
@@ -125,6 +126,7 @@ def test_vectors_on_the_device(cupy, monkeypatch, solver):
     agree(*(fitted(X, y, "poisson", device=device, **options) for device in ("cpu", "cuda")))
 
 
+@pytest.mark.slow
 def test_rows_in_registers(cupy):
     X, y, _, offset = rows_of("poisson", n=60, d=70)
     options = {"offset": offset, "solver": "lbfgs", "tol": 1e-6}
@@ -183,7 +185,7 @@ def test_memory_of_an_offset_counts(cupy):
 
 
 @covering(
-    1,
+    0,
     aggregation=["adaptive", "search"],
     loss=["poisson", "gamma", "negative_binomial(0.5)", "binomial"],
 )

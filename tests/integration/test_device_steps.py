@@ -4,6 +4,7 @@ import importlib
 import warnings
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -28,7 +29,7 @@ def correlated(n, d):
     return X, np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-@covering(1, few=[0, 256], storage=["dense", "sparse", "pattern"])
+@covering(0, few=[0, 256], storage=["dense", "sparse", "pattern"])
 def test_tron_is_preconditioned_by_a_sample_on_a_device(cupy, monkeypatch, storage, few):
     """Before: no part of the rows could be asked on a device, and TRON kept a mixture that nobody had examined."""
     monkeypatch.setattr(engine, "HOST_FEATURES", few)
@@ -56,6 +57,7 @@ def test_a_singular_sample_leaves_the_mixture(cupy, monkeypatch):
     assert tron.Preconditioner(asked, point.w).full is None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_with_the_preconditioner_of_a_device(cupy, monkeypatch, tmp_path):
     monkeypatch.setattr(costs, "SAMPLED_VALUES", 1000)
     monkeypatch.setattr(engine, "HOST_FEATURES", 0)

@@ -195,6 +195,7 @@ def test_rows_that_are_read_at_every_pass():
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same(client):
     X, y, _ = rows(3000, seed=6)
     chunks = da.from_array(X, chunks=(500, 8)), da.from_array(y, chunks=500)
@@ -207,6 +208,7 @@ def test_a_cluster_gives_the_same(client):
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_working_sets_on_a_cluster(client):
     X, y, _ = rows(400, d=700, seed=6)
     how = {"l1_ratio": 1.0, "C": 0.2, "tol": 1e-8}

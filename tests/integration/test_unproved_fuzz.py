@@ -159,6 +159,7 @@ def _optimum(drawn):
     return params[:-1] * objective.unit, params[-1], value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["B1 gamma", "B1 inverse Gaussian", "B1 tweedie", "B2"])
 def test_judge_accepts_the_optimum_and_nothing_else(name):
     drawn = reported(name, 3)

@@ -15,6 +15,7 @@ def python(code):
     return [sys.executable, "-c", code]
 
 
+@pytest.mark.slow
 def test_processes_start_again_or_end_the_cluster(monkeypatch, tmp_path):
     monkeypatch.setattr("daskglm.launch.processes.MIN_LIFETIME_SECONDS", 0.0)
     log = tmp_path / "log"

@@ -107,7 +107,7 @@ def conjugate_of(loss, y, a):
     st.sampled_from([-1.0, 1.0]),
     st.sampled_from([1e-9, 1e-3, 0.3, 1.0, 30.0, 1e6]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_coordinate_step_maximises_the_dual_of_one_row(loss, z, p, y, q):
     """The step beats a bounded scalar minimiser, up to the tenth of the gain that an inexact logistic step may leave."""
     y = target(loss, y)

@@ -15,6 +15,7 @@ from daskglm.losses.base import OUTSIDE
 from daskglm.losses.dispatch import compile_tile, tile
 from daskglm.losses.smoothed_hinge import smoothed_hinge
 from daskglm.losses.table import LOSSES, law_of
+from tests.covering import each_choice
 from tests.losses.formulas import FAMILIES, reference, two_targets
 
 
@@ -171,6 +172,7 @@ def test_a_code_that_no_loss_has_fails(code):
         assert np.isnan(conjugates.conjugates(law, targets, out, y))
 
 
+@each_choice
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["logistic", "gamma", "negative_binomial", "binomial_probit"])
 def test_curvatures_of_other_kinds(name, weighted):

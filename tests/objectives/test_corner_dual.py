@@ -121,7 +121,7 @@ KINDS = {
 HARD = ["", "offsets", "scales"]
 
 
-@covering(intercept=[True, False], kind=KINDS, loss=LOSSES, hard=HARD)
+@covering(1, intercept=[True, False], kind=KINDS, loss=LOSSES, hard=HARD)
 def test_factors_and_bounds(loss, kind, intercept, hard):
     if loss == "hinge" and kind.startswith("free"):
         pytest.skip("refused")
@@ -396,7 +396,7 @@ def test_dual_ascent_of_an_elastic_net_is_finished_by_proximal_points(C):
     assert model.report_.relative_gap <= 1e-6
 
 
-@covering(first=[2, 50], kind=["factors", "box", "free"], loss=["quantile(0.5)", "hinge"])
+@covering(1, first=[2, 50], kind=["factors", "box", "free"], loss=["quantile(0.5)", "hinge"])
 def test_on_a_device(cupy, monkeypatch, loss, kind, first):
     if loss == "hinge" and kind == "free":
         pytest.skip("refused")

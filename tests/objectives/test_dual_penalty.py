@@ -100,6 +100,7 @@ def test_gap_is_a_bound_after_every_round(loss, intercept, plan):
     assert lowest >= highest * (1 - 1e-12)
 
 
+@each_choice
 @pytest.mark.parametrize("plan", MODES, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_dual_never_falls_with_a_safe_sigma(loss, plan):

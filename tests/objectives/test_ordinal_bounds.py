@@ -64,6 +64,7 @@ def test_bounds_on_random_problems(solver, hard, seed):
         assert tightest < 1e-11
 
 
+@each_choice
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["float32", "sparse", "rare", "weights"])
 def test_bounds_of_other_rows(kind, seed):

@@ -65,7 +65,7 @@ def check_points(made, reference, solver, most=15):
     return tightest
 
 
-@covering(seed=range(3), hard=HARD, kind=PENALTIES, solver=[proximal_newton, owlqn])
+@covering(1, seed=range(3), hard=HARD, kind=PENALTIES, solver=[proximal_newton, owlqn])
 def test_bounds_on_random_problems(solver, kind, hard, seed):
     rng = np.random.default_rng([seed, HARD.index(hard)])
     K, C = int(rng.integers(2, 6)), 10.0 ** rng.uniform(-2, 1)

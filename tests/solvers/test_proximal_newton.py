@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from tests.conftest import make_problem
-from tests.covering import covering
+from tests.covering import covering, each_choice
 from tests.fitting.test_checkpoint import killed
 from tests.objectives.with_l1 import best_of
 
@@ -116,6 +116,7 @@ def test_a_checkpoint_of_another_penalty_is_refused(tmp_path):
 
 
 # ---- passes
+@each_choice
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "model",

@@ -6,6 +6,7 @@ import scipy.sparse
 
 import daskglm
 from tests.conftest import make_problem
+from tests.covering import each_choice
 from tests.losses.programs import quantile_optimum, value
 
 
@@ -35,6 +36,7 @@ def heavy(n, d, seed=0):
     return X, X @ rng.standard_normal(d) + rng.standard_t(2, n) + 7.0
 
 
+@each_choice
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("C", [1e-2, 10.0])
 @pytest.mark.parametrize("intercept", [False, True])

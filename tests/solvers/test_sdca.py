@@ -11,10 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 import daskglm
 from daskglm.solvers import costs
 from tests.conftest import make_problem
+from tests.covering import each_choice
 
 # ---- properties of every mode
 
 
+@each_choice
 @pytest.mark.parametrize(
     "options", [{}, {"aggregation": "safe"}, {"aggregation": "search"}, {"partitioning": "static"}]
 )
@@ -36,6 +38,7 @@ def test_reproducible_for_a_random_state(options, partitions):
 
 
 # ---- the optimum
+@each_choice
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge", "squared"])

@@ -142,6 +142,7 @@ def test_arrangements(name, where, threads, partitioning, real_set, request):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", at_night([*HINGE, *LARGE[1:3], *LARGE[5:]]) + at_night(LONG_HINGE, but=())
 )

@@ -102,6 +102,7 @@ def test_huge_and_tiny_values(scale, dtype):
     assert model.report_.objective == pytest.approx(direct, rel=1e-9)
 
 
+@each_choice
 @pytest.mark.parametrize(
     ("solver", "sparse"),
     [("newton", False), ("tron", False), ("tron", True), ("lbfgs", False), ("lbfgs", True)],

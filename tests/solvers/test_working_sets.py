@@ -70,6 +70,7 @@ def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty,
         assert (HessianVector in asked) == (way == "whole")
 
 
+@pytest.mark.slow
 @each_choice
 @each_way
 @pytest.mark.parametrize("penalty", SETS)
@@ -107,6 +108,7 @@ def test_on_a_device(cupy, monkeypatch, way, penalty):
     check_same(there, full, atol=1e-2)
 
 
+@each_choice
 @each_way
 @pytest.mark.parametrize("penalty", [{}, {"groups": True}, {"penalty_factor": [0.0] + [1.0] * 7}])
 def test_several_classes(monkeypatch, way, penalty):
@@ -176,6 +178,7 @@ def test_wide_sparse_rows():
     np.testing.assert_allclose(pull[w != 0.0], -np.sign(w[w != 0.0]), atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
 def test_thousands_of_coefficients(l1_ratio, asked):
     """Sets of more features than a Hessian is formed for; and of most features of all."""

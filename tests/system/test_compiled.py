@@ -198,6 +198,7 @@ def test_shipped_code_is_that_of_a_level(tmp_path, monkeypatch):
     assert here.load(KEY) is None
 
 
+@pytest.mark.slow
 def test_without_a_folder_to_write_to(tmp_path):
     """numba raises where a function is decorated; then the package could not even be imported."""
     copy = tmp_path / "daskglm"

@@ -1,6 +1,7 @@
 """Rows for kernels of both sides, and how close their results must be."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from daskglm.core.device import gpu
@@ -14,6 +15,15 @@ PARAMETERS = ("tweedie(1.1)", "tweedie(2.6)", "negative_binomial(0.3)", "tweedie
 CASES = (*LOSSES.values(), smoothed_hinge(0.01), *map(find, PARAMETERS))
 # whose kernels are compared in both dtypes: one of each kind, since the compiler takes a second for each
 BOTH_DTYPES = ("logistic", "squared", "smoothed_hinge", "poisson", "binomial_probit")
+# every loss: one of each kind by default, the others are slow
+OF_EACH_KIND = [
+    pytest.param(
+        loss,
+        id=f"{loss.name}-{loss.p1:g}",
+        marks=() if loss.name in BOTH_DTYPES else pytest.mark.slow,
+    )
+    for loss in CASES
+]
 LOGISTIC, SQUARED = law_of(LOSSES["logistic"].ref), law_of(LOSSES["squared"].ref)
 NONE = np.empty(0)
 # what margins of standard normal size are multiplied by, and the constant that is added then, so that
@@ -52,10 +62,6 @@ def problem(n, d, dtype, storage, seed=0):
         rng.standard_normal(d + 1) / np.sqrt(d),
         rng.standard_normal(d + 1),
     )
-
-
-def name_of(loss):
-    return f"{loss.name}-{loss.p1:g}"
 
 
 def targets(loss, n, seed=0):

@@ -10,9 +10,9 @@ from daskglm.losses.table import LOSSES, law_of
 from tests.covering import covering
 from tests.kernels.cuda.cases import (
     BOTH_DTYPES,
-    CASES,
     LOGISTIC,
     NONE,
+    OF_EACH_KIND,
     SHAPES,
     TOLERANCE,
     both,
@@ -39,7 +39,8 @@ def test_kernels_agree_with_those_of_the_host(cupy, shape, storage, dtype):
         agree(cupy, kernels, LOSSES["logistic"], (y, *given), w, v)
 
 
-@covering(1, loss=CASES[1:], storage=["dense", "sparse"])
+@pytest.mark.parametrize("loss", OF_EACH_KIND)
+@pytest.mark.parametrize("storage", ["dense", pytest.param("sparse", marks=pytest.mark.nightly)])
 def test_all_losses_agree_with_those_of_the_host(cupy, loss, storage):
     n, offset = 300, np.random.default_rng(1).standard_normal(300)
     for dtype in [np.float64, np.float32] if loss.name in BOTH_DTYPES else [np.float64]:
@@ -124,7 +125,7 @@ def test_a_part_of_the_rows(cupy):
         z, c, sums = np.zeros(200), np.zeros(200), np.zeros(22)
         host.evaluate(
             LOGISTIC,
-            (host_rows, y, weight, offset),
+            (host_rows, *map(read_only, (y, weight, offset))),
             w[:20],
             w[20],
             37,

@@ -6,9 +6,10 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import dense as host_dense
 from daskglm.kernels import gram_side
+from daskglm.kernels.records import read_only
 from daskglm.losses.table import LOSSES, law_of
 from tests.covering import each_choice
-from tests.kernels.cuda.cases import both, close, problem
+from tests.kernels.cuda.cases import NONE, both, close, problem
 
 LAW = law_of(LOSSES["logistic"].ref)
 SOURCE = """
@@ -220,14 +221,14 @@ def test_few_blocks_take_turns_at_all_rows(cupy, monkeypatch, d, dtype):
         diagonal, gram, product = np.zeros(d + 1), np.zeros((side, side)), np.zeros(d + 1)
         host_dense.evaluate(
             LAW,
-            (X_part, y_part, weight_part, np.empty(0)),
+            tuple(map(read_only, (X_part, y_part, weight_part, NONE))),
             w[:d],
             w[d],
             0,
             n,
             (z, curvature, sums, diagonal, gram),
         )
-        host_dense.hessian_vector(X_part, curvature, v[:d], v[d], 0, n, product)
+        host_dense.hessian_vector(read_only(X_part), curvature, v[:d], v[d], 0, n, product)
         vectors = [cupy.asarray(part) for part in (y_part, weight_part, w)]
         Z, D, out, G = (
             backend.zeros(n),

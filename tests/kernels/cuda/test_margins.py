@@ -6,11 +6,11 @@ import pytest
 from daskglm.core.device import gpu
 from daskglm.kernels import margins as host_margins
 from daskglm.losses.table import LOSSES, law_of
-from tests.covering import covering
-from tests.kernels.cuda.cases import CASES, NONE, name_of, targets, within
+from tests.kernels.cuda.cases import NONE, OF_EACH_KIND, targets, within
 
 
-@covering(1, loss=CASES, k=[1, 2, 3])
+@pytest.mark.parametrize("loss", OF_EACH_KIND)
+@pytest.mark.parametrize("k", [2, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 3))])
 def test_combinations_of_margins(cupy, loss, k):
     rng = np.random.default_rng(1)
     n, many, law = 1000, 4, law_of(loss.ref)
@@ -36,7 +36,7 @@ def test_combinations_of_margins(cupy, loss, k):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9 + 1e-12 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("loss", CASES, ids=name_of)
+@pytest.mark.parametrize("loss", OF_EACH_KIND)
 def test_curvatures_at_kept_margins(cupy, loss):
     rng, n, law = np.random.default_rng(2), 500, law_of(loss.ref)
     y, weight, offset, z = targets(loss, n), rng.random(n), rng.standard_normal(n), rng.random(n)
@@ -50,7 +50,7 @@ def test_curvatures_at_kept_margins(cupy, loss):
         np.testing.assert_allclose(found.get(), wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("loss", CASES, ids=name_of)
+@pytest.mark.parametrize("loss", OF_EACH_KIND)
 def test_losses_at_extreme_margins(cupy, loss):
     from daskglm.losses.dispatch import tile
 

@@ -10,6 +10,7 @@ from daskglm.core.requests import LossRef, Problem
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
+from tests.covering import first_by_default
 
 PROBLEM, CLASSES, T = Problem(LossRef("ordinal")), (0, 1, 2, 3), np.array([-1.0, 0.2, 1.5])
 ROWS = {
@@ -68,7 +69,7 @@ def test_answers_are_those_of_the_host(cupy, name, weighted):
     agree(host, device, ROWS[name][0], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["dense", "wide"])
+@pytest.mark.parametrize("name", first_by_default(["dense", "wide"]))
 def test_tiles_and_chunks_from_host_memory_change_nothing(cupy, monkeypatch, name):
     host, device, X = both(name, 5000)
     monkeypatch.setattr(gpu().several, "TILE_BYTES", 1 << 14)

@@ -72,7 +72,7 @@ def test_grams_of_classes_and_diagonals_along_directions(cupy, name):
         np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0],
     )
     for request in (
-        EvaluateOutputs(W, CLASSES, 1, basis=basis[:, :3]),
+        EvaluateOutputs(W, CLASSES, 1, basis=basis[:, :3].copy()),
         EvaluateOutputs(W, CLASSES, 1, gram=True, by_class=True, exact=True),
     ):
         wanted, found = host.answer(PROBLEM, request), device.answer(PROBLEM, request)
@@ -82,6 +82,7 @@ def test_grams_of_classes_and_diagonals_along_directions(cupy, name):
             np.testing.assert_allclose(upper(found[key]), upper(values), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_along_a_line_with_shifts(cupy, kept):
     X, codes, weight, W, V = draw()
@@ -100,6 +101,7 @@ def test_along_a_line_with_shifts(cupy, kept):
         np.testing.assert_allclose(found[key], values, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_tiles_and_chunks_from_host_memory_change_nothing(cupy, monkeypatch):
     for name in ("dense", "wide"):
         d, kind, dtype = ROWS[name]
