@@ -86,7 +86,6 @@ def test_scales_of_targets_and_columns_do_not_matter():
         assert other.scale_ / of_y == pytest.approx(model.scale_, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_containers_give_the_same(client):
     X, y, weight = spoiled()
     model = daskglm.HuberRegressor(tol=1e-9).fit(X, y, weight)

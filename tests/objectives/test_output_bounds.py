@@ -8,7 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.objectives.output_bounds import contrasts
-from tests.covering import each_choice
 from tests.oracle.softmax import Reference
 
 
@@ -38,7 +37,6 @@ def hard(rng):
     return X, codes, K, 10.0 ** rng.uniform(-3, 3), bool(rng.integers(2))
 
 
-@each_choice
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "tron"])
 @pytest.mark.parametrize("seed", range(12))
 def test_gaps_are_true_on_hard_problems(solver, seed):
