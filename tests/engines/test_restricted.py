@@ -130,7 +130,6 @@ def test_blocks_that_move_are_copied_again(client, streamed):
         engine.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_killed_worker_takes_its_copies_with_it_and_the_others_make_them_anew(streamed):
     X, y, *_ = draw()
