@@ -256,9 +256,9 @@ def counted_fit(X: Any, y: np.ndarray, C: float, tol: float, solver: str, worker
     }
     total = Local.total
 
-    def counted(self: Any, problem: Any, request: Any) -> Any:
+    def counted(self: Any, problem: Any, request: Any, *view: Any) -> Any:
         start = time.perf_counter()
-        reply = total(self, problem, request)
+        reply = total(self, problem, request, *view)
         # passes only: what the solver does with vectors would drown them where d exceeds n
         if reply.get("rows"):
             moved["row_seconds"] += time.perf_counter() - start

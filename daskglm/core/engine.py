@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from daskglm.core.facts import DataSummary
 from daskglm.core.outcome import Iteration
 from daskglm.core.requests import Problem, Request, Totals
+from daskglm.core.view import ALL, View
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Capabilities:
     workers : int
         How many places answer a request.
     answers_samples : bool
-        Whether `Sampled` is answered, at whatever cost.
+        Whether samples of the rows are answered for, at whatever cost.
     cheap_samples : bool
-        Whether `Sampled` costs no more than its part of a pass.
+        Whether a sample costs no more than its part of a pass.
     shares_memory : bool
         Whether all rows are in the memory of this process, so that engine and solver may share
         vectors.
@@ -58,8 +59,8 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities:
         """What is offered now."""
 
-    def total(self, problem: Problem, request: Request) -> Totals:
-        """Answer one request with sums over all rows. Cost: 1 round."""
+    def total(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
+        """Answer one request with sums over all rows, or over a view of them. Cost: 1 round."""
 
     def publish(self, iteration: Iteration) -> None:
         """Tell those who watch the fit from elsewhere of an iteration. Cost: no round."""

@@ -368,79 +368,6 @@ class DualLoad:
     folder: str
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """Ask another request of a random part of the rows.
-
-    The part is `fraction` of each block, the same rows for one seed. Rows are drawn evenly over
-    each block, one at random of every 1 / fraction, so that sorted data are read at all their
-    places. Reply: that of the request, for these rows. `fraction` passes for one pass.
-    """
-
-    request: (
-        Evaluate | HessianVector | EvaluateAlong | ColumnMoments | OrdinalRequest | OutputRequest
-    )
-    fraction: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class Restricted:
-    """Ask another request about rows that have these columns only, k of them.
-
-    Vectors of that request have k entries, or k + 1 with intercept, and its tokens are those of
-    this set of columns. Each worker copies the columns once and keeps them, whatever is asked about
-    all columns meanwhile, until another set is asked for. Out of core the copy is kept, too, and
-    the source is read no more. Reply: that of the request, and `stored`, the number of values that
-    these columns have. The copy costs 1 pass, and a pass over it their share of all stored values.
-
-    Parameters
-    ----------
-    request : Evaluate, HessianVector, EvaluateAlong, ColumnMoments, OutputRequest or
-        OrdinalRequest, or Sampled of one of them
-    key : int
-        Names the set: equal keys, equal columns.
-    columns : (k,) int64 array
-        Numbers of the columns, ascending.
-
-    Raises
-    ------
-    ValueError
-        If the columns are not ascending integers from 0 on.
-    """
-
-    request: (
-        Evaluate
-        | HessianVector
-        | EvaluateAlong
-        | ColumnMoments
-        | OutputRequest
-        | OrdinalRequest
-        | Sampled
-    )
-    key: int
-    columns: np.ndarray = field(compare=False)
-
-    def __post_init__(self) -> None:
-        """Refuse columns of the wrong kind, before any work."""
-        columns = self.columns
-        if not (
-            isinstance(columns, np.ndarray) and columns.dtype == np.int64 and columns.ndim == 1
-        ):
-            kind = getattr(columns, "dtype", type(columns).__name__)
-            raise ValueError(
-                f"columns is {kind} of shape {np.shape(columns)}: give a one-dimensional int64 "
-                "array of NumPy"
-            )
-        if len(columns) and (columns[0] < 0 or (np.diff(columns) <= 0).any()):
-            at = int(np.argmax(np.diff(columns, prepend=-1) <= 0))
-            after = f", after {columns[at - 1]}" if at else ""
-            raise ValueError(
-                f"columns[{at}] is {columns[at]}{after}: give numbers of columns from 0 on in "
-                "ascending order, each once"
-            )
-
-
 DualRequest = DualShape | DualRound | DualLine | DualTotals | DualValue | DualSave | DualLoad
 Request = (
     Evaluate
@@ -450,8 +377,6 @@ Request = (
     | EvaluateAlong
     | ResidualSums
     | RateSums
-    | Sampled
-    | Restricted
     | ColumnMoments
     | ColumnGram
     | ColumnSigns

@@ -36,6 +36,7 @@ from daskglm.core.requests import (
     add,
     size_of,
 )
+from daskglm.core.view import ALL, View
 from daskglm.data.partitions import Partitions, check_widths
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.collective import Collective, need_ranks
@@ -266,8 +267,8 @@ class Cluster:
             for future in sent.values():
                 future.release()
 
-    def total(self, problem: Problem, request: Request) -> Totals:
-        """Answer one request with sums over all rows. Cost: 1 round.
+    def total(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
+        """Answer one request with sums over a view of the rows. Cost: 1 round.
 
         Sums of workers are added in the order of their addresses.
         """
@@ -276,7 +277,7 @@ class Cluster:
         if isinstance(request, TrustRegionStep):
             asked = self._ball(problem, request)
         else:
-            asked = self._round(problem, request)
+            asked = self._round(problem, request, view)
         totals = self._sync(asked)
         if self._rebalance.after_round(time.monotonic() - began, self.facts.nbytes):
             self._sync(self._move_blocks())
@@ -352,7 +353,7 @@ class Cluster:
         return facts
 
     # ---- rounds
-    async def _round(self, problem: Problem, request: Request) -> Totals:
+    async def _round(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Ask all workers; find blocks that did not answer again, and ask for these only."""
         shards, keys = self._shards, self._keys
         parts: list[Totals] = []
@@ -361,7 +362,8 @@ class Cluster:
         deadline = time.monotonic() + REPAIR_SECONDS
         for attempt in itertools.count():
             tree = _tree(list(shards))
-            replies = await self._ask(keys, relay, shards, tree, problem, request, ask=list(tree))
+            question = shards, tree, problem, request, view
+            replies = await self._ask(keys, relay, *question, ask=list(tree))
             lost = dict(keys)
             for leader in tree:
                 reply = replies.get(leader)

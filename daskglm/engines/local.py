@@ -11,6 +11,7 @@ import numpy as np
 from daskglm.core.engine import Capabilities
 from daskglm.core.outcome import Iteration
 from daskglm.core.requests import Problem, Request, Totals
+from daskglm.core.view import ALL, View
 from daskglm.data.blocks import Block
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
@@ -85,12 +86,12 @@ class Local:
         self.bytes_reduced = 0
         self.repairs = 0
 
-    def total(self, problem: Problem, request: Request) -> Totals:
-        """Answer one request with sums over all rows. Cost: 1 round, 0 bytes."""
+    def total(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
+        """Answer one request with sums over a view of the rows. Cost: 1 round, 0 bytes."""
         self.rounds += 1
         if self.capabilities.xp is not np:
-            return self.shard.answer(problem, request)
-        return self.shard.answer_host(problem, request)
+            return self.shard.answer(problem, request, view)
+        return self.shard.answer_host(problem, request, view)
 
     def publish(self, iteration: Iteration) -> None:
         """Do nothing: who watches is in this process, and is called back."""

@@ -29,6 +29,7 @@ from tornado.ioloop import PeriodicCallback
 from daskglm.core.device import gpu, on_device, to_host
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import Problem, Request, Totals, add
+from daskglm.core.view import View
 from daskglm.data.blocks import Block
 from daskglm.data.loading import STREAMED_SHARE
 from daskglm.engines.presence import active_sessions
@@ -254,6 +255,7 @@ async def answer(
     shards: dict[str, int],
     problem: Problem,
     request: Request,
+    view: View,
     stay: bool = False,
     dask_worker: Any = None,
 ) -> Any:
@@ -274,18 +276,22 @@ async def answer(
     async with state.lock:
         try:
             work = partial(_answer_on_device, shard) if stay else shard.answer_host
-            return await asyncio.get_running_loop().run_in_executor(None, work, problem, request)
+            return await asyncio.get_running_loop().run_in_executor(
+                None, work, problem, request, view
+            )
         except Exception as error:
             return Failure(error)
 
 
-def _answer_on_device(shard: Shard | StreamedShard, problem: Problem, request: Request) -> Totals:
+def _answer_on_device(
+    shard: Shard | StreamedShard, problem: Problem, request: Request, view: View
+) -> Totals:
     """Return sums that stay on the device, after all work on them has ended.
 
     Another thread, or UCX, reads them; if each thread has a default stream of its own
     (CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1) it would not wait for this thread's stream.
     """
-    totals = shard.answer(problem, request)
+    totals = shard.answer(problem, request, view)
     if any(map(on_device, totals.values())):
         gpu().wait()
     return totals
@@ -318,6 +324,7 @@ async def relay(
     tree: dict[str, list[str]],
     problem: Problem,
     request: Request,
+    view: View,
     dask_worker: Any = None,
 ) -> Any:
     """Answer together with the workers that this worker leads in `tree`, and add the answers.
@@ -330,7 +337,7 @@ async def relay(
     """
     under = tree[dask_worker.address]
     stay = bool(under) and carries_device_memory(dask_worker.address)
-    question = pickle.dumps((session, shards, problem, request, stay)) if under else b""
+    question = pickle.dumps((session, shards, problem, request, view, stay)) if under else b""
     began = time.perf_counter()
     seconds: dict[str, float] = {}
 
@@ -339,7 +346,7 @@ async def relay(
         seconds[address] = time.perf_counter() - began
         return reply
 
-    own = answer(session, shards, problem, request, stay, dask_worker=dask_worker)
+    own = answer(session, shards, problem, request, view, stay, dask_worker=dask_worker)
     replies = await asyncio.gather(
         timed(dask_worker.address, own),
         *(timed(address, _forward(dask_worker, address, question)) for address in under),

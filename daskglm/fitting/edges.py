@@ -111,9 +111,8 @@ def from_inside(
     end: Solution | None = None
     while True:
         moved = copy.copy(objective)
-        moved.problem = replace(objective.problem, inside=distance)
+        moved.rows = objective.rows.with_problem(replace(objective.problem, inside=distance))
         begin = _begin(moved, moved.at(w), None if end is None else end.point)
-        objective.passes = moved.passes
         if not math.isfinite(begin.value):
             return solution
         enough = max(OF_DISTANCE * tol / (mass / begin.value + 1.0), LEAST * room)
@@ -122,13 +121,11 @@ def from_inside(
         with warnings.catch_warnings(action="ignore"):
             wanted = replace(quiet, tol=min(OF_SOLVE * tol, centred), solver_options=None)
             end = solve(moved, begin.w, by, wanted)
-        objective.passes, objective.waited = moved.passes, moved.waited
         if not math.isfinite(end.point.value):
             return solution
         w = end.point.w
         if last:
             end = _centred(moved, end, tol)
-            objective.passes, objective.waited = moved.passes, moved.waited
             return _at_the_end(objective, solution, end, settings, (record, by))
         distance = enough if NEARLY * FALLS * distance <= enough else FALLS * distance
 

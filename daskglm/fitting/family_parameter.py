@@ -208,9 +208,7 @@ def _likelihood(objective: Objective, point: Point, family: Loss) -> Likelihood:
     def at(value: float, dispersion: float) -> float:
         problem = replace(objective.problem, loss=family.with_parameter(value).ref)
         request = ResidualSums((point.token, point.w), dispersion)
-        totals = objective.engine.total(problem, request)
-        objective.passes += totals["rows"] / max(objective.engine.facts.n_rows, 1)
-        return float(totals["likelihood"])
+        return float(objective.rows.with_problem(problem).ask(request)["likelihood"])
 
     return at
 

@@ -36,8 +36,7 @@ def start_inside(objective: Objective) -> None:
     # the last column of the Gram of least squares with an intercept are sums of columns
     problem = replace(objective.problem, loss=LOSSES["squared"].ref)
     asked = Evaluate(objective.xp.zeros(d + 1), objective.new_token(), gram=True, keep=False)
-    sums = objective.engine.total(problem, asked)
-    objective.passes += 1.0
+    sums = objective.rows.with_problem(problem).ask(asked)
     gram, gradient = to_host(sums["gram"]), to_host(sums["gradient"])
     mirror_upper(gram)
     if objective.fit_intercept:

@@ -108,7 +108,7 @@ class OtherStarts:
         )
         with warnings.catch_warnings(action="ignore"):
             end = self.solve(convex, convex.origin, "newton", settings)
-        self.objective.passes += convex.passes
+        self.objective.meter.absorb(convex.meter)
         w: np.ndarray = to_host(end.point.w)
         return w
 
@@ -130,7 +130,7 @@ def random_starts(objective: Objective) -> Iterator[np.ndarray]:
     # curvatures of least squares are sums of squares of columns
     problem = replace(objective.problem, loss=LOSSES["squared"].ref)
     of_columns = Evaluate(objective.origin, objective.new_token(), diagonal=True, keep=False)
-    squares = to_host(objective.engine.total(problem, of_columns)["diagonal"])
+    squares = to_host(objective.rows.with_problem(problem).ask(of_columns)["diagonal"])
     with np.errstate(divide="ignore"):
         scales = np.where(squares > 0.0, np.sqrt(objective.total_weight / squares), 0.0)
     centre = objective.at(objective.origin)

@@ -28,7 +28,8 @@ from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Objective, SeveralIntercepts
+from daskglm.objectives.primal import Objective
+from daskglm.objectives.several_intercepts import SeveralIntercepts
 from daskglm.solvers.linear_systems import step_by_products
 
 # Most features of a Gram that is formed for what is looked for when a fit ends: 32 MB, and a second
@@ -194,7 +195,7 @@ def runaways(objective: Objective, point: Point) -> list[int]:
     if told is objective:
         return _found(objective, point, ends, free)
     found = [] if has_optimum(told, point) else _found(told, point, ends, free)
-    objective.passes += told.passes
+    objective.meter.absorb(told.meter)
     return found
 
 

@@ -11,21 +11,13 @@ import math
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.device import to_host
-from daskglm.core.requests import (
-    Evaluate,
-    EvaluateAlong,
-    HessianVector,
-    Request,
-    Restricted,
-    Sampled,
-    Totals,
-)
+from daskglm.core.requests import Request, Totals
 from daskglm.objectives import unheld
 from daskglm.objectives.bounds import EXACT, FEW, RANDOM_SIGNS
 from daskglm.objectives.composite_certificate import CompositeCertificate
@@ -33,7 +25,7 @@ from daskglm.objectives.free_bound import Tangent, largest_norm, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.host_vectors import moved
 from daskglm.objectives.point import CompositePoint, Point
-from daskglm.objectives.primal import Objective, Sample, tokens
+from daskglm.objectives.primal import Objective, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
 # What an objective caches of its penalty.
@@ -57,9 +49,24 @@ class Composite(Objective):
     ----------
     terms : NonSmooth
         For vectors of `size` entries.
+
+    Attributes
+    ----------
+    whole : Composite or None
+        Of an objective on some features: that on all of them.
+    columns : (k,) int array
+        These features.
+    key : int
+        That of the copy of their columns.
+    stored : int or None
+        Values of these columns, once anything has been asked of them.
     """
 
     terms: NonSmooth
+    whole: Self | None = None
+    columns: np.ndarray
+    key: int
+    stored: int | None = None
     is_composite = True
     # of the points
     point_kind: ClassVar[type[CompositePoint]] = CompositePoint
@@ -354,7 +361,7 @@ class Composite(Objective):
         return values
 
     # ---- parts of the rows and of the columns
-    def held(self, features: np.ndarray) -> Composite:
+    def held(self, features: np.ndarray) -> Self:
         """Return the objective with some features at zero, or as near to it as their bounds allow.
 
         Parameters
@@ -362,9 +369,8 @@ class Composite(Objective):
         features : (size,) array of bool
             Of a group all members or none. Groups that are not held must have no strength.
         """
-        found = copy.copy(self)
-        for name in CACHED:
-            vars(found).pop(name, None)
+        found = self._anew()
+        found.rows = self.rows.metered_apart()
         terms = self.terms
         at = terms.clip(np.zeros(self.size))
         found.terms = NonSmooth(
@@ -374,76 +380,50 @@ class Composite(Objective):
         )
         return found
 
-    def sample(self, fraction: float, seed: int) -> Sample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return CompositeSample(self, fraction, seed)
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> Self:
+        """Return the objective on some features, where the coefficients of all others are zero.
 
-    def restricted(self, columns: np.ndarray, key: int | None = None) -> Restriction:
-        """Return the objective on some features; see `Restriction`."""
-        return Restriction(self, columns, key)
+        Workers keep the columns of these features beside the rows, until those of others are asked
+        for; see `View`.
 
-    def ask(self, request: Request) -> Totals:
-        """Pass a request with vectors in host memory to the engine."""
-        if self.rows_xp is np:
-            return super().ask(request)
-        totals = super().ask(moved(request, self.rows_xp.asarray))
-        return {name: to_host(value) for name, value in totals.items()}
+        Parameters
+        ----------
+        columns : (k,) int array
+            Features in increasing order; of a group all members or none.
+        key : int, optional
+            That of an earlier objective with the same columns and rows, whose copy is used again.
+        """
+        found = self._anew()
+        found.key = next(tokens) if key is None else key
+        found.rows = self.rows.restricted(self.features_of(columns), found.key)
+        found.whole, found.columns = self, columns
+        found.n_features = len(columns)
+        found.size = len(columns) + self.size - self.n_features
+        found.penalty = self.penalty.restricted(columns)
+        found.terms = self.terms.restricted(columns, found.size)
+        found.measure()
+        return found
 
-
-class CompositeSample(Sample, Composite):
-    """The objective on a random part of the rows."""
-
-    def __init__(self, whole: Composite, fraction: float, seed: int) -> None:
-        Sample.__init__(self, whole, fraction, seed)
-        self.rounding = copy.copy(whole.rounding)
-
-
-class Restriction(Composite):
-    """The objective on some features, where the coefficients of all others are zero.
-
-    Workers keep the columns of these features beside the rows, until those of others are asked for.
-
-    Parameters
-    ----------
-    whole : Composite
-    columns : (k,) int array
-        Features in increasing order; of a group all members or none.
-    key : int, optional
-        That of an earlier objective with the same columns and rows, whose copy is used again.
-
-    Attributes
-    ----------
-    stored : int or None
-        Values of these columns, once anything has been asked of them.
-    """
-
-    stored: int | None = None
-
-    def __init__(self, whole: Composite, columns: np.ndarray, key: int | None = None) -> None:
-        vars(self).update(vars(whole))
-        for name in CACHED:
-            vars(self).pop(name, None)
-        self.whole = whole
-        self.columns = columns
-        self.key = next(tokens) if key is None else key
-        self.n_features = len(columns)
-        self.size = len(columns) + whole.size - whole.n_features
-        self.penalty = whole.penalty.restricted(columns)
-        self.terms = whole.terms.restricted(columns, self.size)
-        self.measure()
+    def features_of(self, columns: np.ndarray) -> np.ndarray:
+        """Return the features that have these entries of vectors."""
+        return columns
 
     def measure(self) -> None:
         """Take what is known of the columns from the whole objective."""
-        self.rounding = self.whole.rounding.restricted(self.columns)
-        self.squares = None if self.whole.squares is None else self.whole.squares[self.columns]
-        self.means = None if self.whole.means is None else self.whole.means[self.columns]
+        whole = self.whole
+        assert whole is not None
+        self.rounding = whole.rounding.restricted(self.columns)
+        self.squares = None if whole.squares is None else whole.squares[self.columns]
+        self.means = None if whole.means is None else whole.means[self.columns]
 
     def take(self, w: np.ndarray) -> np.ndarray:
-        """Return these features' entries of a vector, and that of the intercept."""
+        """Return these features' entries of a vector of the whole, and that of the intercept."""
+        assert self.whole is not None
         return np.append(w[self.columns], w[self.whole.n_features :])
 
     def put(self, w: np.ndarray) -> np.ndarray:
         """Return the coefficients of all features."""
+        assert self.whole is not None
         found = np.zeros(self.whole.size)
         found[self.columns] = w[: self.n_features]
         found[self.whole.n_features :] = w[self.n_features :]
@@ -454,11 +434,20 @@ class Restriction(Composite):
 
         Cost: 1 pass, 1 round.
         """
+        assert self.whole is not None
         return self.whole.at(self.put(point.w), beside=beside)
 
+    def _anew(self) -> Self:
+        """Return the same objective, without what is cached of its penalty."""
+        found = copy.copy(self)
+        for name in CACHED:
+            vars(found).pop(name, None)
+        return found
+
     def ask(self, request: Request) -> Totals:
-        """Pass a request about these columns to the whole objective."""
-        assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong, ColumnMoments, Sampled))
-        totals = self.whole.ask(Restricted(request, self.key, self.columns))
-        self.stored = int(totals["stored"])
-        return totals
+        """Pass a request with vectors in host memory to the engine."""
+        here = self.rows_xp is np
+        totals = super().ask(request if here else moved(request, self.rows_xp.asarray))
+        if "stored" in totals:
+            self.stored = int(totals["stored"])
+        return totals if here else {name: to_host(value) for name, value in totals.items()}

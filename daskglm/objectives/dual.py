@@ -409,9 +409,7 @@ class Dual:
         self.adopted = w, token, totals
         self.read_at, self.drift = self.rounds, 1.0
         if primal is not self.objective:
-            self.objective.passes += primal.passes
-            self.objective.waited += primal.waited
-            primal.passes = primal.waited = 0.0
+            self.objective.meter.absorb(primal.meter)
         self.change = None
         self.previous = None
         self.sure = True

@@ -12,8 +12,6 @@ from daskglm.core.requests import (
     HessianVector,
     RateSums,
     Request,
-    Restricted,
-    Sampled,
 )
 
 
@@ -31,7 +29,4 @@ def moved(request: Request, to: Callable[[Any], Any]) -> Request:
         return replace(request, points=points(request.points))
     if isinstance(request, RateSums):
         return replace(request, at=points([request.at])[0])
-    if isinstance(request, (Sampled, Restricted)):
-        inner: Any = moved(request.request, to)
-        return replace(request, request=inner)
     return request

@@ -18,11 +18,12 @@ import numpy as np
 from daskglm.core.engine import Engine
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
-from daskglm.core.requests import Problem, Request, Sampled, Totals
+from daskglm.core.requests import Problem, Totals
 from daskglm.losses.base import Loss
 from daskglm.objectives.output_bounds import OutputRounding, contrasts
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
+from daskglm.objectives.primal import tokens
+from daskglm.objectives.several_intercepts import SeveralIntercepts
 from daskglm.penalties.ridge import Ridge
 
 # Steps for the intercepts alone; lengths that are tried of each step of Newton's method, and of one
@@ -287,16 +288,3 @@ class MultinomialObjective(SeveralIntercepts):
         w = point.w.copy()
         w[self.n_features :] += shift
         return self.at(w)
-
-    def sample(self, fraction: float, seed: int) -> OutputSample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return OutputSample(self, fraction, seed)
-
-
-class OutputSample(Sample, MultinomialObjective):
-    """The objective on a random part of the rows, whose passes the whole objective counts."""
-
-    def ask(self, request: Request) -> Totals:
-        """Pass a request about this part of the rows to the whole objective."""
-        assert not isinstance(request, Sampled)
-        return self.whole.ask(Sampled(request, self.fraction, self.seed))  # type: ignore[arg-type]

@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from daskglm.core.requests import Request, Restricted, Totals
 from daskglm.objectives.bounds import EXACT, HIDDEN, Ball
-from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
-from daskglm.objectives.multinomial import MultinomialObjective, OutputSample
+from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
 from daskglm.objectives.point import CompositePoint, Point
 
@@ -241,44 +240,18 @@ class MultinomialComposite(Composite, MultinomialObjective):
         self.means = np.tile(self.means, self.sets)
 
     # ---- parts of the rows and of the columns
-    def sample(self, fraction: float, seed: int) -> CompositeOutputSample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return CompositeOutputSample(self, fraction, seed)
-
-    def restricted(self, columns: np.ndarray, key: int | None = None) -> OutputRestriction:
+    def restricted(self, columns: np.ndarray, key: int | None = None) -> Self:
         """Return the objective on some features; `columns` are their entries, of all sets."""
-        return OutputRestriction(self, columns, key)
+        found = super().restricted(columns, key)
+        found.width = len(columns) // self.sets
+        return found
 
-    def tied(self, values: np.ndarray) -> np.ndarray:
-        """Return the largest value of each feature's coefficients for all of them."""
-        return np.tile(values.reshape(self.sets, self.width).max(axis=0), self.sets)
-
-
-class CompositeOutputSample(OutputSample, MultinomialComposite):
-    """The objective on a random part of the rows."""
-
-
-class OutputRestriction(Restriction, MultinomialComposite):
-    """The objective on some features of all classes, where those of all others are zero.
-
-    Parameters
-    ----------
-    whole : MultinomialComposite
-    columns : (sets * k,) int array
-        Entries of k features in increasing order; of a group all members or none.
-    key : int, optional
-        As of `Restriction`.
-    """
-
-    def __init__(
-        self, whole: MultinomialComposite, columns: np.ndarray, key: int | None = None
-    ) -> None:
-        super().__init__(whole, columns, key)
-        self.width = len(columns) // self.sets
-        self.features = columns[: self.width]
+    def features_of(self, columns: np.ndarray) -> np.ndarray:
+        """Return the features that have these entries, which are of all sets."""
+        return columns[: len(columns) // self.sets]
 
     def at_whole(self, point: Point, beside: Point) -> Point:
-        """Evaluate the same coefficients among all features; see `Restriction.at_whole`.
+        """Evaluate the same coefficients among all features; see `Composite.at_whole`.
 
         Features that nothing holds are all here, and as near to their best values there.
         """
@@ -287,10 +260,6 @@ class OutputRestriction(Restriction, MultinomialComposite):
         near = self._nearness(point, point.error) if self._features_unheld else math.inf
         return replace(found, near=near)
 
-    def ask(self, request: Request) -> Totals:
-        """Pass a request about these features to the whole objective."""
-        assert not isinstance(request, Restricted)
-        inner: Any = request
-        totals = self.whole.ask(Restricted(inner, self.key, self.features))
-        self.stored = int(totals["stored"])
-        return totals
+    def tied(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest value of each feature's coefficients for all of them."""
+        return np.tile(values.reshape(self.sets, self.width).max(axis=0), self.sets)

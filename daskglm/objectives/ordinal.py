@@ -19,7 +19,7 @@ import numpy as np
 from daskglm.core.engine import Engine
 from daskglm.core.matrices import mirror_upper
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.requests import Problem, Request, Sampled, Totals
+from daskglm.core.requests import Problem, Totals
 from daskglm.losses.base import Loss
 from daskglm.losses.ordinal import (
     LINKS,
@@ -31,7 +31,8 @@ from daskglm.losses.ordinal import (
 from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, hessian_of_gaps
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Sample, SeveralIntercepts, tokens
+from daskglm.objectives.primal import tokens
+from daskglm.objectives.several_intercepts import SeveralIntercepts
 from daskglm.penalties.ridge import Ridge
 
 # Steps of Newton's method for the thresholds alone, and lengths that are tried of each.
@@ -154,7 +155,9 @@ class OrdinalObjective(SeveralIntercepts):
 
     def class_weights(self, totals: Totals) -> np.ndarray:
         """Return the weights of the classes, (K,), of the rows that a reply is about."""
-        return self.shares
+        # those of a sample, so that its parts belong together
+        weights: np.ndarray = totals["weights"] if self.is_sample else self.shares
+        return weights
 
     # ---- what replies leave out: barriers where a loss splits, else nothing
     def _barrier(self, thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -348,10 +351,6 @@ class OrdinalObjective(SeveralIntercepts):
         moved = np.append(features, t - self.link.quantiles(ones, ones))
         return made, self.link.steepness * moved
 
-    def sample(self, fraction: float, seed: int) -> OrdinalSample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return OrdinalSample(self, fraction, seed)
-
 
 class OrdinalCertificate:
     """Bounds points, and improves the thresholds if only those keep a bound above `tol`."""
@@ -382,17 +381,3 @@ class OrdinalCertificate:
         settled = objective.with_best_thresholds(point)
         better = settled.relative_gap
         return (settled, better) if better < gap else (point, gap)
-
-
-class OrdinalSample(Sample, OrdinalObjective):
-    """The objective on a random part of the rows, whose passes the whole objective counts."""
-
-    def class_weights(self, totals: Totals) -> np.ndarray:
-        """Return the weights of the classes of the sample, so that its parts belong together."""
-        weights: np.ndarray = totals["weights"]
-        return weights
-
-    def ask(self, request: Request) -> Totals:
-        """Pass a request about this part of the rows to the whole objective."""
-        assert not isinstance(request, Sampled)
-        return self.whole.ask(Sampled(request, self.fraction, self.seed))  # type: ignore[arg-type]

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from daskglm.core.requests import Request, Restricted, Totals
 from daskglm.objectives.bounds import EXACT
-from daskglm.objectives.composite import Composite, Restriction
-from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint, OrdinalSample
+from daskglm.objectives.composite import Composite
+from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint
 from daskglm.objectives.point import CompositePoint, Point
 
 # Share of a column's squares by which those of its differences from the mean may be off. It covers
@@ -116,28 +115,3 @@ class OrdinalComposite(Composite, OrdinalObjective):
             off = off + np.abs(self.means) * constant
         curvatures = self.scale * self.loss.smoothness * squares
         return gradient, off + np.sqrt(2.0 * point.near * curvatures), point.near
-
-    # ---- parts of the rows and of the columns
-    def sample(self, fraction: float, seed: int) -> CompositeOrdinalSample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return CompositeOrdinalSample(self, fraction, seed)
-
-    def restricted(self, columns: np.ndarray, key: int | None = None) -> OrdinalRestriction:
-        """Return the objective on some features; see `Restriction`."""
-        return OrdinalRestriction(self, columns, key)
-
-
-class CompositeOrdinalSample(OrdinalSample, OrdinalComposite):
-    """The objective on a random part of the rows."""
-
-
-class OrdinalRestriction(Restriction, OrdinalComposite):
-    """The objective on some features, where the coefficients of all others are zero."""
-
-    def ask(self, request: Request) -> Totals:
-        """Pass a request about these columns to the whole objective."""
-        assert not isinstance(request, Restricted)
-        inner: Any = request
-        totals = self.whole.ask(Restricted(inner, self.key, self.columns))
-        self.stored = int(totals["stored"])
-        return totals

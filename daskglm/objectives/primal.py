@@ -7,11 +7,12 @@ intercept, b as its last entry.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from daskglm.core.requests import (
     Problem,
     RateSums,
     Request,
-    Sampled,
     Totals,
     TrustRegionStep,
 )
@@ -38,6 +38,7 @@ from daskglm.objectives.convex import Seen, least_of_several
 from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.local_rates import LocalRates
 from daskglm.objectives.point import Point
+from daskglm.objectives.rows import Meter, Rows
 from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
@@ -102,8 +103,7 @@ class Objective:
         penalty: Ridge | None = None,
         start: float = 0.0,
     ) -> None:
-        self.engine = engine
-        self.problem = problem
+        self.rows = Rows(engine, problem)
         self.loss = loss
         self.scale = 1.0 if math.isinf(C) else C
         self.fit_intercept = fit_intercept
@@ -118,7 +118,6 @@ class Objective:
         self.span = span
         self.start = start if fit_intercept else 0.0
         self.inside: Any = None  # coefficients to start from, where zero is outside of a domain
-        self.passes = self.waited = 0.0
         self.prepared = 0.0  # passes that the penalty took, before the solve
         self.xp = engine.capabilities.xp
         self.rounding = Rounding(
@@ -129,6 +128,31 @@ class Objective:
             run=None if engine.facts.sparse else SUMMED_ROWS,
             penalty=self.penalty,
         )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that has the rows."""
+        return self.rows.engine
+
+    @property
+    def problem(self) -> Problem:
+        """What turns stored labels into targets and row weights."""
+        return self.rows.problem
+
+    @property
+    def meter(self) -> Meter:
+        """What has been asked, counted: passes, and seconds that were waited for data."""
+        return self.rows.meter
+
+    @property
+    def passes(self) -> float:
+        """Passes over all rows up to now."""
+        return self.meter.passes
+
+    @property
+    def waited(self) -> float:
+        """Seconds that were waited for data up to now."""
+        return self.meter.waited
 
     @property
     def is_penalised(self) -> bool:
@@ -523,56 +547,22 @@ class Objective:
         loss = self.loss
         return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
 
-    def sample(self, fraction: float, seed: int) -> Sample:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows."""
-        return Sample(self, fraction, seed)
+    def sample(self, fraction: float, seed: int) -> Self:
+        """Return the objective on a random part of the rows, with losses scaled up to all rows.
 
-    def ask(self, request: Request) -> Totals:
-        """Pass a request to the engine, counting passes."""
-        totals = self.engine.total(self.problem, request)
-        self.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
-        self.waited += totals.get("waited", 0.0)
-        return totals
-
-
-class SeveralIntercepts(Objective):
-    """An objective with several intercepts, or thresholds, beside the coefficients of features."""
-
-    classes: tuple[Any, ...]
+        Its passes count with those of the whole.
+        """
+        found = copy.copy(self)
+        found.rows = self.rows.sampled(fraction, seed)
+        found.scale = self.scale / fraction
+        found.rounding = copy.copy(self.rounding)  # what is learnt there is not of all rows
+        return found
 
     @property
-    def solves_trust_regions(self) -> bool:
-        """Whether subproblems of a trust region may be solved where the rows are: not these."""
-        return False
-
-    @property
-    def can_go_without(self) -> bool:
-        """Whether a Hessian alone bounds points, without a penalty: it does."""
-        return True
-
-    def along(
-        self, points: Sequence[Point], coefficients: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Raise NotImplementedError: cached margins of a row have no one constant to move."""
-        raise NotImplementedError("an objective with several intercepts is searched by `between`")
-
-    def slopes_between(self, a: Point, b: Point, steps: Sequence[float]) -> np.ndarray:
-        """Return slopes along b - a; see `Objective.slopes_between`. Cost: a pass for each."""
-        way = b.w - a.w
-        return np.array([float(self.at(a.w + t * way, keep=False).gradient @ way) for t in steps])
-
-
-class Sample(Objective):
-    """The objective on a random part of the rows, whose passes the whole objective counts."""
-
-    def __init__(self, whole: Objective, fraction: float, seed: int) -> None:
-        vars(self).update(vars(whole))
-        self.whole = whole
-        self.fraction = fraction
-        self.seed = seed
-        self.scale = whole.scale / fraction
+    def is_sample(self) -> bool:
+        """Whether it is about a random part of the rows."""
+        return self.rows.view.sample is not None
 
     def ask(self, request: Request) -> Totals:
-        """Pass a request about this part of the rows to the whole objective."""
-        assert isinstance(request, (Evaluate, HessianVector, EvaluateAlong))
-        return self.whole.ask(Sampled(request, self.fraction, self.seed))
+        """Pass a request about these rows to the engine, counting passes."""
+        return self.rows.ask(request)

@@ -10,7 +10,6 @@ import numpy as np
 from daskglm.core.outcome import Reason
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
-from daskglm.objectives.primal import Sample
 from daskglm.penalties.descent import Minimum, minimise
 from daskglm.penalties.product_descent import minimise_by_products
 from daskglm.solvers.iterate import Iterate, Iterates
@@ -45,7 +44,7 @@ def step_solver(objective: Composite) -> Callable[[Composite, np.ndarray], Itera
 
     def solve(primal: Composite, w: np.ndarray) -> Iterates:
         # columns of a sample are not worth a copy
-        if few or isinstance(primal, Sample):
+        if few or primal.is_sample:
             return newton_with_kinks(squares, primal, w)
         return newton_on_sets(squares, kept, primal, w)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from daskglm.core.outcome import Reason
-from daskglm.objectives.composite import Composite, Restriction
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.point import Point
 from daskglm.objectives.primal import SAME_VALUE
 from daskglm.solvers import costs
@@ -44,7 +44,7 @@ class KeptSet:
         self.columns = np.empty(0, np.int64)
         self.key: int | None = None
 
-    def restriction(self, objective: Composite, columns: np.ndarray) -> Restriction:
+    def restriction(self, objective: Composite, columns: np.ndarray) -> Composite:
         """Return the objective on these features, or on those of the copy if it has them all."""
         much = len(self.columns) <= max(SMALL_COPY, len(columns) / LEAST_SHARE)
         if self.key is not None and much and np.isin(columns, self.columns).all():
@@ -114,9 +114,7 @@ def _by_hessians(workload: Workload, products: Products) -> bool:
     return formed or products.are_dear(workload)
 
 
-def _solved(
-    part: Restriction, w: np.ndarray, wanted: float, tol: float, products: Products
-) -> Point:
+def _solved(part: Composite, w: np.ndarray, wanted: float, tol: float, products: Products) -> Point:
     """Solve for a working set until the bound on its own suboptimality is `wanted`.
 
     Or until an iteration gains less than `SET_SHARE` of what was gained: early sets are not worth

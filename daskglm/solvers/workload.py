@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from daskglm.core.facts import DataSummary
 from daskglm.core.requests import DualShape, SDCAConfig
-from daskglm.objectives.composite import Restriction
+from daskglm.objectives.composite import Composite
 from daskglm.objectives.primal import Objective
 from daskglm.solvers import costs
 
@@ -98,7 +98,7 @@ class Workload:
         )
 
     @classmethod
-    def of_columns(cls, part: Restriction) -> Workload:
+    def of_columns(cls, part: Composite) -> Workload:
         """Return that of some columns, of which something has been asked. Cost: nothing.
 
         Its passes are those over the copy of the columns.

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from daskglm.core.column_requests import ColumnMoments, ColumnSigns
 from daskglm.core.device import gpu, on_device
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import Problem, Restricted, Totals
+from daskglm.core.requests import Problem, Request, Spread, Totals
+from daskglm.core.view import Columns, View
 from daskglm.data.blocks import Block
 from daskglm.kernels import Pattern, columns_csr, columns_dense, for_rows
 from daskglm.kernels import cpu as host
@@ -29,21 +30,22 @@ Each = Callable[[Callable[[list[Piece]], Totals]], Totals]
 
 
 class RestrictedRows:
-    """Answers `Restricted` for one shard, and keeps the rows with the last set of columns."""
+    """Answers for some columns of one shard, and keeps the rows with the last set of them."""
 
     def __init__(self) -> None:
         self.key: tuple[int, int] | None = None
         self.shard: Any = None
         self.centre: Any = None
 
-    def holds(self, request: Restricted) -> bool:
-        """Return whether the rows with the columns of a request are here."""
-        return self.key == (request.key, len(request.columns))
+    def holds(self, columns: Columns) -> bool:
+        """Return whether the rows with these columns are here."""
+        return self.key == (columns.key, len(columns.places))
 
     def answer(
         self,
         problem: Problem,
-        request: Restricted,
+        request: Request,
+        view: View,
         blocks: Sequence[Block],
         facts: DataSummary,
         each: Each,
@@ -76,19 +78,21 @@ class RestrictedRows:
         ValueError
             If there are no such columns.
         """
-        copied = 0
-        if not self.holds(request):
+        assert view.columns is not None
+        copied, columns = 0, view.columns.places
+        if not self.holds(view.columns):
             self.close()
-            taken = take_columns(blocks, request.columns, facts.n_features or 0, each)
+            taken = take_columns(blocks, columns, facts.n_features or 0, each)
             self.shard = make(taken)
             # those of a worker without rows, too, have a number of columns
-            self.shard.facts = replace(self.shard.facts, n_features=len(request.columns))
-            self.key = request.key, len(request.columns)
+            self.shard.facts = replace(self.shard.facts, n_features=len(columns))
+            self.key = view.columns.key, len(columns)
             copied = facts.n_rows
         if problem.centre is not None and self.centre != problem.centre:
             _share_duals(self.shard, problem, duals)
         self.centre = problem.centre
-        totals: Totals = self.shard.answer(problem, request.request)
+        inner = replace(view, columns=None)
+        totals: Totals = self.shard.answer(problem, request, inner)
         stored = self.shard.facts.nonzeros
         share = stored / max(facts.nonzeros, 1)
         return {**totals, "rows": copied + round(share * totals["rows"]), "stored": stored}
@@ -196,7 +200,7 @@ def _with_rows(block: Block, X: Any) -> Block:
 
 
 def column_sums(
-    request: ColumnMoments | ColumnSigns,
+    request: ColumnMoments | ColumnSigns | Spread,
     blocks: Sequence[Block],
     caches: Sequence[Any],
     facts: DataSummary,
@@ -205,6 +209,8 @@ def column_sums(
     """Answer a request about single columns with the sums over all blocks."""
     if isinstance(request, ColumnSigns):
         return column_signs(request, blocks, caches, facts, each)
+    if isinstance(request, Spread):
+        return spread(request, caches, facts, each)
     return column_moments(caches, facts, each)
 
 
@@ -245,6 +251,20 @@ def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Tot
         "weight": sums[d],
         "rows": facts.n_rows,
     }
+
+
+def spread(request: Spread, caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
+    """Answer `Spread` with the sums over all blocks, which are in host memory."""
+    d = len(request.centre)
+
+    def work(pieces: list[Piece]) -> Totals:
+        sums = np.zeros(2 * d + 1)
+        for i, lo, hi in pieces:
+            rows = caches[i].rows
+            caches[i].kernels.spread(rows, request.centre, request.scale, lo, hi, sums)
+        return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
+
+    return {**each(work), "rows": facts.n_rows}
 
 
 def column_signs(

@@ -29,13 +29,12 @@ from daskglm.core.requests import (
     RateSums,
     Request,
     ResidualSums,
-    Restricted,
-    Sampled,
     Spread,
     Totals,
     TrustRegionStep,
     add,
 )
+from daskglm.core.view import ALL, View
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows, gram_side
 from daskglm.kernels import cpu as host
@@ -130,16 +129,12 @@ class Shard:
         """Whether `TrustRegionStep` is answered: where all rows are in the memory of one device."""
         return bool(self.blocks) and all(self.backend.is_resident(block.X) for block in self.blocks)
 
-    def answer(self, problem: Problem, request: Request) -> Totals:
-        """Reply to one request with the sums over all rows of this shard."""
-        if isinstance(request, Sampled):
-            return self._sample(request.fraction, request.seed).answer(problem, request.request)
-        if isinstance(request, Restricted):
-            # dual variables, around which a proximal problem may be, are with all columns
-            duals = [getattr(self.caches.get(name), "dual", None) for name in self.names]
-            return self.restricted.answer(
-                problem, request, self.blocks, self.facts, self._each, self._of_columns, duals
-            )
+    def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
+        """Reply to one request with the sums over a view of the rows of this shard."""
+        if view.columns is not None:
+            return self._on_columns(problem, request, view)
+        if view.sample is not None:
+            return self._sample(*view.sample).answer(problem, request)
         self._release_sample()
         law = law_of(problem.loss, compiled=self.backend is host)
         caches = [
@@ -151,9 +146,7 @@ class Shard:
             return self._evaluate(law, request, caches)
         if isinstance(request, HessianVector):
             return self._hessian_vector(law, request, caches)
-        if isinstance(request, Spread):
-            return self._spread(request, caches)
-        if isinstance(request, (ColumnMoments, ColumnSigns)):
+        if isinstance(request, (ColumnMoments, ColumnSigns, Spread)):
             return column_sums(request, self.blocks, caches, self.facts, self._each)
         if isinstance(request, (ColumnGram, RateSums, ResidualSums)):
             read = self._update_margins([request.at], caches)
@@ -182,9 +175,9 @@ class Shard:
             return answer_outputs(request, self.blocks, caches, self.facts, self._each)
         return self._evaluate_along(law, request, caches)
 
-    def answer_host(self, problem: Problem, request: Request) -> Totals:
+    def answer_host(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Answer with all sums in host memory, for a process that may have no device."""
-        totals: Totals = self.backend.to_host(self.answer(problem, request))
+        totals: Totals = self.backend.to_host(self.answer(problem, request, view))
         return totals
 
     def detach(self) -> None:
@@ -229,6 +222,13 @@ class Shard:
             self.sample = (fraction, seed), Shard(drawn, self.threads)
             self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
         return self.sample[1]
+
+    def _on_columns(self, problem: Problem, request: Request, view: View) -> Totals:
+        # dual variables, around which a proximal problem may be, are with all columns
+        duals = [getattr(self.caches.get(name), "dual", None) for name in self.names]
+        return self.restricted.answer(
+            problem, request, view, self.blocks, self.facts, self._each, self._of_columns, duals
+        )
 
     def _of_columns(self, blocks: list[Block]) -> Shard:
         """Return a shard of blocks with some of the columns, which lie where they are to stay."""
@@ -321,18 +321,6 @@ class Shard:
 
         product = self._each(work)["product"]
         return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
-
-    def _spread(self, request: Spread, caches: list[BlockCache]) -> Totals:
-        def work(pieces: list[Piece]) -> Totals:
-            d = len(request.centre)
-            sums = np.zeros(2 * d + 1)
-            for i, lo, hi in pieces:
-                caches[i].kernels.spread(
-                    caches[i].rows, request.centre, request.scale, lo, hi, sums
-                )
-            return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
-
-        return {**self._each(work), "rows": self.facts.n_rows}
 
     def _trust_region_step(
         self, law: Law, request: TrustRegionStep, caches: list[BlockCache]

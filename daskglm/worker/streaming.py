@@ -38,10 +38,10 @@ from daskglm.core.requests import (
     RateSums,
     Request,
     ResidualSums,
-    Restricted,
     Totals,
     add,
 )
+from daskglm.core.view import ALL, View
 from daskglm.data.blocks import Block, with_order
 from daskglm.worker import ordinal, outputs
 from daskglm.worker.block_cache import BlockCache
@@ -125,22 +125,22 @@ class StreamedShard:
             *(name for shard in self.shards if shard is not None for name in shard.names),
         ]
 
-    def answer(self, problem: Problem, request: Request) -> Totals:
-        """Reply to one request with the sums over all rows; the rows are read if it needs them."""
+    def answer(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
+        """Reply to one request with sums over a view; the rows are read if it needs them."""
         began, self.waited = time.perf_counter(), 0.0
         shards = [shard for shard in self.shards if shard is not None]
         if len(shards) == len(self.shards) and all(
-            _answers_from_cache(shard, problem, request) for shard in shards
+            _answers_from_cache(shard, problem, request, view) for shard in shards
         ):
-            parts = [shard.answer(problem, request) for shard in shards]
+            parts = [shard.answer(problem, request, view) for shard in shards]
         else:
-            parts = self._over_rows(problem, request)
+            parts = self._over_rows(problem, request, view)
         total = _together(parts, request)
         return {**total, "waited": min(self.waited, time.perf_counter() - began)}
 
-    def answer_host(self, problem: Problem, request: Request) -> Totals:
+    def answer_host(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Return the reply with all sums in host memory."""
-        total = self.answer(problem, request)
+        total = self.answer(problem, request, view)
         shard = self.shards[0]
         return shard.backend.to_host(total) if shard is not None else total
 
@@ -159,7 +159,7 @@ class StreamedShard:
         self.reader.shutdown(wait=False, cancel_futures=True)
 
     # ---- one pass
-    def _over_rows(self, problem: Problem, request: Request) -> list[Totals]:
+    def _over_rows(self, problem: Problem, request: Request, view: View) -> list[Totals]:
         parts: list[Totals] = []
         order = list(range(len(self.runs)))
         if isinstance(request, DualRound):  # a fixed order took 2 to 6 times the rounds
@@ -177,7 +177,7 @@ class StreamedShard:
             else:
                 shard.attach(blocks, names)
             del blocks
-            parts.append(shard.answer(problem, request))
+            parts.append(shard.answer(problem, request, view))
             shard.detach()
             # sums by cluster and matrices are large
             if isinstance(request, (InferenceSums, LeverageMeat)):
@@ -236,10 +236,12 @@ def _runs(sizes: Sequence[int], room: int) -> list[list[int]]:
     return runs
 
 
-def _answers_from_cache(shard: Shard, problem: Problem, request: Request) -> bool:
+def _answers_from_cache(shard: Shard, problem: Problem, request: Request, view: View) -> bool:
     """Return whether the caches of a shard answer a request without its rows."""
-    if isinstance(request, Restricted):
-        return shard.restricted.holds(request)
+    if view.columns is not None:
+        return shard.restricted.holds(view.columns)
+    if view.sample is not None:
+        return False
     caches = [shard.caches.get(name) for name in shard.names]
     if any(cache is None or not cache.serves(problem) for cache in caches):
         return False

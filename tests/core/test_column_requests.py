@@ -7,32 +7,32 @@ import numpy as np
 import pytest
 
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
-from daskglm.core.requests import Evaluate, Request, Restricted, Sampled
+from daskglm.core.requests import Evaluate, Request
+from daskglm.core.view import Columns, View
 
 
-def test_requests_are_frozen_picklable_and_known():
-    inner = Evaluate(np.zeros(3), 4)
-    made = [
+def test_requests_and_views_are_frozen_and_picklable():
+    columns = Columns(1, np.array([2, 5]))
+    requests = [
         ColumnMoments(),
         ColumnGram((4, np.zeros(3)), np.array([2, 5])),
         ColumnSigns(("a", "b")),
-        Restricted(inner, 1, np.array([2, 5])),
-        Restricted(Sampled(inner, 0.1, 2), 1, np.array([2, 5])),
+        Evaluate(np.zeros(3), 4),
     ]
-    for request in made:
-        assert isinstance(request, Request)
-        assert type(pickle.loads(pickle.dumps(request))) is type(request)
-    assert pickle.loads(pickle.dumps(made[3])).columns.tolist() == [2, 5]
+    assert all(isinstance(request, Request) for request in requests)
+    for each in [*requests, View((0.1, 2), columns)]:
+        assert type(pickle.loads(pickle.dumps(each))) is type(each)
+    assert pickle.loads(pickle.dumps(View(columns=columns))).columns.places.tolist() == [2, 5]
     with pytest.raises(FrozenInstanceError):
-        made[3].key = 2
+        columns.key = 2
 
 
 def test_sets_of_columns_are_compared_by_their_key():
-    moments = ColumnMoments()
-    one, other = (Restricted(moments, 1, np.array(columns)) for columns in ([2, 5], [3, 4]))
+    one, other = (View(columns=Columns(1, np.array(columns))) for columns in ([2, 5], [3, 4]))
     assert one == other
     assert hash(one) == hash(other)
-    assert one != Restricted(moments, 2, np.array([2, 5]))
+    assert one != View(columns=Columns(2, np.array([2, 5])))
+    assert one != one.sampled(0.1, 1)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_sets_of_columns_are_compared_by_their_key():
 )
 def test_columns_that_cannot_be_are_refused(columns, message):
     with pytest.raises(ValueError, match=message):
-        Restricted(ColumnMoments(), 1, columns)
+        Columns(1, columns)
 
 
 def test_no_columns_are_a_set():
-    assert len(Restricted(ColumnMoments(), 1, np.empty(0, np.int64)).columns) == 0
+    assert len(Columns(1, np.empty(0, np.int64)).places) == 0

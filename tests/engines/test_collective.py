@@ -318,9 +318,9 @@ def counted(monkeypatch):
     """Requests by kind, as the cluster is asked them."""
     counts, total = Counter(), Cluster.total
 
-    def count(self, problem, request):
+    def count(self, problem, request, *view):
         counts[type(request).__name__] += 1
-        return total(self, problem, request)
+        return total(self, problem, request, *view)
 
     monkeypatch.setattr(Cluster, "total", count)
     return counts
@@ -431,12 +431,12 @@ def test_ranks_that_are_left_meet_anew_where_a_worker_was_lost_between_systems(g
     X, y = make_problem(1500, 8)
     pids, counts, total = sorted(gpus.run(os.getpid).values()), Counter(), Cluster.total
 
-    def kill_before_a_point(self, problem, request):
+    def kill_before_a_point(self, problem, request, *view):
         counts[type(request).__name__] += 1
         if isinstance(request, Evaluate) and counts["TrustRegionStep"] == 2 and len(pids) == 2:
             os.kill(pids.pop(), signal.SIGKILL)
             counts.clear()
-        return total(self, problem, request)
+        return total(self, problem, request, *view)
 
     monkeypatch.setattr(Cluster, "total", kill_before_a_point)
     model = collective_fit(X, y, chunks=6, tol=1e-8)

@@ -9,7 +9,8 @@ import pytest
 from distributed import Client
 
 from daskglm.core.column_requests import ColumnMoments
-from daskglm.core.requests import Evaluate, Restricted, Sampled
+from daskglm.core.requests import Evaluate
+from daskglm.core.view import Columns, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster
@@ -55,7 +56,9 @@ def engine_of(client, X, y, *, streamed, log=None):
 
 def ask(engine, columns=COLUMNS, key=1):
     asked = requests(len(columns))
-    return [engine.total(PROBLEM, Restricted(request, key, columns)) for request in asked]
+    return [
+        engine.total(PROBLEM, request, View(columns=Columns(key, columns))) for request in asked
+    ]
 
 
 @each_choice
@@ -88,9 +91,7 @@ def test_two_workers_answer_as_one_and_keep_their_copies(client, streamed, stora
         moments = engine.total(PROBLEM, ColumnMoments())
         np.testing.assert_allclose(moments["squares"], (dense**2).sum(axis=0), rtol=1e-12)
         assert moments["weight"] == 900
-        part = engine.total(
-            PROBLEM, Restricted(Sampled(Evaluate(np.zeros(6), 9), 0.2, 1), 1, COLUMNS)
-        )
+        part = engine.total(PROBLEM, Evaluate(np.zeros(6), 9), View((0.2, 1), Columns(1, COLUMNS)))
         assert part["rows"] == pytest.approx(180 * share, abs=2)
         assert ask(engine)[0]["rows"] == pytest.approx(900 * share, abs=2)
         reads = log.stat().st_size - before
@@ -105,9 +106,9 @@ def test_columns_that_are_not_there_are_refused_by_workers(client):
     X, y, *_ = draw()
     engine = engine_of(client, X, y, streamed=False)
     try:
-        asked = Restricted(Evaluate(np.zeros(2), 1), 1, np.array([3, 12]))
+        asked = (Evaluate(np.zeros(2), 1), View(columns=Columns(1, np.array([3, 12]))))
         with pytest.raises(ValueError, match="is 12, but X has 12 columns"):
-            engine.total(PROBLEM, asked)
+            engine.total(PROBLEM, *asked)
     finally:
         engine.close()
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from daskglm.core.engine import Capabilities
 from daskglm.core.requests import add
+from daskglm.core.view import ALL
 from daskglm.engines.local import Local
 
 
@@ -29,11 +30,11 @@ class JoinedEngines:
         """Every `count`-th block to the same part, each part with one thread."""
         return cls([Local(blocks[first::count], 1) for first in range(count)])
 
-    def total(self, problem, request):
+    def total(self, problem, request, view=ALL):
         """Answer one request with sums over all rows."""
         self.rounds += 1
         self.requests.append(type(request).__name__)
-        return add([part.total(problem, request) for part in self.parts])
+        return add([part.total(problem, request, view) for part in self.parts])
 
     def publish(self, iteration):
         """Nobody watches from elsewhere."""

@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import daskglm
+from daskglm.core.view import ALL
 from daskglm.fitting import open_grid as grids
 from tests.conftest import make_problem, objective
 from tests.covering import each_choice
@@ -174,10 +175,10 @@ def test_a_lost_worker_costs_its_rows_only(client):
         engine, asked = grid.engine, itertools.count()
         ask = engine.total
 
-        def total(problem, request):
+        def total(problem, request, view=ALL):
             if next(asked) == 3:  # memos are forgotten in the midst of the fit, blocks move
                 engine.client.run(_forget)
-            return ask(problem, request)
+            return ask(problem, request, view)
 
         engine.total = total
         solutions = grid.solve(grid.batch(np.array(CS)))

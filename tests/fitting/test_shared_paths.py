@@ -229,9 +229,9 @@ def test_a_rows_source_is_read_once_for_all_folds(monkeypatch):
     asked = []
     total = Local.total
 
-    def counted(self, problem, request):
+    def counted(self, problem, request, *view):
         asked.append(type(request).__name__)
-        return total(self, problem, request)
+        return total(self, problem, request, *view)
 
     monkeypatch.setattr(Local, "total", counted)
     how = {"Cs": np.geomspace(1e-3, 0.1, 5), "cv": 5, "l1_ratios": [1.0], "tol": 1e-8}

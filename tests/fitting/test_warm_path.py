@@ -87,9 +87,9 @@ def test_standardising_takes_one_pass_for_each_fold():
     asked = []
     total = Local.total
 
-    def counted(self, problem, request):
+    def counted(self, problem, request, *view):
         asked.append(type(request).__name__)
-        return total(self, problem, request)
+        return total(self, problem, request, *view)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Local, "total", counted)

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 import daskglm
 from daskglm.core.requests import Problem
+from daskglm.core.view import ALL
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
@@ -181,10 +182,10 @@ class Distant(Local):
         super().__init__(blocks)
         self.capabilities = replace(self.capabilities, shares_memory=False)
 
-    def total(self, problem, request):
+    def total(self, problem, request, view=ALL):
         """Answer after a while."""
         time.sleep(0.01)
-        return super().total(problem, request)
+        return super().total(problem, request, view)
 
 
 @pytest.mark.parametrize(("engine", "solver"), [(Local, "newton"), (Distant, "lbfgs")])

@@ -3,6 +3,7 @@
 import numpy as np
 
 from daskglm.core.requests import Problem
+from daskglm.core.view import ALL
 from daskglm.data.blocks import Place, to_block
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -21,11 +22,11 @@ class Recording:
     def __getattr__(self, name):
         return getattr(self.engine, name)
 
-    def total(self, problem, request):
+    def total(self, problem, request, view=ALL):
         self.requests.append(
             type(request).__name__ + ("+gram" if getattr(request, "gram", False) else "")
         )
-        return self.engine.total(problem, request)
+        return self.engine.total(problem, request, view)
 
 
 def make_objective(loss="logistic", C=1.0, intercept=True, record=False, **kwargs):

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import daskglm
 from daskglm.core.facts import DataSummary
-from daskglm.core.requests import HessianVector, Restricted
+from daskglm.core.requests import HessianVector
+from daskglm.core.view import ALL
 from daskglm.engines.local import Local
 from daskglm.solvers import costs, working_sets
 from daskglm.solvers.proximal_steps import Products
@@ -39,13 +40,12 @@ def take(way, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The kinds of the requests that are asked in this process, restricted ones as a pair."""
+    """Each request that is asked in this process: its kind, and whether of some columns only."""
     found, total = [], Local.total
 
-    def note(self, problem, request):
-        inner = (Restricted, type(request.request)) if isinstance(request, Restricted) else None
-        found.append(inner or type(request))
-        return total(self, problem, request)
+    def note(self, problem, request, view=ALL):
+        found.append((type(request), view.columns is not None))
+        return total(self, problem, request, view)
 
     monkeypatch.setattr(Local, "total", note)
     return found
@@ -66,8 +66,8 @@ def test_the_optimum_of_the_full_hessian(monkeypatch, asked, way, loss, penalty,
     # each way is the one that was meant: of groups none may be worth a set beside the intercept,
     # and features without a penalty are always solved for in sets
     if penalty not in ("groups", "factors"):
-        assert ((Restricted, HessianVector) in asked) == (way == "products")
-        assert (HessianVector in asked) == (way == "whole")
+        assert ((HessianVector, True) in asked) == (way == "products")
+        assert ((HessianVector, False) in asked) == (way == "whole")
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_thousands_of_coefficients(l1_ratio, asked):
     assert model.report_.converged
     assert model.report_.relative_gap <= 1e-6
     assert np.count_nonzero(model.coef_) > 1000
-    assert HessianVector in asked or (Restricted, HessianVector) in asked
+    assert HessianVector in {kind for kind, _ in asked}
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_working_sets_are_taken_where_a_hessian_of_all_costs_more(loss, sets, as
     how = {"C": 0.02, "l1_ratio": 1.0, "solver": "proximal_newton"}
     model = daskglm.fit(X, y, loss=loss, **how)
     assert model.report_.relative_gap <= 1e-6
-    assert any(each[0] is Restricted for each in asked if isinstance(each, tuple)) == sets
+    assert any(some for _, some in asked) == sets
     asked.clear()
     factors = np.ones(600)
     factors[0] = 0.0
     model = daskglm.fit(X, y, loss=loss, penalty_factor=factors, **how)
     assert model.report_.relative_gap <= 1e-6
-    assert not any(isinstance(each, tuple) for each in asked)
+    assert not any(some for _, some in asked)
 
 
 def test_the_last_digits_are_proved_by_a_hessian():
@@ -252,10 +252,10 @@ def test_rows_that_are_read_from_a_source_are_read_for_hessians(asked):
     model = daskglm.fit(*lazy(X, y, 1000), out_of_core=True, **how)
     assert model.report_.passes < 12
     assert asked
-    assert not any(isinstance(each, tuple) for each in asked)
+    assert not any(some for _, some in asked)
     asked.clear()
     assert daskglm.fit(X, y, **how).report_.converged
-    assert any(isinstance(each, tuple) for each in asked)
+    assert any(some for _, some in asked)
 
 
 def test_products_give_way_to_hessians_once_they_have_cost_more(asked):

@@ -13,9 +13,8 @@ from daskglm.core.requests import (
     HessianVector,
     LossRef,
     Problem,
-    Restricted,
-    Sampled,
 )
+from daskglm.core.view import Columns, View
 from daskglm.kernels import Pattern
 from daskglm.worker import columns as module
 from daskglm.worker.fold_assignment import trained_on
@@ -46,7 +45,9 @@ def copies(monkeypatch):
 
 def restricted(shard, columns, key=1, problem=PROBLEM):
     asked = requests(len(columns))
-    return [shard.answer(problem, Restricted(request, key, columns)) for request in asked]
+    return [
+        shard.answer(problem, request, View(columns=Columns(key, columns))) for request in asked
+    ]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -77,7 +78,7 @@ def test_few_columns_and_all(storage, chosen):
 def test_the_copy_is_of_the_same_kind_and_shares_what_is_beside_it(storage):
     X, y, weight, offset = draw(storage)
     shard = Shard(blocks_of(X, y, weight, offset), 2)
-    shard.answer(PROBLEM, Restricted(Evaluate(np.zeros(5), 1), 1, COLUMNS))
+    shard.answer(PROBLEM, Evaluate(np.zeros(5), 1), View(columns=Columns(1, COLUMNS)))
     kept = shard.restricted.shard
     assert len(kept.blocks) == len(shard.blocks), "none is joined, which would copy y"
     stored = 0
@@ -167,16 +168,16 @@ def test_samples_of_some_columns_have_the_rows_of_samples_of_all(storage):
     w = np.linspace(-1.0, 1.0, 6)
     wide = np.zeros(13)
     wide[COLUMNS], wide[-1] = w[:-1], w[-1]
-    whole = shard.answer(PROBLEM, Sampled(Evaluate(wide, 1), 0.1, 3))
-    shard.answer(PROBLEM, Restricted(Evaluate(w, 1), 1, COLUMNS))
-    part = shard.answer(PROBLEM, Restricted(Sampled(Evaluate(w, 2), 0.1, 3), 1, COLUMNS))
+    whole = shard.answer(PROBLEM, Evaluate(wide, 1), View((0.1, 3)))
+    shard.answer(PROBLEM, Evaluate(w, 1), View(columns=Columns(1, COLUMNS)))
+    part = shard.answer(PROBLEM, Evaluate(w, 2), View((0.1, 3), Columns(1, COLUMNS)))
     np.testing.assert_allclose(part["value"], whole["value"], rtol=1e-6)
     chosen = [*COLUMNS, 12]
     np.testing.assert_allclose(part["gradient"], whole["gradient"][chosen], rtol=1e-5, atol=1e-5)
     share = np.count_nonzero(columns_of(X, COLUMNS)) / np.count_nonzero(columns_of(X, range(12)))
     assert part["rows"] == round(whole["rows"] * share)
     # it costs no copy to ask all rows of the set again
-    again = shard.answer(PROBLEM, Restricted(Evaluate(w, 3), 1, COLUMNS))
+    again = shard.answer(PROBLEM, Evaluate(w, 3), View(columns=Columns(1, COLUMNS)))
     assert again["rows"] == round(900 * share)
     shard.close()
 
@@ -184,11 +185,11 @@ def test_samples_of_some_columns_have_the_rows_of_samples_of_all(storage):
 def test_a_sample_of_all_columns_outlives_requests_about_some():
     X, y, *_ = draw()
     shard = Shard(blocks_of(X, y), 1)
-    request = Sampled(Evaluate(np.ones(13), 1), 0.1, 3)
-    shard.answer(PROBLEM, request)
+    asked = (Evaluate(np.ones(13), 1), View((0.1, 3)))
+    shard.answer(PROBLEM, *asked)
     before = shard.sample[1]
     restricted(shard, COLUMNS)
-    shard.answer(PROBLEM, request)
+    shard.answer(PROBLEM, *asked)
     assert shard.sample[1] is before
     shard.close()
 
@@ -197,19 +198,19 @@ def test_a_sample_of_all_columns_outlives_requests_about_some():
 def test_columns_that_are_not_there_are_refused(columns):
     X, y, *_ = draw()
     shard = Shard(blocks_of(X, y), 1)
-    asked = Restricted(Evaluate(np.zeros(len(columns)), 1), 1, np.array(columns))
+    asked = (Evaluate(np.zeros(len(columns)), 1), View(columns=Columns(1, np.array(columns))))
     with pytest.raises(ValueError, match=rf"{columns[-1]}, but X has 12 columns.*0 to 11"):
-        shard.answer(PROBLEM, asked)
+        shard.answer(PROBLEM, *asked)
     check(restricted(shard, COLUMNS), answers(X[:, COLUMNS], y))
     shard.close()
 
 
 def test_a_worker_without_rows_answers():
     shard = Shard(blocks_of(*draw(n=0)[:2], cuts=(0, 0)), 1)
-    reply = shard.answer(PROBLEM, Restricted(Evaluate(np.ones(6), 1), 1, COLUMNS))
+    reply = shard.answer(PROBLEM, Evaluate(np.ones(6), 1), View(columns=Columns(1, COLUMNS)))
     assert reply["rows"] == 0
     np.testing.assert_array_equal(reply["gradient"], np.zeros(6))
-    reply = Shard([], 1).answer(PROBLEM, Restricted(Evaluate(np.ones(6), 1), 1, COLUMNS))
+    reply = Shard([], 1).answer(PROBLEM, Evaluate(np.ones(6), 1), View(columns=Columns(1, COLUMNS)))
     np.testing.assert_array_equal(reply["gradient"], np.zeros(6))
     assert Shard([], 1).answer(PROBLEM, ColumnMoments())["weight"] == 0.0
 
@@ -229,7 +230,7 @@ def test_moments_are_those_of_numpy(storage, weighted, threads, monkeypatch):
     assert reply["weight"] == pytest.approx(s.sum(), rel=1e-13)
     np.testing.assert_allclose(reply["sums"], s @ dense, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(reply["squares"], s @ dense**2, rtol=1e-12)
-    inner = shard.answer(PROBLEM, Restricted(ColumnMoments(), 1, COLUMNS))
+    inner = shard.answer(PROBLEM, ColumnMoments(), View(columns=Columns(1, COLUMNS)))
     np.testing.assert_allclose(inner["sums"], reply["sums"][COLUMNS], rtol=1e-11, atol=1e-11)
     shard.close()
 
@@ -250,7 +251,7 @@ def test_moments_have_the_weights_of_classes_and_folds():
 def test_moments_of_all_rows_end_a_sample():
     X, y, *_ = draw()
     shard = Shard(blocks_of(X, y), 1)
-    part = shard.answer(PROBLEM, Sampled(ColumnMoments(), 0.1, 3))
+    part = shard.answer(PROBLEM, ColumnMoments(), View((0.1, 3)))
     assert part["weight"] == part["rows"] == 91  # 30 + 1 + 60
     shard.answer(PROBLEM, ColumnMoments())
     assert shard.sample is None

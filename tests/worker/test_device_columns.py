@@ -6,7 +6,8 @@ import pytest
 
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.device import gpu, on_device
-from daskglm.core.requests import Evaluate, Restricted, Sampled
+from daskglm.core.requests import Evaluate
+from daskglm.core.view import Columns, View
 from daskglm.data.blocks import Place, to_block
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -62,8 +63,8 @@ def shard_of(where, storage, *, beside=True):
 @pytest.mark.parametrize("beside", [False, True])
 def test_replies_are_those_of_numpy(where, storage, beside):
     shard, X, given = shard_of(where, storage, beside=beside)
-    asked = [Restricted(request, 1, COLUMNS) for request in requests(5)]
-    got = [shard.answer_host(PROBLEM, request) for request in asked]
+    asked = [(request, View(columns=Columns(1, COLUMNS))) for request in requests(5)]
+    got = [shard.answer_host(PROBLEM, *each) for each in asked]
     check(got, answers(X[:, COLUMNS], *given), TOLERANCE[storage])
     share = np.count_nonzero(X[:, COLUMNS]) / np.count_nonzero(X)
     assert got[0]["rows"] == 900 + round(900 * share)
@@ -77,7 +78,7 @@ def test_replies_are_those_of_numpy(where, storage, beside):
     # kept while all columns are asked
     whole = shard.answer_host(PROBLEM, Evaluate(np.zeros(13), 7))
     assert whole["rows"] == 900
-    again = shard.answer_host(PROBLEM, Restricted(Evaluate(np.zeros(6), 8), 1, COLUMNS))
+    again = shard.answer_host(PROBLEM, Evaluate(np.zeros(6), 8), View(columns=Columns(1, COLUMNS)))
     assert again["rows"] == round(900 * share)
     np.testing.assert_allclose(again["gradient"][:-1], whole["gradient"][COLUMNS], rtol=1e-5)
     assert shard.restricted.shard is kept
@@ -88,8 +89,8 @@ def test_replies_are_those_of_numpy(where, storage, beside):
 def test_few_columns_and_all(where, storage, chosen):
     shard, X, given = shard_of(where, storage)
     columns = np.array(chosen, np.int64)
-    asked = [Restricted(request, 1, columns) for request in requests(len(columns))]
-    got = [shard.answer_host(PROBLEM, request) for request in asked]
+    asked = [(request, View(columns=Columns(1, columns))) for request in requests(len(columns))]
+    got = [shard.answer_host(PROBLEM, *each) for each in asked]
     check(got, answers(X[:, columns], *given), TOLERANCE[storage])
     shard.close()
 
@@ -130,8 +131,8 @@ def test_samples_of_some_columns(cupy, storage):
     X, y, weight, _ = draw(storage)
     blocks = blocks_of(X, y, weight)
     there, here = Shard(blocks, 1, where=DeviceConfig("cuda")), Shard(blocks, 1)
-    request = Restricted(Sampled(Evaluate(np.linspace(-1, 1, 6), 1), 0.1, 3), 1, COLUMNS)
-    got, wanted = there.answer_host(PROBLEM, request), here.answer(PROBLEM, request)
+    asked = (Evaluate(np.linspace(-1, 1, 6), 1), View((0.1, 3), Columns(1, COLUMNS)))
+    got, wanted = there.answer_host(PROBLEM, *asked), here.answer(PROBLEM, *asked)
     np.testing.assert_allclose(got["gradient"], wanted["gradient"], rtol=1e-4, atol=1e-5)
     assert got["rows"] == wanted["rows"]
     there.close()
@@ -143,10 +144,10 @@ def test_vectors_of_the_device_are_taken_and_given(cupy, monkeypatch):
     X, y, *_ = draw()
     engine = Local(blocks_of(X, y), where=DeviceConfig("cuda"))
     w = np.linspace(-1, 1, 6)
-    asked = Restricted(Evaluate(cupy.asarray(w), 1, gram=True), 1, COLUMNS)
-    reply = engine.total(PROBLEM, asked)
+    asked = (Evaluate(cupy.asarray(w), 1, gram=True), View(columns=Columns(1, COLUMNS)))
+    reply = engine.total(PROBLEM, *asked)
     assert on_device(reply["gradient"])
-    host = Local(blocks_of(X, y)).total(PROBLEM, Restricted(Evaluate(w, 1), 1, COLUMNS))
+    host = Local(blocks_of(X, y)).total(PROBLEM, Evaluate(w, 1), View(columns=Columns(1, COLUMNS)))
     np.testing.assert_allclose(reply["gradient"].get(), host["gradient"], rtol=1e-10, atol=1e-10)
     engine.close()
 
@@ -166,7 +167,9 @@ def test_rows_that_are_read_to_the_device_at_every_pass(cupy):
     engine = Local.reading(recipes, room, DeviceConfig("cuda"))
     assert len(engine.shard.runs) == 3
     for _ in range(2):
-        got = [engine.total(PROBLEM, Restricted(asked, 1, COLUMNS)) for asked in requests(5)]
+        got = [
+            engine.total(PROBLEM, asked, View(columns=Columns(1, COLUMNS))) for asked in requests(5)
+        ]
         check(got, answers(dense[:, COLUMNS], y))
         assert len(reads) in (6, 9), "the facts, the copy, and later a pass over all columns"
         moments = engine.total(PROBLEM, ColumnMoments())

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
-from daskglm.core.requests import LossRef, Problem, Sampled
+from daskglm.core.requests import LossRef, Problem
+from daskglm.core.view import View
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.ordinal import has_margins
 from daskglm.worker.shard import Shard
@@ -95,6 +96,6 @@ def test_labels_that_are_not_among_the_classes_count_as_any():
 
 
 def test_a_sample_has_the_weights_of_its_own_rows():
-    got = shard([]).answer(PROBLEM, Sampled(ROUND[0], 0.25, 3))
+    got = shard([]).answer(PROBLEM, ROUND[0], View((0.25, 3)))
     assert got["rows"] == 2000
     assert 0.8 < got["weights"].sum() / 1000 < 1.2

@@ -19,9 +19,8 @@ from daskglm.core.requests import (
     HessianVector,
     LossRef,
     Problem,
-    Restricted,
-    Sampled,
 )
+from daskglm.core.view import Columns, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.worker.streaming import StreamedShard, _runs
@@ -219,15 +218,15 @@ def test_columns_are_copied_from_one_read_and_then_asked_in_memory(source):
         Evaluate(v, 2, diagonal=True),
         EvaluateAlong(((1, w), (2, v)), np.array([[0.5, 0.5, 0.1]])),
     ):
-        asked = Restricted(request, 1, columns)
-        got, wanted = streamed.answer(problem, asked), kept.answer(problem, asked)
+        asked = (request, View(columns=Columns(1, columns)))
+        got, wanted = streamed.answer(problem, *asked), kept.answer(problem, *asked)
         assert reads() == expected
         assert got.pop("waited") >= 0.0
         assert set(got) == set(wanted)
         for key in wanted:
             np.testing.assert_allclose(got[key], wanted[key], rtol=1e-12, atol=1e-12, err_msg=key)
 
-    part = streamed.answer(problem, Restricted(Sampled(Evaluate(w, 3), 0.1, 3), 1, columns))
+    part = streamed.answer(problem, Evaluate(w, 3), View((0.1, 3), Columns(1, columns)))
     assert part["rows"] == 50
     assert reads() == expected
 
@@ -235,12 +234,12 @@ def test_columns_are_copied_from_one_read_and_then_asked_in_memory(source):
     whole = Evaluate(np.zeros(7), 5)
     assert streamed.answer(problem, whole)["rows"] == 1000
     assert all(block.X is None for shard in streamed.shards for block in shard.blocks)
-    again = streamed.answer(problem, Restricted(Evaluate(w, 6), 1, columns))
+    again = streamed.answer(problem, Evaluate(w, 6), View(columns=Columns(1, columns)))
     assert again["rows"] == 500
     assert reads() == expected + 10
-    more = Restricted(Evaluate(np.zeros(5), 1), 2, np.array([0, 1, 2, 5]))
+    more = (Evaluate(np.zeros(5), 1), View(columns=Columns(2, np.array([0, 1, 2, 5]))))
     # each run rounds its share
-    rows = streamed.answer(problem, more)["rows"]
+    rows = streamed.answer(problem, *more)["rows"]
     assert rows == pytest.approx(1000 + 1000 * 4 / 6, abs=len(streamed.runs))
     assert reads() == expected + 20
     copies = [shard.restricted for shard in streamed.shards]

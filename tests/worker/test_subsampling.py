@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskglm.core.requests import Evaluate, Folds, LossRef, Problem, Sampled
+from daskglm.core.requests import Evaluate, Folds, LossRef, Problem
+from daskglm.core.view import View
 from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from daskglm.losses.table import LOSSES
@@ -48,11 +49,11 @@ def test_a_sample_is_the_same_wherever_its_blocks_are_and_costs_its_share_of_a_p
         for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False))
     ]
     problem = Problem(LOSSES["logistic"].ref, 1.0)
-    request = Sampled(Evaluate(np.ones(X.shape[1]), 0), 0.05, 1)
-    whole = Local(blocks, 2).total(problem, request)
+    asked = (Evaluate(np.ones(X.shape[1]), 0), View((0.05, 1)))
+    whole = Local(blocks, 2).total(problem, *asked)
     parts = [
-        Local(blocks[:2], 1).total(problem, request),
-        Local(blocks[2:], 2).total(problem, request),
+        Local(blocks[:2], 1).total(problem, *asked),
+        Local(blocks[2:], 2).total(problem, *asked),
     ]
     assert whole["rows"] == 200
     np.testing.assert_allclose(
@@ -72,7 +73,7 @@ def test_a_sample_leaves_out_the_rows_that_a_fold_holds_out(divided):
             trained_on(part, folds, fold), trained_on(block, folds, fold)[here]
         )
         problem = Problem(LOSSES["logistic"].ref, 1.0, folds=folds, fold=fold)
-        sums = Local([block], 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
+        sums = Local([block], 1).total(problem, Evaluate(np.zeros(X.shape[1]), 0), View((0.1, 2)))
         assert sums["value"] == pytest.approx(
             np.log(2) * trained_on(block, folds, fold)[here].sum()
         )
@@ -88,7 +89,7 @@ def test_samples_of_several_blocks_keep_to_their_folds_however_few_values_they_h
     drawn = [draw(block, 0.1, 2) for block in blocks]
     trained = sum(trained_on(block, folds, 1).sum() for block in drawn)
     problem = Problem(LOSSES["logistic"].ref, 1.0, folds=folds, fold=1)
-    sums = Local(blocks, 1).total(problem, Sampled(Evaluate(np.zeros(X.shape[1]), 0), 0.1, 2))
+    sums = Local(blocks, 1).total(problem, Evaluate(np.zeros(X.shape[1]), 0), View((0.1, 2)))
     assert trained != 200
     assert sums["value"] == pytest.approx(np.log(2) * trained)
 
@@ -96,7 +97,7 @@ def test_samples_of_several_blocks_keep_to_their_folds_however_few_values_they_h
 def test_a_worker_without_rows_answers_for_its_sample():
     block = to_block(np.empty((0, 3)), np.empty(0), place=Place(), classify=True)
     reply = Local([block], 1).total(
-        Problem(LossRef("logistic"), 1.0), Sampled(Evaluate(np.ones(3), 0), 0.1, 1)
+        Problem(LossRef("logistic"), 1.0), Evaluate(np.ones(3), 0), View((0.1, 1))
     )
     assert reply["rows"] == 0
     assert not reply["gradient"].any()

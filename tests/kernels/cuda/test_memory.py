@@ -208,11 +208,11 @@ def test_sums_that_stay_on_the_device_are_there_for_other_threads(stand_in):
         done = []
 
         class OfOneSum:
-            def answer(self, problem, request):
+            def answer(self, problem, request, view):
                 stream.enqueue(lambda: done.append("sum"))
                 return {"sums": stand_in.empty(3), "rows": 5}
 
-        sessions._answer_on_device(OfOneSum(), None, None)
+        sessions._answer_on_device(OfOneSum(), None, None, None)
         assert done == ["sum"]
 
 

@@ -1,0 +1,74 @@
+"""Which rows and columns a question is about: an argument of the question, beside the request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of X, k of them.
+
+    Parameters
+    ----------
+    key : int
+        Names the set: equal keys, equal columns.
+    places : (k,) int64 array
+        Numbers of the columns, ascending.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not ascending integers from 0 on.
+    """
+
+    key: int
+    places: np.ndarray = field(compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse columns of the wrong kind, before any work."""
+        places = self.places
+        if not (isinstance(places, np.ndarray) and places.dtype == np.int64 and places.ndim == 1):
+            kind = getattr(places, "dtype", type(places).__name__)
+            raise ValueError(
+                f"columns is {kind} of shape {np.shape(places)}: give a one-dimensional int64 "
+                "array of NumPy"
+            )
+        if len(places) and (places[0] < 0 or (np.diff(places) <= 0).any()):
+            at = int(np.argmax(np.diff(places, prepend=-1) <= 0))
+            after = f", after {places[at - 1]}" if at else ""
+            raise ValueError(
+                f"columns[{at}] is {places[at]}{after}: give numbers of columns from 0 on in "
+                "ascending order, each once"
+            )
+
+
+@dataclass(frozen=True)
+class View:
+    """A part of the rows, of the columns, or of both.
+
+    Parameters
+    ----------
+    sample : tuple of (float, int), optional
+        Fraction of each block's rows, and a seed: the same rows for one seed. They are drawn evenly
+        over each block, one at random of every 1 / fraction, so that sorted data are read at all
+        their places. One pass costs `fraction` passes.
+    columns : Columns, optional
+        Vectors of requests have k entries, or k + 1 with intercept, and tokens are those of this
+        set. Each worker copies the columns once and keeps them, whatever is asked about all columns
+        meanwhile, until another set is asked for. Out of core the copy is kept, too, and the source
+        is read no more. The copy costs 1 pass, and a pass over it their share of all stored values.
+        Replies tell also `stored`, the number of values that these columns have.
+    """
+
+    sample: tuple[float, int] | None = None
+    columns: Columns | None = None
+
+    def sampled(self, fraction: float, seed: int) -> View:
+        """Return a random part of these rows."""
+        return replace(self, sample=(fraction, seed))
+
+
+ALL = View()

@@ -1,0 +1,68 @@
+"""Whom an objective asks: the rows of an engine, or a part of them, with a count of passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from daskglm.core.engine import Engine
+from daskglm.core.requests import Problem, Request, Totals
+from daskglm.core.view import ALL, Columns, View
+
+
+@dataclass
+class Meter:
+    """Passes over all rows, and seconds that were waited for data."""
+
+    passes: float = 0.0
+    waited: float = 0.0
+
+    def absorb(self, other: Meter) -> None:
+        """Count what another one has counted, which begins anew."""
+        self.passes += other.passes
+        self.waited += other.waited
+        other.passes = other.waited = 0.0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An engine's rows as a problem sees them.
+
+    Parameters
+    ----------
+    engine : Engine
+    problem : Problem
+    view : View
+        Which part of them; default: all.
+    meter : Meter
+        Parts of rows share that of the whole.
+    """
+
+    engine: Engine
+    problem: Problem
+    view: View = ALL
+    meter: Meter = field(default_factory=Meter)
+
+    def ask(self, request: Request) -> Totals:
+        """Pass a request to the engine, counting passes."""
+        totals = self.engine.total(self.problem, request, self.view)
+        self.meter.passes += totals["rows"] / max(self.engine.facts.n_rows, 1)
+        self.meter.waited += totals.get("waited", 0.0)
+        return totals
+
+    def with_problem(self, problem: Problem) -> Rows:
+        """Return the same rows as another problem sees them."""
+        return replace(self, problem=problem)
+
+    def metered_apart(self) -> Rows:
+        """Return the same rows with a count of their own, which goes on from this one."""
+        return replace(self, meter=replace(self.meter))
+
+    def sampled(self, fraction: float, seed: int) -> Rows:
+        """Return a random part of the rows; see `View`."""
+        return replace(self, view=self.view.sampled(fraction, seed))
+
+    def restricted(self, columns: np.ndarray, key: int) -> Rows:
+        """Return the rows with some of their columns; see `View`."""
+        return replace(self, view=replace(self.view, columns=Columns(key, columns)))
