@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -45,16 +46,52 @@ class Columns:
             )
 
 
+class Part(Protocol):
+    """Some rows of each block. It is compared by value, and travels to workers."""
+
+    @property
+    def share(self) -> float:
+        """About which share of all rows: a pass costs as much of a pass."""
+
+    def rows(self, n: int, partition: int, first: int) -> np.ndarray:
+        """Return which of the n rows of a block these are, at least one, ascending.
+
+        `partition` and `first` say where the block is in the user's data.
+        """
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random part of the rows: the same ones for one seed, on whatever worker a block is.
+
+    They are drawn evenly over each block, one at random of every 1 / share, so that sorted data are
+    read at all their places.
+
+    Parameters
+    ----------
+    share : float
+    seed : int
+    """
+
+    share: float
+    seed: int
+
+    def rows(self, n: int, partition: int, first: int) -> np.ndarray:
+        """Return the rows of a block; see `Part`."""
+        many = min(max(round(self.share * n), 1), n)
+        jitter = np.random.default_rng([self.seed, partition + 1, first]).random(many)
+        found = ((np.arange(many) + jitter) * (n / many)).astype(np.int64)
+        return np.minimum(found, n - 1)
+
+
 @dataclass(frozen=True)
 class View:
     """A part of the rows, of the columns, or of both.
 
     Parameters
     ----------
-    sample : tuple of (float, int), optional
-        Fraction of each block's rows, and a seed: the same rows for one seed. They are drawn evenly
-        over each block, one at random of every 1 / fraction, so that sorted data are read at all
-        their places. One pass costs `fraction` passes.
+    part : Part, optional
+        Default: all rows.
     columns : Columns, optional
         Vectors of requests have k entries, or k + 1 with intercept, and tokens are those of this
         set. Each worker copies the columns once and keeps them, whatever is asked about all columns
@@ -63,12 +100,8 @@ class View:
         Replies tell also `stored`, the number of values that these columns have.
     """
 
-    sample: tuple[float, int] | None = None
+    part: Part | None = None
     columns: Columns | None = None
-
-    def sampled(self, fraction: float, seed: int) -> View:
-        """Return a random part of these rows."""
-        return replace(self, sample=(fraction, seed))
 
 
 ALL = View()

@@ -16,8 +16,9 @@ from daskglm.fitting.driver import Solution
 from daskglm.fitting.penalised import ordinal_composite, wants_composite
 from daskglm.fitting.unpenalised import warn_if_dependent
 from daskglm.losses.base import Loss
-from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint
+from daskglm.objectives.ordinal import OrdinalObjective
 from daskglm.objectives.ordinal_composite import OrdinalComposite
+from daskglm.objectives.point import Point
 
 # Margins are scaled up to this size: the loss of rows on their own side of all thresholds is less
 # than the least normal number then, and 0.7 for rows on a threshold.
@@ -106,7 +107,7 @@ def _plain(label: Any) -> Any:
     return label.item() if hasattr(label, "item") else label
 
 
-def is_separated(objective: OrdinalObjective, point: OrdinalPoint) -> bool:
+def is_separated(objective: OrdinalObjective, point: Point) -> bool:
     """Return whether every row lies between the thresholds of its class, beyond rounding.
 
     Then there is no optimum without a penalty. Cost: 1 pass.
@@ -129,7 +130,6 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
         return solution
     if isinstance(objective, OrdinalComposite) and objective.is_held:
         return solution
-    assert isinstance(solution.point, OrdinalPoint)
     if is_separated(objective, solution.point):
         return replace(solution, reason=Reason.SEPARABLE)
     if not objective.is_composite:
@@ -137,7 +137,7 @@ def settled_ordinal(objective: OrdinalObjective, solution: Solution) -> Solution
     return solution
 
 
-def ordinal_statistics(objective: OrdinalObjective, point: OrdinalPoint) -> dict[str, float]:
+def ordinal_statistics(objective: OrdinalObjective, point: Point) -> dict[str, float]:
     """Return the fields of a `Report` that come from the likelihood.
 
     - log_likelihood, and deviance, which is minus twice that;

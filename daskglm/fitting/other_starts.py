@@ -108,7 +108,7 @@ class OtherStarts:
         )
         with warnings.catch_warnings(action="ignore"):
             end = self.solve(convex, convex.origin, "newton", settings)
-        self.objective.meter.absorb(convex.meter)
+        self.objective.rows.meter.absorb(convex.rows.meter)
         w: np.ndarray = to_host(end.point.w)
         return w
 

@@ -60,7 +60,7 @@ def composite_objective(
         scale, passes = scale_of(engine, problem, asked)
     strength = 0.0 if math.isinf(given["C"]) else 1.0
     objective = with_strength(engine, problem, loss, asked, scale, strength, **given)
-    objective.meter.passes = objective.prepared = passes
+    objective.rows.meter.passes = objective.prepared = passes
     return objective
 
 
@@ -86,7 +86,7 @@ def multinomial_composite(
     objective = MultinomialComposite(
         engine, problem, loss, basis=basis, penalty=penalty, terms=terms, **given
     )
-    objective.meter.passes = objective.prepared = passes
+    objective.rows.meter.passes = objective.prepared = passes
     return objective
 
 
@@ -108,7 +108,7 @@ def ordinal_composite(
         strength=0.0 if math.isinf(given["C"]) else 1.0,
     )
     objective = OrdinalComposite(engine, problem, loss, penalty=penalty, terms=terms, **given)
-    objective.meter.passes = objective.prepared = passes
+    objective.rows.meter.passes = objective.prepared = passes
     return objective
 
 

@@ -195,7 +195,7 @@ def runaways(objective: Objective, point: Point) -> list[int]:
     if told is objective:
         return _found(objective, point, ends, free)
     found = [] if has_optimum(told, point) else _found(told, point, ends, free)
-    objective.meter.absorb(told.meter)
+    objective.rows.meter.absorb(told.rows.meter)
     return found
 
 

@@ -18,7 +18,7 @@ from daskglm.core.summation import LEAST_ROWS
 from daskglm.objectives.batched import BatchObjective
 from daskglm.objectives.bounds import FLOAT32, Rounding
 from daskglm.objectives.composite import Composite
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.point import Point
 
 
 class Place(NamedTuple):
@@ -118,7 +118,7 @@ def _point(
     penalty, pull = objective.penalty.value_and_gradient(w)
     hessian = objective.scale * gram
     objective.penalty.add_to(hessian)
-    point = CompositePoint(
+    point = Point(
         objective,
         w,
         objective.scale * loss + penalty + objective.terms.value(w),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daskglm.objectives.composite import Composite
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.point import Point
 
 
 def carried(point: Point, objective: Composite) -> Point:
@@ -28,4 +28,4 @@ def carried(point: Point, objective: Composite) -> Point:
         objective.penalty.add_to(hessian)
         other.penalty.add_to(known)
         hessian += share * (point.gram - known)
-    return CompositePoint(objective, w, value, gradient, point.token, hessian, None, point.exact)
+    return Point(objective, w, value, gradient, point.token, hessian, None, point.exact)

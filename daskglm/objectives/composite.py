@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from daskglm.objectives.composite_certificate import CompositeCertificate
 from daskglm.objectives.free_bound import Tangent, largest_norm, lower_bound
 from daskglm.objectives.hessian_factor import UNIT, GradientError
 from daskglm.objectives.host_vectors import moved
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.point import Point
 from daskglm.objectives.primal import Objective, tokens
 from daskglm.penalties.nonsmooth import NonSmooth
 
@@ -68,8 +68,6 @@ class Composite(Objective):
     key: int
     stored: int | None = None
     is_composite = True
-    # of the points
-    point_kind: ClassVar[type[CompositePoint]] = CompositePoint
     # whether there are coefficients that only a Hessian of all can bound
     wants_hessian = False
 
@@ -156,8 +154,11 @@ class Composite(Objective):
         """Evaluate as `Objective.at` does, at the nearest coefficients within the bounds."""
         w = self.terms.clip(np.asarray(w, np.float64))
         point = super().at(w, **how)
-        known = {each.name: getattr(point, each.name) for each in fields(point)}
-        return self.point_kind(**(known | {"value": point.value + self.terms.value(w)}))
+        return replace(point, value=point.value + self.terms.value(w))
+
+    def residual(self, point: Point) -> np.ndarray:
+        """Return the shortest subgradient at a point. Cost: nothing."""
+        return self.terms.residual(point.w, point.gradient)
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
         """Evaluate a + t (b - a) for each t of `steps`. Cost: 0 passes, 1 round."""
@@ -182,7 +183,6 @@ class Composite(Objective):
             return min(point.value, point.excess) if math.isfinite(point.excess) else math.nan
         if not self.proves:
             return math.nan
-        assert isinstance(point, CompositePoint)
         # a finite bound by the Hessian is of second order, and the other one lags behind it
         found = point.excess if math.isfinite(point.excess) else point.free_bound
         # where nothing but the Hessian can bound features, and that cannot: only the gradient tells

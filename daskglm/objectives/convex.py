@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 # Differences of points that are rounding, relative to 1 + the point's size.
 PRECISION = 1e-15
@@ -132,3 +134,35 @@ def _tangents(low: Seen, high: Seen) -> list[float]:
     if fall <= 1e-14 * abs(floor) or width <= PRECISION * (1.0 + abs(middle)):
         return []
     return [meet, middle] if low.at < meet < high.at else [middle]
+
+
+def distance_to_best(
+    derivatives: Callable[[Sequence[float]], tuple[np.ndarray, np.ndarray]], error: float
+) -> float | None:
+    """Bound how far zero is from the minimum of a convex function of one number.
+
+    Slopes rise: the minimum lies between two places where they differ in sign beyond rounding.
+
+    Parameters
+    ----------
+    derivatives : callable
+        Slopes and curvatures at some places. It is called twice.
+    error : float
+        Bound on the error of any slope.
+
+    Returns
+    -------
+    float or None
+        None: no two such places were found.
+    """
+    slopes, curvatures = derivatives([0.0])
+    slope, curvature = abs(float(slopes[0])), float(curvatures[0])
+    if not curvature > 0.0:
+        return None
+    # twice Newton's step, and wider ones where the curvature falls
+    steps = 2.0 * (slope + error) / curvature * 4.0 ** np.arange(4)
+    if not np.isfinite(steps).all():  # next to no curvature is left
+        return None
+    slopes, _ = derivatives([*steps, *-steps])
+    sure = np.flatnonzero((slopes[:4] > error) & (slopes[4:] < -error))
+    return float(steps[sure[0]]) if len(sure) else None

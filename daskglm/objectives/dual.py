@@ -409,7 +409,7 @@ class Dual:
         self.adopted = w, token, totals
         self.read_at, self.drift = self.rounds, 1.0
         if primal is not self.objective:
-            self.objective.meter.absorb(primal.meter)
+            self.objective.rows.meter.absorb(primal.rows.meter)
         self.change = None
         self.previous = None
         self.sure = True

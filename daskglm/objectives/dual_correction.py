@@ -53,7 +53,7 @@ class DualCorrection:
             fit_intercept=objective.fit_intercept,
         )
         point = squares.at(squares.xp.zeros(objective.size), gram=True, keep=False, exact=True)
-        objective.meter.absorb(squares.meter)
+        objective.rows.meter.absorb(squares.rows.meter)
         self.objective = objective
         self.entries = entries
         self.features = entries[entries < objective.n_features]

@@ -6,27 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from daskglm.core.requests import (
-    Evaluate,
-    EvaluateAlong,
-    HessianVector,
-    RateSums,
-    Request,
-)
+from daskglm.core.requests import Evaluate, EvaluateAlong, HessianVector, RateSums, Request
+
+To = Callable[[Any], Any]
 
 
-def moved(request: Request, to: Callable[[Any], Any]) -> Request:
+def moved(request: Request, to: To) -> Request:
     """Return the request with its vectors where the rows are."""
+    vectors = VECTORS.get(type(request))
+    return request if vectors is None else replace(request, **vectors(request, to))
 
-    def points(given: Sequence[tuple[int, Any]]) -> tuple[tuple[int, Any], ...]:
-        return tuple((token, to(w)) for token, w in given)
 
-    if isinstance(request, Evaluate):
-        return replace(request, w=to(request.w))
-    if isinstance(request, HessianVector):
-        return replace(request, v=to(request.v), at=points([request.at])[0])
-    if isinstance(request, EvaluateAlong):
-        return replace(request, points=points(request.points))
-    if isinstance(request, RateSums):
-        return replace(request, at=points([request.at])[0])
-    return request
+def _points(given: Sequence[tuple[int, Any]], to: To) -> tuple[tuple[int, Any], ...]:
+    return tuple((token, to(w)) for token, w in given)
+
+
+# Fields of a request that are vectors, moved.
+VECTORS: dict[type, Callable[[Any, To], dict[str, Any]]] = {
+    Evaluate: lambda asked, to: {"w": to(asked.w)},
+    HessianVector: lambda asked, to: {"v": to(asked.v), "at": _points([asked.at], to)[0]},
+    EvaluateAlong: lambda asked, to: {"points": _points(asked.points, to)},
+    RateSums: lambda asked, to: {"at": _points([asked.at], to)[0]},
+}

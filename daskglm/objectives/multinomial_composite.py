@@ -21,7 +21,7 @@ from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import GradientError, HessianFactor
 from daskglm.objectives.multinomial import MultinomialObjective
 from daskglm.objectives.output_bounds import DISTANCE, EXCESS, NEAR
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.point import Point
 
 # Error of a margin, times the loss's self-concordance, up to which curvatures there are those at
 # the exact margin but for a share of twice as much. Chosen.
@@ -108,7 +108,6 @@ class MultinomialComposite(Composite, MultinomialObjective):
 
         Of features that nothing holds points may be known without a Hessian: see `at_whole`.
         """
-        assert isinstance(point, CompositePoint)
         return min(point.free_bound, point.value, point.excess)
 
     def by_tangent(self, point: Point, error: GradientError) -> float:

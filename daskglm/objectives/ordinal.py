@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,8 @@ from daskglm.losses.ordinal import (
     barrier_slope,
     link_of_loss,
 )
-from daskglm.objectives.hessian_factor import HessianFactor
 from daskglm.objectives.ordinal_bounds import OrdinalRounding, hessian_of_gaps
-from daskglm.objectives.point import Point
+from daskglm.objectives.point import ByThresholds, Point
 from daskglm.objectives.primal import tokens
 from daskglm.objectives.several_intercepts import SeveralIntercepts
 from daskglm.penalties.ridge import Ridge
@@ -41,39 +39,6 @@ LENGTHS = 0.25 ** np.arange(6.0)
 # Relative fall of the value, as Newton's step foresees it, that values cannot show: that step is
 # the last one.
 LEVEL = 1e-14
-
-
-@dataclass(frozen=True, eq=False)
-class OrdinalPoint(Point):
-    """The objective at coefficients and thresholds.
-
-    `near` bounds the distance of the value from that at the best thresholds for these coefficients.
-    `curvatures` (K - 1,) are those of rows by each threshold, and `between` (K - 2,) by the gaps of
-    thresholds, times C.
-    """
-
-    objective: OrdinalObjective
-    curvatures: np.ndarray | None = None
-    between: np.ndarray | None = None
-
-    @cached_property
-    def factor(self) -> HessianFactor:
-        """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        assert self.gram is not None
-        error = self.objective.rounding.hessian(self.w, exact=self.exact)
-        return HessianFactor.of(self.gram, error)
-
-    @cached_property
-    def excess(self) -> float:
-        """Bound on the distance of the value from the optimum by the Hessian.
-
-        It is infinite for points without one, and where nothing is proved. Cost: nothing.
-        """
-        known = self.gram is not None and self.objective.proves
-        if not (known and math.isfinite(self.value)):
-            return math.inf
-        rounding = self.objective.rounding
-        return rounding.by_thresholds_too(self.factor, self.w, self.residual, self.error)
 
 
 class OrdinalObjective(SeveralIntercepts):
@@ -216,7 +181,7 @@ class OrdinalObjective(SeveralIntercepts):
             EvaluateOrdinal(features, t, self.classes, token, gram, diagonal, keep, other, exact)
         )
         if not inside:
-            return OrdinalPoint(self, w, math.inf, np.full(self.size, math.nan), token)
+            return Point(self, w, math.inf, np.full(self.size, math.nan), token)
 
         weights = self.class_weights(totals)
         penalty, pull = self.penalty.value_and_gradient(w)
@@ -229,7 +194,7 @@ class OrdinalObjective(SeveralIntercepts):
         if diagonal:
             own = np.append(self.scale * totals["diagonal"], np.diag(by_thresholds))
             whole = own + self.penalty.diagonal(self.size)
-        point = OrdinalPoint(
+        point = Point(
             self,
             w,
             self.scale * value + penalty,
@@ -238,8 +203,7 @@ class OrdinalObjective(SeveralIntercepts):
             self._whole(totals, by_thresholds) if gram else None,
             whole,
             exact,
-            curvatures=curvatures,
-            between=between,
+            by_thresholds=ByThresholds(curvatures, between),
         )
         return self.with_near(point)
 
@@ -254,14 +218,14 @@ class OrdinalObjective(SeveralIntercepts):
         self.penalty.add_to(hessian)
         return hessian
 
-    def with_near(self, point: OrdinalPoint) -> OrdinalPoint:
+    def with_near(self, point: Point) -> Point:
         """Return the point with the bound by its thresholds, if any is known. Cost: nothing."""
         if not self.link.splits:
             return point
-        assert point.curvatures is not None
+        assert point.by_thresholds is not None
         with np.errstate(over="ignore", invalid="ignore"):  # far out
             near = self.rounding.near_thresholds(
-                point.w, point.curvatures, point.gradient, point.error
+                point.w, point.by_thresholds.each, point.gradient, point.error
             )
         return replace(point, near=near)
 
@@ -270,9 +234,10 @@ class OrdinalObjective(SeveralIntercepts):
         (features, t), (along, shifts) = self._parts(point.w), self._parts(v)
         request = OrdinalHessianVector(along, shifts, t, self.classes, (point.token, features))
         totals = self.ask(request)
-        assert isinstance(point, OrdinalPoint)
-        assert point.between is not None
-        by_thresholds = self.scale * totals["by"] + hessian_of_gaps(point.between) @ shifts
+        assert point.by_thresholds is not None
+        by_thresholds = (
+            self.scale * totals["by"] + hessian_of_gaps(point.by_thresholds.gaps) @ shifts
+        )
         product = np.append(self.scale * totals["product"], by_thresholds)
         return product + self.penalty.hessian_vector(v)
 
@@ -293,6 +258,17 @@ class OrdinalObjective(SeveralIntercepts):
         return self.ask(OrdinalAlong(at, self.classes, coefficients, thresholds))
 
     # ---- how good a point is
+    def hessian_error(self, point: Point) -> float:
+        """Bound the error of a point's Hessian. Cost: nothing."""
+        return self.rounding.hessian(point.w, exact=point.exact)
+
+    def by_hessian(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
+        if not (self.proves and math.isfinite(point.value)):
+            return math.inf
+        rounding = self.rounding
+        return rounding.by_thresholds_too(point.factor, point.w, point.residual, point.error)
+
     def certificate(self, tol: float) -> Callable[[Point], tuple[Point, float]]:
         """Return what the driver calls to bound the points of one solve."""
         return OrdinalCertificate(self, tol)
@@ -364,7 +340,6 @@ class OrdinalCertificate:
         gap = point.relative_gap
         if not gap > self.tol or not math.isfinite(point.value):
             return point, gap
-        assert isinstance(point, OrdinalPoint)
         objective = self.objective
         if objective.is_hidden(point, self.tol):
             objective.survey()

@@ -11,24 +11,18 @@ by the square of that difference over 2 L_j.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from daskglm.objectives.bounds import EXACT
 from daskglm.objectives.composite import Composite
-from daskglm.objectives.ordinal import OrdinalObjective, OrdinalPoint
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.ordinal import OrdinalObjective
+from daskglm.objectives.point import Point
 
 # Share of a column's squares by which those of its differences from the mean may be off. It covers
 # rounding of sums of 1e9 rows.
 CANCELLED = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class OrdinalCompositePoint(CompositePoint, OrdinalPoint):
-    """The objective with kinks at coefficients and thresholds."""
 
 
 class OrdinalComposite(Composite, OrdinalObjective):
@@ -41,8 +35,6 @@ class OrdinalComposite(Composite, OrdinalObjective):
     terms : NonSmooth
         For vectors of `size` entries.
     """
-
-    point_kind: ClassVar[type[CompositePoint]] = OrdinalCompositePoint
 
     @property
     def wants_hessian(self) -> bool:  # type: ignore[override]
@@ -79,7 +71,6 @@ class OrdinalComposite(Composite, OrdinalObjective):
             return math.nan
         if not math.isfinite(point.value):
             return math.inf
-        assert isinstance(point, OrdinalCompositePoint)
         found = min(point.free_bound, point.excess)
         # features that nothing holds are bounded by the Hessian alone
         if not (self.is_held or found < point.value):

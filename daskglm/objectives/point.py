@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,21 @@ from daskglm.objectives.local_rates import LocalRates
 WELL_KNOWN = 1e-3
 # That of points of a dual solver.
 NO_GRADIENT = np.array([math.nan])
+
+
+class ByThresholds(NamedTuple):
+    """Curvatures of an objective of ordered classes by its K - 1 thresholds, times C.
+
+    Parameters
+    ----------
+    each : (K - 1,) array
+        By each threshold, of rows.
+    gaps : (K - 2,) array
+        By the gaps of thresholds.
+    """
+
+    each: np.ndarray
+    gaps: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +59,8 @@ class Point:
     exact : bool
         Whether the Hessian was summed in float64, whatever the dtype of the rows.
     near : float
-        Bound on the distance of the intercept from the best one for these coefficients.
+        Bound on the distance of the intercept from the best one for these coefficients; of ordered
+        classes on that of the value from the one at the best thresholds.
     unheld : unheld.Unheld, optional
         The Hessian by the coefficients that neither a penalty nor bounds hold.
     gap : float, optional
@@ -59,6 +75,8 @@ class Point:
         Token of the point that was evaluated before this one, and the distance from it.
     prediction : quadratic_model.Prediction, optional
         For a point that was not evaluated: what is known of it.
+    by_thresholds : ByThresholds, optional
+        Of ordered classes.
     """
 
     objective: Any
@@ -77,6 +95,7 @@ class Point:
     beside: tuple[int, float] | None = None
     rates: LocalRates | None = None
     prediction: Any = None
+    by_thresholds: ByThresholds | None = None
     # the best point of a solve is found among all of them, by value
     replaces_earlier: ClassVar[bool] = False
 
@@ -85,16 +104,20 @@ class Point:
         """The norms of w and the gradient if they are known, else the vectors: input of bounds."""
         return self.norms or (self.w, self.gradient)
 
-    @property
+    @cached_property
     def residual(self) -> np.ndarray:
         """The gradient: of objectives with kinks the shortest subgradient. Cost: nothing."""
-        return self.gradient
+        if self.gradient is NO_GRADIENT:
+            return self.gradient
+        found: np.ndarray = self.objective.residual(self)
+        return found
 
     @property
     def gradient_norm(self) -> float:
-        """Norm of the gradient. Cost: nothing."""
+        """Norm of the residual. Cost: nothing."""
         if self.norms is None:
-            return float(np.linalg.norm(self.gradient))
+            with np.errstate(over="ignore"):  # far out
+                return float(np.linalg.norm(self.residual))
         return math.hypot(*self.norms[1])
 
     def distance(self, other: Point) -> float:
@@ -152,7 +175,7 @@ class Point:
     @cached_property
     def factor(self) -> HessianFactor:
         """Cholesky factor of the Hessian, for points that have one. Cost: nothing."""
-        return HessianFactor.of(to_host(self.gram), self.objective.rounding.gram(exact=self.exact))
+        return HessianFactor.of(to_host(self.gram), self.objective.hessian_error(self))
 
     @property
     def is_doubtful(self) -> bool:
@@ -168,35 +191,13 @@ class Point:
 
         It is infinite for points without one. Cost: nothing.
         """
-        objective = self.objective
-        if self.gram is None:
-            return math.inf
-        if self.rates is not None:
-            decrement = self.factor.decrement(to_host(self.residual))
-            return self.rates.excess(objective.rounding, self.factor, self.vectors[0], decrement)
-        if not math.isfinite(objective.loss.self_concordance):
-            return math.inf
-        return objective.rounding.by_hessian(self.factor, to_host(self.residual), self.error)
-
-
-@dataclass(frozen=True, eq=False)
-class CompositePoint(Point):
-    """A point whose gradient is that of the smooth part."""
-
-    @cached_property
-    def residual(self) -> np.ndarray:
-        """The shortest subgradient of the objective. Cost: nothing."""
-        found: np.ndarray = self.objective.terms.residual(self.w, self.gradient)
-        return found
-
-    @property
-    def gradient_norm(self) -> float:
-        """Norm of the shortest subgradient. Cost: nothing."""
-        with np.errstate(over="ignore"):  # far out
-            return float(np.linalg.norm(self.residual))
+        return math.inf if self.gram is None else float(self.objective.by_hessian(self))
 
     @cached_property
     def free_bound(self) -> float:
-        """Bound on the distance of the value from the optimum by the gradient. Cost: nothing."""
+        """Bound on the distance of the value from the optimum by the gradient. Cost: nothing.
+
+        Of points of a `Composite`.
+        """
         found: float = self.objective.by_tangent(self, self.error)
         return found

@@ -31,14 +31,15 @@ from daskglm.core.requests import (
     TrustRegionStep,
 )
 from daskglm.core.summation import SUMMED_ROWS
+from daskglm.core.view import Drawn, Part
 from daskglm.losses.base import Loss
 from daskglm.objectives.bounds import EXACT, HIDDEN, Norms, Rounding
 from daskglm.objectives.certificate import Certificate
-from daskglm.objectives.convex import Seen, least_of_several
+from daskglm.objectives.convex import Seen, distance_to_best, least_of_several
 from daskglm.objectives.hessian_factor import UNIT
 from daskglm.objectives.local_rates import LocalRates
 from daskglm.objectives.point import Point
-from daskglm.objectives.rows import Meter, Rows
+from daskglm.objectives.rows import Rows
 from daskglm.penalties.ridge import Ridge
 
 # Relative differences of the objective that may be rounding in sums over rows.
@@ -140,19 +141,14 @@ class Objective:
         return self.rows.problem
 
     @property
-    def meter(self) -> Meter:
-        """What has been asked, counted: passes, and seconds that were waited for data."""
-        return self.rows.meter
-
-    @property
     def passes(self) -> float:
         """Passes over all rows up to now."""
-        return self.meter.passes
+        return self.rows.meter.passes
 
     @property
     def waited(self) -> float:
         """Seconds that were waited for data up to now."""
-        return self.meter.waited
+        return self.rows.meter.waited
 
     @property
     def is_penalised(self) -> bool:
@@ -435,6 +431,24 @@ class Objective:
         hidden = self._by_rounding(point)
         return self.rounding.is_surveyed and not hidden <= MOST_HIDDEN * point.value
 
+    def residual(self, point: Point) -> Any:
+        """Return the gradient at a point. Cost: nothing."""
+        return point.gradient
+
+    def hessian_error(self, point: Point) -> float:
+        """Bound the error of a point's Hessian, relative to its diagonal. Cost: nothing."""
+        return self.rounding.gram(exact=point.exact)
+
+    def by_hessian(self, point: Point) -> float:
+        """Bound the distance of a point's value from the optimum by its Hessian. Cost: nothing."""
+        residual = to_host(point.residual)
+        if point.rates is not None:
+            decrement = point.factor.decrement(residual)
+            return point.rates.excess(self.rounding, point.factor, point.vectors[0], decrement)
+        if not math.isfinite(self.loss.self_concordance):
+            return math.inf
+        return self.rounding.by_hessian(point.factor, residual, point.error)
+
     def _by_rounding(self, point: Point) -> float:
         """Return the bound by the Hessian if the computed gradient were zero."""
         return self.rounding.by_hessian(point.factor, np.zeros(self.size), point.error)
@@ -500,26 +514,17 @@ class Objective:
     def with_near_intercept(self, point: Point) -> Point:
         """Bound how far a point's intercept is from the best one for its coefficients.
 
-        Slopes rise with the intercept: the best one lies between two where they differ in sign
-        beyond rounding. Returns the point with that bound, or as it is if none was found. Cost: 0
-        passes, 2 rounds.
+        Returns the point with that bound, or as it is if none was found. Cost: 0 passes, 2 rounds.
         """
-        _, slopes, hessians = self.along((point,), np.array([[1.0, 0.0]]))
-        slope, curvature = abs(float(slopes[0, -1])), float(hessians[0, -1, -1])
-        if not curvature > 0.0:
-            return point
+
+        def derivatives(shifts: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+            _, slopes, hessians = self.along((point,), np.array([[1.0, t] for t in shifts]))
+            return slopes[:, -1], hessians[:, -1, -1]
 
         # slopes by `along` are added up row after row, unlike those of the gradient
         adding = self.rounding.in_turn / self.rounding.terms * point.error.adding
-        error = 2.0 * (point.error.slopes + adding)
-        # twice Newton's step for the intercept, and wider ones where the curvature falls
-        steps = 2.0 * (slope + error) / curvature * 4.0 ** np.arange(4)
-        if not np.isfinite(steps).all():  # next to no curvature is left
-            return point
-        _, slopes, _ = self.along((point,), np.array([[1.0, step] for step in (*steps, *-steps)]))
-        up, down = slopes[:4, -1], slopes[4:, -1]
-        sure = np.flatnonzero((up > error) & (down < -error))
-        return replace(point, near=float(steps[sure[0]])) if len(sure) else point
+        near = distance_to_best(derivatives, 2.0 * (point.error.slopes + adding))
+        return point if near is None else replace(point, near=near)
 
     def with_best_intercept(self, point: Point) -> Point:
         """Evaluate the same coefficients with the intercept that fits them best.
@@ -548,20 +553,24 @@ class Objective:
         return least_of_several(ask, start, smooth=loss.differentiable, convex=loss.convex)
 
     def sample(self, fraction: float, seed: int) -> Self:
-        """Return the objective on a random part of the rows, with losses scaled up to all rows.
+        """Return the objective on a random part of the rows; see `on`."""
+        return self.on(Drawn(fraction, seed))
+
+    def on(self, part: Part) -> Self:
+        """Return the objective on a part of the rows, with losses scaled up to all rows.
 
         Its passes count with those of the whole.
         """
         found = copy.copy(self)
-        found.rows = self.rows.sampled(fraction, seed)
-        found.scale = self.scale / fraction
+        found.rows = self.rows.on(part)
+        found.scale = self.scale / part.share
         found.rounding = copy.copy(self.rounding)  # what is learnt there is not of all rows
         return found
 
     @property
     def is_sample(self) -> bool:
-        """Whether it is about a random part of the rows."""
-        return self.rows.view.sample is not None
+        """Whether it is about a part of the rows."""
+        return self.rows.view.part is not None
 
     def ask(self, request: Request) -> Totals:
         """Pass a request about these rows to the engine, counting passes."""

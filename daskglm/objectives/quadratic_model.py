@@ -14,7 +14,7 @@ import numpy as np
 from daskglm.objectives.bounds import FEW
 from daskglm.objectives.composite import Composite
 from daskglm.objectives.hessian_factor import UNIT, GradientError, HessianFactor
-from daskglm.objectives.point import CompositePoint, Point
+from daskglm.objectives.point import Point
 
 # Share of a scaled Hessian's least eigenvalue that may be in doubt for it to serve beside larger
 # ones: its inverse is 1e5 at most then, in bounds of residuals that are 1e-9 squared. Chosen.
@@ -57,7 +57,7 @@ class LossSums:
         objective.penalty.add_to(hessian)
         value, gradient = objective.scale * self.value, objective.scale * self.gradient
         token = objective.new_token()
-        found = CompositePoint(objective, w, value, gradient, token, hessian, None, True)
+        found = Point(objective, w, value, gradient, token, hessian, None, True)
         if "factor" not in vars(self):
             vars(self)["factor"] = HessianFactor.of(self.gram, objective.rounding.gram(exact=True))
         if vars(self)["factor"].doubt <= WELL_KNOWN:

@@ -8,7 +8,7 @@ import numpy as np
 
 from daskglm.core.engine import Engine
 from daskglm.core.requests import Problem, Request, Totals
-from daskglm.core.view import ALL, Columns, View
+from daskglm.core.view import ALL, Columns, Part, View
 
 
 @dataclass
@@ -59,9 +59,9 @@ class Rows:
         """Return the same rows with a count of their own, which goes on from this one."""
         return replace(self, meter=replace(self.meter))
 
-    def sampled(self, fraction: float, seed: int) -> Rows:
-        """Return a random part of the rows; see `View`."""
-        return replace(self, view=self.view.sampled(fraction, seed))
+    def on(self, part: Part) -> Rows:
+        """Return a part of the rows; see `View`."""
+        return replace(self, view=replace(self.view, part=part))
 
     def restricted(self, columns: np.ndarray, key: int) -> Rows:
         """Return the rows with some of their columns; see `View`."""

@@ -68,7 +68,7 @@ def proximal(objective: Objective, w: np.ndarray, *, tol: float = 1e-6) -> Itera
         part = smoothed(dual, unit * 10.0**-level).sample(fraction, seed=20 + max(k - 1, 0))
         accuracy = objective.size / (fraction * facts.n_rows) * value
         inner, _ = _solve(dual, solver, part, start, accuracy)
-        objective.meter.absorb(part.meter)
+        objective.rows.meter.absorb(part.rows.meter)
         if math.isfinite(inner.value):
             start, value = inner.w, inner.value
             unit = residual_unit(objective, value)
@@ -193,7 +193,7 @@ def proximal_points(dual: Dual, begin: Begin | None = None) -> Iterates:
             level = narrowest = max(level - stride, 0.0)
             stride = max(0.5 * stride, LEAST_STRIDE)
             idle = idle + 1
-            dual.objective.meter.absorb(primal.meter)
+            dual.objective.rows.meter.absorb(primal.rows.meter)
             continue
 
         w = inner.w

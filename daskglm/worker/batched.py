@@ -6,7 +6,6 @@ it is rebuilt from the request. Only rows in host memory are served.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +19,12 @@ from daskglm.core.summation import LEAST_ROWS
 from daskglm.data.blocks import Block
 from daskglm.kernels import batched_csr as many_csr
 from daskglm.kernels import batched_dense as many
-from daskglm.kernels import cpu as host
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.kernels.simd_columns import LEFT, RIGHT
 from daskglm.losses.table import law_of
+from daskglm.worker.asked import Asked
 from daskglm.worker.fold_assignment import groups
+from daskglm.worker.pieces import Piece
 from daskglm.worker.targets import signs_of
 
 # Bytes of the features of a tile, in float64; then its most rows.
@@ -33,8 +33,6 @@ MOST_ROWS = 1024
 SPARSE_ROWS = 128
 # Features up to which tiles of sparse rows are made dense.
 DENSE_WIDTH = 512
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 @dataclass
@@ -54,22 +52,6 @@ class BatchRows:
     def tiling(self) -> tuple[np.ndarray, np.ndarray, int]:
         """What kernels take."""
         return self.order, self.bounds, self.rows
-
-
-def answer_batch(
-    problem: Problem,
-    request: EvaluateMany | WeighGroups,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
-    """Answer a request for many problems with sums over the rows of all blocks."""
-    if isinstance(request, WeighGroups):
-        return {"weights": _weigh(problem, request, blocks, caches), "rows": 0}
-    if any(cache.backend is not host for cache in caches):
-        raise NotImplementedError("many problems at once want rows in host memory")
-    return _evaluate(problem, request, blocks, caches, facts, each)
 
 
 def _batch_rows(cache: Any, block: Block, problem: Problem, rows: int, run: int) -> BatchRows:
@@ -107,13 +89,13 @@ def _signs(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
     return np.array([signs_of(block.labels, positive) for positive in classes], np.float64)
 
 
-def _weigh(
-    problem: Problem, request: WeighGroups, blocks: Sequence[Block], caches: Sequence[Any]
-) -> np.ndarray:
+def weigh_groups(asked: Asked[WeighGroups]) -> Totals:
+    """Add up the weights of each class in each group of rows. 0 passes."""
+    problem, request = asked.problem, asked.request
     total = np.zeros(
         (1 if problem.folds is None else len(problem.folds.roles), max(len(request.classes), 1))
     )
-    for block, cache in zip(blocks, caches, strict=True):
+    for block, cache in zip(asked.blocks, asked.caches, strict=True):
         if problem.folds is None:
             group = np.zeros(len(block.y), int)
         else:
@@ -125,18 +107,16 @@ def _weigh(
         for k, label in enumerate(names):
             at = request.classes.index(label) if request.classes else 0
             total[:, at] += found.reshape(-1, len(names))[:, k]
-    return total
+    return {"weights": total, "rows": 0}
 
 
 # ---- one sweep
-def _evaluate(
-    problem: Problem,
-    request: EvaluateMany,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
+def evaluate_many(asked: Asked[EvaluateMany]) -> Totals:
+    """Evaluate many problems with sums over the rows of all blocks."""
+    if not asked.in_host_memory:
+        raise NotImplementedError("many problems at once want rows in host memory")
+    problem, request, facts = asked.problem, asked.request, asked.facts
+    blocks, caches = asked.blocks, asked.caches
     d = facts.n_features or 0
     size = request.W.shape[1]
     width = _width(facts)
@@ -163,7 +143,7 @@ def _evaluate(
             sweep.add(cache, batch, block, tiles, totals)
         return {**totals, "rows": read}
 
-    totals = each(work, None)
+    totals = asked.each(work)
     if wide:
         totals["gradients"] = totals["gradients"].T[None, :, :size]
     else:

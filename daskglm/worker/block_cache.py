@@ -19,6 +19,7 @@ from daskglm.kernels.records import RowData
 from daskglm.losses.table import loss_of
 from daskglm.worker.batched import BatchRows
 from daskglm.worker.dual_state import DualCache
+from daskglm.worker.margins import Margins
 from daskglm.worker.ordinal import OrdinalRows
 from daskglm.worker.outputs import OutputRows
 from daskglm.worker.targets import targets_of
@@ -35,8 +36,7 @@ class BlockCache:
         self.spans = block.spans
         self.backend = backend_of(block.X)
         self.kernels, self.rows = for_rows(block.X)
-        self.margins: dict[int, Any] = {}
-        self.kept = self.backend.kept_margins(self.rows)
+        self.margins = Margins(self.backend.kept_margins(self.rows))
         self.curvature_of: int | None = None
         self.dual: DualCache | None = None
         self.batch: BatchRows | None = None
@@ -92,10 +92,6 @@ class BlockCache:
                 self.y = self.vector(moved(self.targets, self.dual.alpha, problem.centre[1]))
         return True
 
-    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> None:
-        """Make room for the margins of a token; a full cache evicts the oldest not `needed`."""
-        if token not in self.margins:
-            spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= self.kept and spare is not None
-            old = self.margins.pop(spare) if full and spare is not None else None
-            self.margins[token] = self.backend.vector(None, self.rows) if old is None else old
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
+        """Return room for the margins of a point; see `Margins`."""
+        return self.margins.reserve(token, needed, lambda: self.backend.vector(None, self.rows))

@@ -5,7 +5,6 @@ Only rows in host memory are served. Nothing is copied that outlives the request
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ import scipy.sparse as sp
 
 from daskglm.core.column_requests import ColumnGram
 from daskglm.core.requests import Problem, Totals
-from daskglm.kernels import cpu as host
 from daskglm.kernels.margins import curvatures, slopes
 from daskglm.kernels.records import NOTHING
 from daskglm.losses.table import law_of, loss_of
+from daskglm.worker.asked import Asked
+from daskglm.worker.pieces import Piece
 
 # Bytes of some columns of a run of dense rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -26,21 +26,19 @@ FEWEST, MOST = 64, 1 << 14
 # that lacks is at the ends of one interval, and less than half of it is outside of the reach.
 SURE = 0.8
 
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
-
-def column_gram(problem: Problem, request: ColumnGram, caches: Sequence[Any], each: Each) -> Totals:
+def column_gram(asked: Asked[ColumnGram]) -> Totals:
     """Answer a request from the rows and the margins that the caches hold at its point.
 
     Raises ValueError if the rows are on a GPU, or a reach is asked for that the loss does not know.
     """
+    problem, request, caches = asked.problem, asked.request, asked.caches
     if request.reach and not loss_of(problem.loss).has_two_curvatures:
         raise ValueError(
             f"reach={request.reach:g}, but the curvature of {problem.loss.name!r} is not one of "
             "two numbers: ask with a reach of 0"
         )
-    if any(cache.backend is not host for cache in caches):
+    if not asked.in_host_memory:
         raise ValueError("ColumnGram wants X in host memory, and these rows are on a GPU")
     size = len(request.columns) + 1
     place = np.full(len(request.at[1]), -1, np.int64)
@@ -65,7 +63,7 @@ def column_gram(problem: Problem, request: ColumnGram, caches: Sequence[Any], ea
                     gram += (some.T @ some.multiply(bent[:, None]).tocsr()).toarray()
         return {"gram": gram}
 
-    return each(work, None)
+    return {**asked.each(work), "rows": asked.facts.n_rows}
 
 
 def _curvatures(problem: Problem, request: ColumnGram, cache: Any, run: slice) -> np.ndarray:

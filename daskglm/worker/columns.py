@@ -23,10 +23,9 @@ from daskglm.kernels import Pattern, columns_csr, columns_dense, for_rows
 from daskglm.kernels import cpu as host
 from daskglm.kernels.columns import ColumnsCopy
 from daskglm.kernels.records import read_only
+from daskglm.worker.asked import Asked, Each
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.pieces import Piece
-
-Each = Callable[[Callable[[list[Piece]], Totals]], Totals]
 
 
 class RestrictedRows:
@@ -199,35 +198,9 @@ def _with_rows(block: Block, X: Any) -> Block:
     return block._replace(X=X, facts=facts)
 
 
-def column_sums(
-    request: ColumnMoments | ColumnSigns | Spread,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
-    """Answer a request about single columns with the sums over all blocks."""
-    if isinstance(request, ColumnSigns):
-        return column_signs(request, blocks, caches, facts, each)
-    if isinstance(request, Spread):
-        return spread(request, caches, facts, each)
-    return column_moments(caches, facts, each)
-
-
-def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
-    """Answer `ColumnMoments` with the sums over all blocks.
-
-    Parameters
-    ----------
-    caches : sequence of BlockCache
-        With the row weights of the problem.
-    facts : DataSummary
-        Of all blocks.
-    each : callable
-        Shares pieces of rows out among threads.
-    """
-    d = facts.n_features or 0
-    backend = caches[0].backend if caches else host
+def column_moments(asked: Asked[ColumnMoments]) -> Totals:
+    """Answer `ColumnMoments` with the sums over all blocks, with the weights of the problem."""
+    d, caches, backend = asked.n_features, asked.caches, asked.backend
 
     def work(pieces: list[Piece]) -> Totals:
         sums, squares = backend.zeros(d + 1), backend.zeros(d + 1)
@@ -243,18 +216,19 @@ def column_moments(caches: Sequence[Any], facts: DataSummary, each: Each) -> Tot
                 kernels.add_moments(rows, read_only(weight), lo, hi, sums, squares)
         return {"sums": sums, "squares": squares}
 
-    totals = each(work)
+    totals = asked.each(work)
     sums, squares = totals["sums"], totals["squares"]
     return {
         "sums": sums[:d],
         "squares": squares[:d],
         "weight": sums[d],
-        "rows": facts.n_rows,
+        "rows": asked.facts.n_rows,
     }
 
 
-def spread(request: Spread, caches: Sequence[Any], facts: DataSummary, each: Each) -> Totals:
+def spread(asked: Asked[Spread]) -> Totals:
     """Answer `Spread` with the sums over all blocks, which are in host memory."""
+    request, caches = asked.request, asked.caches
     d = len(request.centre)
 
     def work(pieces: list[Piece]) -> Totals:
@@ -264,19 +238,14 @@ def spread(request: Spread, caches: Sequence[Any], facts: DataSummary, each: Eac
             caches[i].kernels.spread(rows, request.centre, request.scale, lo, hi, sums)
         return {"sums": sums[:d], "columns": sums[d:-1], "moment": sums[-1]}
 
-    return {**each(work), "rows": facts.n_rows}
+    return {**asked.each(work), "rows": asked.facts.n_rows}
 
 
-def column_signs(
-    request: ColumnSigns,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
+def column_signs(asked: Asked[ColumnSigns]) -> Totals:
     """Answer `ColumnSigns` with the counts over all blocks, which are in host memory."""
-    d = facts.n_features or 0
-    kinds = [_kinds_of(request, block, cache) for block, cache in zip(blocks, caches, strict=True)]
+    request, caches, d = asked.request, asked.caches, asked.n_features
+    both = zip(asked.blocks, caches, strict=True)
+    kinds = [_kinds_of(request, block, cache) for block, cache in both]
 
     def work(pieces: list[Piece]) -> Totals:
         above, below = np.zeros((2, request.kinds, d), np.int64)
@@ -288,7 +257,7 @@ def column_signs(
 
     known = [np.bincount(kind[kind >= 0], minlength=request.kinds) for kind in kinds]
     counts = sum(known, np.zeros(request.kinds, np.int64))
-    return {**each(work), "counts": counts, "rows": facts.n_rows}
+    return {**asked.each(work), "counts": counts, "rows": asked.facts.n_rows}
 
 
 def _kinds_of(request: ColumnSigns, block: Block, cache: Any) -> np.ndarray:

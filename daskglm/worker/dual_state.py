@@ -8,7 +8,7 @@ variables are cached in blocks and may be lost: requests rebuild them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from daskglm.core.requests import (
 )
 from daskglm.data import row_files as chunks
 from daskglm.losses.base import Law
+
+OfState = DualRound | DualLine | DualTotals | DualSave | DualValue
 
 
 class DualBackend(Protocol):
@@ -143,27 +145,28 @@ class DualWorker:
 
     def answer(self, law: Law, request: DualRequest, caches: Sequence[Any]) -> Totals:
         """Reply to one dual request with sums over all rows of the shard."""
-        if isinstance(request, DualShape):
-            groups, partitions = self.side.shape(request.plan, caches)
-            return {"groups": groups, "partitions": partitions, "rows": 0}
-        if isinstance(request, DualLoad):
-            return self._load(request, caches)
-        read = self._bring(law, request.state, caches)
-        if isinstance(request, DualRound):
-            totals = self._round(law, request, caches)
-        elif isinstance(request, DualLine):
-            totals = self.side.line(law, request, caches)
-        elif isinstance(request, DualTotals):
-            totals = self._totals(request, caches)
-        elif isinstance(request, DualSave):
-            for m in caches:
-                chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
-            totals = {}
-        else:
-            totals = self.side.value(law, request, caches)
+        if type(request) in WITHOUT_STATE:
+            return WITHOUT_STATE[type(request)](self, request, caches)
+        read = self._bring(law, cast(OfState, request).state, caches)
+        totals = AT_A_STATE[type(request)](self, law, request, caches)
         totals["rows"] = totals.get("rows", 0) + read
         totals["rebuilt"] = read
         return totals
+
+    def _shape(self, request: DualShape, caches: Sequence[Any]) -> Totals:
+        groups, partitions = self.side.shape(request.plan, caches)
+        return {"groups": groups, "partitions": partitions, "rows": 0}
+
+    def _line(self, law: Law, request: DualLine, caches: Sequence[Any]) -> Totals:
+        return self.side.line(law, request, caches)
+
+    def _value(self, law: Law, request: DualValue, caches: Sequence[Any]) -> Totals:
+        return self.side.value(law, request, caches)
+
+    def _save(self, law: Law, request: DualSave, caches: Sequence[Any]) -> Totals:
+        for m in caches:
+            chunks.write(request.folder, m.spans, to_host(m.dual.alpha))
+        return {}
 
     # ---- state
     def _bring(self, law: Law, state: DualStateRef, caches: Sequence[Any]) -> int:
@@ -239,7 +242,7 @@ class DualWorker:
         rows = request.plan.epochs * self.side.rows
         return {**self.side.estimates(law, caches), **swept, "own": self.own, "rows": rows}
 
-    def _totals(self, request: DualTotals, caches: Sequence[Any]) -> Totals:
+    def _totals(self, law: Law, request: DualTotals, caches: Sequence[Any]) -> Totals:
         out = []
         for m in caches:
             m.reserve(request.token)
@@ -249,3 +252,17 @@ class DualWorker:
         if request.anew:
             self.own = totals["own"].copy()
         return {"own": self.own, "side": totals["side"], "rows": self.side.rows}
+
+
+WITHOUT_STATE: dict[type, Callable[..., Totals]] = {
+    DualShape: DualWorker._shape,
+    DualLoad: DualWorker._load,
+}
+# Once blocks and shard are at the state of a request.
+AT_A_STATE: dict[type, Callable[..., Totals]] = {
+    DualRound: DualWorker._round,
+    DualLine: DualWorker._line,
+    DualTotals: DualWorker._totals,
+    DualSave: DualWorker._save,
+    DualValue: DualWorker._value,
+}

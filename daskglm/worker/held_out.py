@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,27 +9,26 @@ import scipy.sparse as sp
 
 from daskglm.core.batch_requests import GatheredRows, HeldOutLosses, ScoreHeldOut
 from daskglm.core.decisions import predicted, probabilities
-from daskglm.core.requests import Problem, Totals, roles_of
+from daskglm.core.requests import Totals, roles_of
 from daskglm.data.blocks import Block
 from daskglm.kernels import Pattern, margins
 from daskglm.kernels.records import NO_NUMBERS
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
+from daskglm.worker.asked import Asked
 from daskglm.worker.fold_assignment import groups
+from daskglm.worker.pieces import Piece
 from daskglm.worker.subsampling import take
 
 # Decision values, and features of rows, that are multiplied together: 8 MiB each.
 VALUES_AT_ONCE = 1 << 20
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
-def score_held_out(
-    problem: Problem, request: ScoreHeldOut, blocks: Sequence[Block], d: int, each: Each
-) -> Totals:
+def score_held_out(asked: Asked[ScoreHeldOut]) -> Totals:
     """Answer a request to score the rows of all blocks that folds hold out."""
-    assert problem.folds is not None
-    folds = problem.folds
+    request, blocks, d = asked.request, asked.blocks, asked.n_features
+    folds = asked.problem.folds
+    assert folds is not None
     held_out = roles_of(folds)[:, :-1] == 1
     known = [groups(block, folds) for block in blocks]
 
@@ -44,7 +42,7 @@ def score_held_out(
                     _add(totals, request, blocks[i], fold, run, d)
         return {**totals, "rows": read}
 
-    return each(work, None)
+    return asked.each(work)
 
 
 def _zeros(request: ScoreHeldOut) -> Totals:
@@ -93,12 +91,11 @@ def _add(
         totals["losses"][fold, model] -= weights @ np.log(np.clip(of_true, tiny, 1.0 - tiny))
 
 
-def held_out_losses(
-    problem: Problem, request: HeldOutLosses, blocks: Sequence[Block], d: int, each: Each
-) -> Totals:
+def held_out_losses(asked: Asked[HeldOutLosses]) -> Totals:
     """Answer a request for the losses of regressions on the rows that folds hold out."""
-    assert problem.folds is not None
-    folds, law = problem.folds, law_of(problem.loss)
+    request, blocks, d = asked.request, asked.blocks, asked.n_features
+    folds, law = asked.problem.folds, law_of(asked.problem.loss)
+    assert folds is not None
     held_out = roles_of(folds)[:, :-1] == 1
     known = [groups(block, folds) for block in blocks]
 
@@ -116,7 +113,7 @@ def held_out_losses(
         sums = {"losses": losses, "constant": constant, "weight": weight, "targets": targets}
         return {**sums, "rows": read}
 
-    return each(work, None)
+    return asked.each(work)
 
 
 def _add_losses(

@@ -7,23 +7,21 @@ memory are served.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import (
     ClusterSums,
     ConstantSums,
-    InferenceRequest,
     InferenceSums,
     JointInferenceSums,
     LeverageMeat,
     SaturatedLikelihood,
     together,
 )
-from daskglm.core.requests import Problem, Totals
+from daskglm.core.requests import Totals
 from daskglm.data.blocks import Block
 from daskglm.data.clusters import Clusters
 from daskglm.kernels import cpu as host
@@ -31,8 +29,10 @@ from daskglm.kernels import gram_side
 from daskglm.kernels.records import NOTHING
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of, loss_of
-from daskglm.worker.joint_inference import answer_joint
+from daskglm.worker.asked import Asked
+from daskglm.worker.joint_inference import joint_sums
 from daskglm.worker.leverage import beside, leverage_meat, rows_between
+from daskglm.worker.pieces import Piece
 
 # Bytes of the features of a run of rows in float64. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
@@ -40,9 +40,6 @@ RUN_BYTES = 1 << 19
 SUMS_BYTES = 1 << 30
 # Bytes of a stored value of sparse rows, with its index.
 SPARSE_BYTES = 12
-
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 class _Laws(NamedTuple):
@@ -80,38 +77,11 @@ class _Out(NamedTuple):
     seen: np.ndarray
 
 
-def answer_inference(
-    problem: Problem,
-    request: InferenceRequest,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
-    """Answer a request for inference.
-
-    Parameters
-    ----------
-    blocks, caches : sequences of Block and BlockCache
-    facts : DataSummary
-        Of all blocks.
-    each : callable
-        Shares pieces of rows out among threads.
-    """
-    if isinstance(request, SaturatedLikelihood):
-        return _saturated(problem, request, caches)
-    if isinstance(request, ConstantSums):
-        return _constant(problem, request, caches)
-    if any(cache.backend is not host for cache in caches):
-        raise ValueError("inference wants X in host memory, and these rows are on a GPU")
-    if isinstance(request, JointInferenceSums):
-        groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
-        codes = [_class_codes(block, request.classes) for block in blocks]
-        return answer_joint(problem, request, codes, groups, blocks, caches, facts, each)
-    d = facts.n_features or 0
-    if isinstance(request, LeverageMeat):
-        steps = [_rows_of_run(block, d) for block in blocks]
-        return leverage_meat(problem, request, caches, steps, d, each) | {"rows": facts.n_rows}
+def inference_sums(asked: Asked[InferenceSums]) -> Totals:
+    """Answer a request for the covariance of the coefficients of one margin."""
+    _need_host_memory(asked)
+    problem, request, blocks, caches = asked.problem, asked.request, asked.blocks, asked.caches
+    d = asked.n_features
     laws = _Laws(
         law_of(problem.loss, curvature=request.curvature),
         law_of(problem.loss, curvature="fisher"),
@@ -136,8 +106,30 @@ def answer_inference(
 
     side = gram_side(d)
     nbytes = 8 * (side * side * (1 + request.meat) + len(groups.labels) * (d + 2))
-    totals = each(work, max(1, int(SUMS_BYTES // nbytes)))
-    return _reply(request, groups.labels, totals, d) | {"rows": facts.n_rows}
+    totals = asked.each(work, max(1, int(SUMS_BYTES // nbytes)))
+    return _reply(request, groups.labels, totals, d) | {"rows": asked.facts.n_rows}
+
+
+def joint_inference_sums(asked: Asked[JointInferenceSums]) -> Totals:
+    """Answer a request for the covariance of the coefficients of all classes."""
+    _need_host_memory(asked)
+    request, blocks = asked.request, asked.blocks
+    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
+    return joint_sums(asked, [_class_codes(block, request.classes) for block in blocks], groups)
+
+
+def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:
+    """Answer a request for scores that are weighted by the leverages of their rows."""
+    _need_host_memory(asked)
+    d = asked.n_features
+    steps = [_rows_of_run(block, d) for block in asked.blocks]
+    found = leverage_meat(asked.problem, asked.request, asked.caches, steps, d, asked.each)
+    return found | {"rows": asked.facts.n_rows}
+
+
+def _need_host_memory(asked: Asked[Any]) -> None:
+    if not asked.in_host_memory:
+        raise ValueError("inference wants X in host memory, and these rows are on a GPU")
 
 
 def _zeros(d: int, request: InferenceSums, clusters: int) -> _Out:
@@ -247,12 +239,13 @@ def _class_codes(block: Block, classes: tuple[Any, ...]) -> np.ndarray:
 
 
 # ---- likelihood
-def _constant(problem: Problem, request: ConstantSums, caches: Sequence[Any]) -> Totals:
+def constant_sums(asked: Asked[ConstantSums]) -> Totals:
     """Add up the losses of one margin for all rows, plus their offsets; for each of some."""
-    law, count = law_of(problem.loss), len(request.constants)
-    at = np.column_stack([np.zeros(count), request.constants])
+    constants = asked.request.constants
+    law, count = law_of(asked.problem.loss), len(constants)
+    at = np.column_stack([np.zeros(count), constants])
     values, slopes, hessians = np.zeros(count), np.zeros((count, 2)), np.zeros((count, 2, 2))
-    for cache in caches:
+    for cache in asked.caches:
         n = len(cache.y)
         beside = cache.y, cache.weight, cache.offset
         host.margins.along(law, *beside, (np.zeros(n),), at, 0, n, (values, slopes, hessians))
@@ -260,15 +253,16 @@ def _constant(problem: Problem, request: ConstantSums, caches: Sequence[Any]) ->
     return {**found, "rows": 0}
 
 
-def _saturated(problem: Problem, request: SaturatedLikelihood, caches: Sequence[Any]) -> Totals:
+def saturated_likelihood(asked: Asked[SaturatedLikelihood]) -> Totals:
     """Add up the log-likelihoods of targets that are their own means; NaN where none is known."""
-    family = loss_of(problem.loss).family
+    request, ref = asked.request, asked.problem.loss
+    family = loss_of(ref).family
     density = None if family is None else family.log_density
     if density is None or family is None:
         return {"saturated": np.nan, "rows": 0}
-    total, p1 = 0.0, problem.loss.p1
+    total, p1 = 0.0, ref.p1
     phi = request.dispersion
-    for cache in caches:
+    for cache in asked.caches:
         y, weight = np.asarray(cache.targets), np.asarray(cache.weight)
         if len(weight):
             y, weight = y[weight > 0.0], weight[weight > 0.0]

@@ -14,10 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from daskglm.core.facts import DataSummary
 from daskglm.core.inference_requests import ClusterSums, JointInferenceSums
-from daskglm.core.requests import Problem, Totals
-from daskglm.data.blocks import Block
+from daskglm.core.requests import Totals
 from daskglm.kernels.ordinal import NUMBERS, edges_of, link_terms
 from daskglm.kernels.records import NO_NUMBERS, read_only
 from daskglm.losses.ordinal import (
@@ -27,14 +25,13 @@ from daskglm.losses.ordinal import (
     barrier_slope,
     link_of_loss,
 )
+from daskglm.worker.asked import Asked
+from daskglm.worker.pieces import Piece
 
 # Bytes of the scores of a run of rows. Chosen for a second-level cache of 1 MiB.
 RUN_BYTES = 1 << 19
 # Rows of a run, at least.
 FEWEST = 64
-
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 class _Run(NamedTuple):
@@ -54,15 +51,8 @@ class _Found(NamedTuple):
     bread: np.ndarray
 
 
-def answer_joint(
-    problem: Problem,
-    request: JointInferenceSums,
-    codes: Sequence[np.ndarray],
-    groups: Any,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
+def joint_sums(
+    asked: Asked[JointInferenceSums], codes: Sequence[np.ndarray], groups: Any
 ) -> Totals:
     """Answer a request with sums over the rows of all blocks.
 
@@ -73,10 +63,11 @@ def answer_joint(
     groups : _Groups of `inference`
         Clusters of the rows, where they are asked for.
     """
-    p, d = len(request.params), facts.n_features or 0
+    request, caches = asked.request, asked.caches
+    p, d = len(request.params), asked.n_features
     add: Callable[[JointInferenceSums, _Run], _Found] = _multinomial
     if request.ordinal:
-        add = partial(_ordinal, link_of_loss(problem.loss.name))
+        add = partial(_ordinal, link_of_loss(asked.problem.loss.name))
 
     def work(pieces: list[Piece]) -> Totals:
         value, weight, used, fractions = 0.0, 0.0, 0, 0
@@ -106,7 +97,7 @@ def answer_joint(
         reply: Totals = {"counts": counts, "gradient": gradient, "bread": bread, "meat": meat}
         return reply | ({"sums": sums, "seen": seen} if request.clusters else {})
 
-    totals = each(work, None)
+    totals = asked.each(work)
     names = ("value", "weight", "used", "fractions")
     counts = dict(zip(names, totals.pop("counts"), strict=True))
     reply: Totals = {**totals, **counts}
@@ -115,7 +106,7 @@ def answer_joint(
         reply["clusters"] = ClusterSums(groups.labels[seen], reply.pop("sums")[seen])
     if not request.meat:
         del reply["meat"]
-    return reply | {"rows": facts.n_rows}
+    return reply | {"rows": asked.facts.n_rows}
 
 
 def _add_by_code(scores: np.ndarray, codes: np.ndarray, sums: np.ndarray) -> None:

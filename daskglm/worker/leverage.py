@@ -6,7 +6,7 @@ matrix: how much the fit follows this row's target. Only rows in host memory are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from daskglm.kernels import cpu as host
 from daskglm.kernels import gram_side
 from daskglm.kernels.records import NO_NUMBERS, NOTHING, read_only
 from daskglm.losses.table import law_of
+from daskglm.worker.asked import Each
+from daskglm.worker.pieces import Piece
 
 # Value of 1 - h below which the fit follows a row whatever its target: rounding of h, which grows
 # with the condition of the Hessian. Chosen.
@@ -28,9 +30,6 @@ RUN_BYTES = 1 << 19
 FEWEST = 64
 # Threads get private sums each while all of them fit in these bytes.
 SUMS_BYTES = 1 << 30
-
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 def quadratic_forms(X: Any, inverse: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ as those from other processes are, so that these are compiled once for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, cast
@@ -21,23 +21,22 @@ from daskglm.core.ordinal_requests import (
     EvaluateOrdinal,
     OrdinalAlong,
     OrdinalHessianVector,
-    OrdinalRequest,
 )
-from daskglm.core.requests import Problem, Totals
+from daskglm.core.requests import Totals
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import dense, gram_side, ordinal, ordinal_csr, ordinal_dense
 from daskglm.kernels.ordinal import edges_of
 from daskglm.kernels.records import NOTHING, read_only
 from daskglm.losses.ordinal import OrderedLink, link_of_loss
+from daskglm.worker.asked import Asked, Each
+from daskglm.worker.margins import Fill, Margins, update
+from daskglm.worker.pieces import Piece
 
 # Points whose margins a block keeps: the two ends of a line search.
 KEPT = 2
 # Threads get Grams of their own while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
-
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 @dataclass
@@ -48,46 +47,20 @@ class OrdinalRows:
     codes: Any
     weights: np.ndarray
     xp: Any = np
-    margins: dict[int, Any] = field(default_factory=dict)
+    margins: Margins = field(default_factory=lambda: Margins(KEPT))
 
-    def reserve(self, token: int, needed: Sequence[int | None]) -> Any:
-        """Return room for the margins of a token; a full cache evicts the oldest not `needed`."""
-        if token not in self.margins:
-            spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= KEPT and spare is not None
-            old = self.margins.pop(spare) if full and spare is not None else None
-            self.margins[token] = self.xp.empty(len(self.codes)) if old is None else old
-        return self.margins[token]
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
+        """Return room for the margins of a point; see `Margins`."""
+        return self.margins.reserve(token, needed, lambda: self.xp.empty(len(self.codes)))
 
 
-def answer_ordinal(
-    problem: Problem,
-    request: OrdinalRequest,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
-    """Answer a request about the ordinal loss with sums over the rows of all blocks."""
-    known = [
-        _ordinal_rows(cache, block, request.classes)
-        for cache, block in zip(caches, blocks, strict=True)
-    ]
-    sweep = _Sweep(known, caches, facts, each, link_of_loss(problem.loss.name))
-    if isinstance(request, EvaluateOrdinal):
-        return _evaluate(request, sweep)
-    if isinstance(request, OrdinalHessianVector):
-        return _hessian_vector(request, sweep)
-    return _along(request, sweep)
-
-
-def has_margins(cache: Any, request: OrdinalAlong) -> bool:
-    """Return whether the cache of a block answers a request without its rows."""
-    known: OrdinalRows | None = cache.ordinal
-    return (
-        known is not None
-        and known.classes == request.classes
-        and all(token in known.margins for token, _ in request.points)
+def has_margins(shard: Any, caches: Sequence[Any], request: OrdinalAlong) -> bool:
+    """Return whether the caches of all blocks answer a request without their rows."""
+    return all(
+        cache.ordinal is not None
+        and cache.ordinal.classes == request.classes
+        and all(token in cache.ordinal.margins for token, _ in request.points)
+        for cache in caches
     )
 
 
@@ -116,6 +89,16 @@ class _Sweep:
     facts: DataSummary
     each: Each
     link: OrderedLink
+
+    @classmethod
+    def of(cls, asked: Asked[Any]) -> _Sweep:
+        """Return that of a request about ordered classes."""
+        known = [
+            _ordinal_rows(cache, block, asked.request.classes)
+            for cache, block in zip(asked.caches, asked.blocks, strict=True)
+        ]
+        link = link_of_loss(asked.problem.loss.name)
+        return cls(known, asked.caches, asked.facts, asked.each, link)
 
     def edges(self, thresholds: np.ndarray) -> np.ndarray:
         """Return thresholds as kernels take them."""
@@ -148,34 +131,19 @@ class _Sweep:
 
     def update_margins(self, points: Sequence[tuple[int, np.ndarray]]) -> int:
         """Cache the margins of all points in all blocks; return the number of rows read for it."""
-        read = 0
-        for token, at in points:
+
+        def filled(at: np.ndarray) -> Fill:
             w, b = self.backend.coefficients(at, len(at))
-            missing = {i for i, rows in enumerate(self.known) if token not in rows.margins}
-            for i in missing:
-                self.known[i].reserve(token, [t for t, _ in points])
+            return lambda i, lo, hi, out: self.caches[i].kernels.margins(
+                self.caches[i].rows, w, b, lo, hi, out
+            )
 
-            def work(
-                pieces: list[Piece],
-                token: int = token,
-                w: Any = w,
-                b: float = b,
-                missing: set[int] = missing,
-            ) -> Totals:
-                for i, lo, hi in pieces:
-                    if i in missing:
-                        cache, out = self.caches[i], self.known[i].margins[token]
-                        cache.kernels.margins(cache.rows, w, b, lo, hi, out)
-                return {}
-
-            if missing:
-                self.each(work, None)
-                read += sum(len(self.known[i].codes) for i in missing)
-        return read
+        return update(points, self.known, filled, self.each)
 
 
-def _evaluate(request: EvaluateOrdinal, sweep: _Sweep) -> Totals:
+def evaluate(asked: Asked[EvaluateOrdinal]) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
+    request, sweep = asked.request, _Sweep.of(asked)
     d, K = len(request.w), len(request.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
     w = xp.asarray(read_only(request.w))
@@ -224,7 +192,9 @@ def _curvatures(found: Any, K: int) -> Totals:
     return by if found.shape[-1] == K + 1 else by | {"between": found[..., K + 2 : 2 * K]}
 
 
-def _hessian_vector(request: OrdinalHessianVector, sweep: _Sweep) -> Totals:
+def hessian_vector(asked: Asked[OrdinalHessianVector]) -> Totals:
+    """Multiply a vector by the Hessian at a point."""
+    request, sweep = asked.request, _Sweep.of(asked)
     d, K = len(request.v), len(request.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
     edges = xp.asarray(read_only(sweep.edges(request.thresholds)))
@@ -245,7 +215,9 @@ def _hessian_vector(request: OrdinalHessianVector, sweep: _Sweep) -> Totals:
     return {**sweep.backend.to_host(sweep.each(work, None)), "weights": sweep.weights, "rows": read}
 
 
-def _along(request: OrdinalAlong, sweep: _Sweep) -> Totals:
+def along(asked: Asked[OrdinalAlong]) -> Totals:
+    """Add up losses of combinations of evaluated points, each with thresholds of its own."""
+    request, sweep = asked.request, _Sweep.of(asked)
     read = sweep.update_margins(request.points)
     tokens = [token for token, _ in request.points]
     many, K = len(request.coefficients), len(request.classes)

@@ -6,7 +6,7 @@ rebuilt from the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 from daskglm.core.facts import DataSummary
 from daskglm.core.output_requests import (
     EvaluateOutputs,
-    OutputRequest,
     OutputsAlong,
     OutputsHessianVector,
 )
@@ -23,7 +22,10 @@ from daskglm.core.requests import Totals
 from daskglm.data.blocks import Block
 from daskglm.kernels import cpu as host
 from daskglm.kernels import outputs
+from daskglm.worker import margins
+from daskglm.worker.asked import Asked, Each
 from daskglm.worker.output_layouts import InTiles, Layout, OnDevice, Wide
+from daskglm.worker.pieces import Piece
 
 # Features up to which tiles of sparse rows are made dense.
 DENSE_WIDTH = 512
@@ -33,8 +35,6 @@ GRAM_BYTES = 1 << 30
 KEPT = 2
 
 NO_ROWS = np.empty((0, 0))
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
 @dataclass
@@ -44,47 +44,21 @@ class OutputRows:
     classes: tuple[Any, ...]
     codes: Any
     xp: Any = np
-    margins: dict[int, Any] = field(default_factory=dict)
+    margins: margins.Margins = field(default_factory=lambda: margins.Margins(KEPT))
 
-    def reserve(self, token: int, needed: Sequence[int | None]) -> Any:
-        """Return room for the margins of a token; a full cache evicts the oldest not `needed`."""
-        if token not in self.margins:
-            spare = next((t for t in self.margins if t not in needed), None)
-            full = len(self.margins) >= KEPT and spare is not None
-            old = self.margins.pop(spare) if full and spare is not None else None
-            shape = len(self.classes), len(self.codes)
-            room = self.xp.empty(shape) if old is None else old
-            self.margins[token] = room
-        return self.margins[token]
+    def reserve(self, token: int, needed: Sequence[int | None] = ()) -> Any:
+        """Return room for the margins of a point; see `Margins`."""
+        shape = len(self.classes), len(self.codes)
+        return self.margins.reserve(token, needed, lambda: self.xp.empty(shape))
 
 
-def answer_outputs(
-    request: OutputRequest,
-    blocks: Sequence[Block],
-    caches: Sequence[Any],
-    facts: DataSummary,
-    each: Each,
-) -> Totals:
-    """Answer a request about the softmax with sums over the rows of all blocks."""
-    known = [
-        _output_rows(cache, block, request.classes)
-        for cache, block in zip(caches, blocks, strict=True)
-    ]
-    sweep = _Sweep(known, caches, facts, len(request.classes), each)
-    if isinstance(request, EvaluateOutputs):
-        return _evaluate(request, sweep)
-    if isinstance(request, OutputsHessianVector):
-        return _hessian_vector(request, sweep)
-    return _along(request, sweep)
-
-
-def has_margins(cache: Any, request: OutputsAlong) -> bool:
-    """Return whether the cache of a block answers a request without its rows."""
-    known: OutputRows | None = cache.outputs
-    return (
-        known is not None
-        and known.classes == request.classes
-        and all(token in known.margins for token, _ in request.points)
+def has_margins(shard: Any, caches: Sequence[Any], request: OutputsAlong) -> bool:
+    """Return whether the caches of all blocks answer a request without their rows."""
+    return all(
+        cache.outputs is not None
+        and cache.outputs.classes == request.classes
+        and all(token in cache.outputs.margins for token, _ in request.points)
+        for cache in caches
     )
 
 
@@ -111,6 +85,16 @@ class _Sweep:
     K: int
     each: Each
 
+    @classmethod
+    def of(cls, asked: Asked[Any]) -> _Sweep:
+        """Return that of a request about the softmax."""
+        classes = asked.request.classes
+        known = [
+            _output_rows(cache, block, classes)
+            for cache, block in zip(asked.caches, asked.blocks, strict=True)
+        ]
+        return cls(known, asked.caches, asked.facts, len(classes), asked.each)
+
     @property
     def backend(self) -> Any:
         """Where the rows are."""
@@ -130,33 +114,18 @@ class _Sweep:
 
     def update_margins(self, points: Sequence[tuple[int, np.ndarray]]) -> int:
         """Cache the margins of all points in all blocks; return the number of rows read for it."""
-        read, layout = 0, self.layout()
-        for token, at in points:
+        layout = self.layout()
+
+        def filled(at: np.ndarray) -> margins.Fill:
             W = layout.laid_out(at)
-            missing = {i for i, rows in enumerate(self.known) if token not in rows.margins}
-            for i in missing:
-                self.known[i].reserve(token, [t for t, _ in points])
+            return lambda i, lo, hi, out: layout.margins(self.caches[i].rows, W, lo, hi, out)
 
-            def work(
-                pieces: list[Piece],
-                token: int = token,
-                W: Any = W,
-                missing: set[int] = missing,
-            ) -> Totals:
-                for i, lo, hi in pieces:
-                    if i in missing:
-                        out = self.known[i].margins[token]
-                        layout.margins(self.caches[i].rows, W, lo, hi, out)
-                return {}
-
-            if missing:
-                self.each(work, None)
-                read += sum(len(self.known[i].codes) for i in missing)
-        return read
+        return margins.update(points, self.known, filled, self.each)
 
 
-def _evaluate(request: EvaluateOutputs, sweep: _Sweep) -> Totals:
+def evaluate(asked: Asked[EvaluateOutputs]) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
+    request, sweep = asked.request, _Sweep.of(asked)
     K, size = request.W.shape
     layout, zeros = sweep.layout(dense=request.gram), sweep.backend.zeros
     W, width = layout.laid_out(request.W), layout.width
@@ -191,7 +160,9 @@ def _evaluate(request: EvaluateOutputs, sweep: _Sweep) -> Totals:
     return reply
 
 
-def _hessian_vector(request: OutputsHessianVector, sweep: _Sweep) -> Totals:
+def hessian_vector(asked: Asked[OutputsHessianVector]) -> Totals:
+    """Multiply a vector by the Hessian at a point."""
+    request, sweep = asked.request, _Sweep.of(asked)
     read, layout = sweep.update_margins([request.at]), sweep.layout()
     V, token = layout.laid_out(request.V), request.at[0]
 
@@ -207,7 +178,9 @@ def _hessian_vector(request: OutputsHessianVector, sweep: _Sweep) -> Totals:
     return {"product": product, "rows": sweep.facts.n_rows + read}
 
 
-def _along(request: OutputsAlong, sweep: _Sweep) -> Totals:
+def along(asked: Asked[OutputsAlong]) -> Totals:
+    """Add up losses of combinations of evaluated points, with shifts of margins."""
+    request, sweep = asked.request, _Sweep.of(asked)
     read, zeros = sweep.update_margins(request.points), sweep.backend.zeros
     kernels = outputs if sweep.backend is host else sweep.backend.outputs
     tokens = [token for token, _ in request.points]

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.requests import Problem, RateSums, Totals
+from daskglm.core.requests import RateSums, Totals
 from daskglm.core.summation import MARGIN_ROUNDING, MOMENT
 from daskglm.kernels.margins import curvatures, slopes
 from daskglm.losses.table import law_of, loss_of
+from daskglm.worker.asked import Asked
+from daskglm.worker.pieces import Piece
 
 # Rows whose vectors are computed at once: they stay in a second-level cache.
 ROWS = 1 << 14
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 NAMES = ("slopes", "curvature", "moved", "changed", "rate")
 
 
-def rate_sums(problem: Problem, request: RateSums, caches: Sequence[Any], each: Each) -> Totals:
+def rate_sums(asked: Asked[RateSums]) -> Totals:
     """Answer a request from the margins that the caches hold at its point."""
-    loss, law = loss_of(problem.loss), law_of(problem.loss)
+    request, ref = asked.request, asked.problem.loss
+    loss, law = loss_of(ref), law_of(ref)
     rate, link = loss.local_rate, loss.link
     assert rate is not None
     assert link is not None
@@ -68,7 +68,7 @@ def rate_sums(problem: Problem, request: RateSums, caches: Sequence[Any], each: 
         with np.errstate(all="ignore"):
             for i, lo, hi in pieces:
                 for first in range(lo, hi, ROWS):
-                    sums += add(caches[i], slice(first, min(first + ROWS, hi)))
+                    sums += add(asked.caches[i], slice(first, min(first + ROWS, hi)))
         return dict(zip(NAMES, sums.tolist(), strict=True))
 
-    return each(work, None)
+    return {**asked.each(work), "rows": 0}

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from daskglm.core.device import to_host
-from daskglm.core.requests import Problem, ResidualSums, Totals
+from daskglm.core.requests import ResidualSums, Totals
 from daskglm.losses.table import loss_of
+from daskglm.worker.asked import Asked
+from daskglm.worker.pieces import Piece
 
 # Rows whose residuals are computed at once: their vectors stay in a second-level cache.
 ROWS = 1 << 14
-Piece = tuple[int, int, int]
-Each = Callable[[Callable[[list[Piece]], Totals], int | None], Totals]
 
 
-def residual_sums(
-    problem: Problem, request: ResidualSums, caches: Sequence[Any], each: Each
-) -> Totals:
+def residual_sums(asked: Asked[ResidualSums]) -> Totals:
     """Answer a request from the margins that the caches hold at its point."""
-    loss = loss_of(problem.loss)
+    request, loss = asked.request, loss_of(asked.problem.loss)
     family, link = loss.family, loss.link
     assert family is not None
     assert link is not None
@@ -48,9 +45,9 @@ def residual_sums(
         with np.errstate(all="ignore"):
             for i, lo, hi in pieces:
                 for first in range(lo, hi, ROWS):
-                    parts = add(caches[i], slice(first, min(first + ROWS, hi)))
+                    parts = add(asked.caches[i], slice(first, min(first + ROWS, hi)))
                     pearson += parts[0]
                     likelihood += parts[1]
         return {"pearson": pearson, "likelihood": likelihood}
 
-    return each(work, None)
+    return {**asked.each(work), "rows": 0}

@@ -6,20 +6,15 @@ does not know Dask.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from daskglm.core.batch_requests import BatchRequest, HeldOutLosses, ScoreHeldOut
-from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
+from daskglm.core.column_requests import ColumnGram
 from daskglm.core.facts import DataSummary
-from daskglm.core.inference_requests import InferenceRequest
-from daskglm.core.ordinal_requests import OrdinalRequest
-from daskglm.core.output_requests import OutputRequest
 from daskglm.core.requests import (
     DualRequest,
     Evaluate,
@@ -29,38 +24,30 @@ from daskglm.core.requests import (
     RateSums,
     Request,
     ResidualSums,
-    Spread,
     Totals,
     TrustRegionStep,
     add,
 )
-from daskglm.core.view import ALL, View
+from daskglm.core.view import ALL, Part, View
 from daskglm.data.blocks import Block
 from daskglm.kernels import backend_of, for_rows, gram_side
 from daskglm.kernels import cpu as host
 from daskglm.kernels.records import NOTHING
 from daskglm.losses.base import Law
 from daskglm.losses.table import law_of
-from daskglm.worker.batched import answer_batch
+from daskglm.worker.answers import ANSWERS, AT_A_POINT
+from daskglm.worker.asked import Asked
 from daskglm.worker.block_cache import BlockCache
-from daskglm.worker.column_gram import column_gram
-from daskglm.worker.columns import RestrictedRows, column_sums
+from daskglm.worker.columns import RestrictedRows
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig, place
 from daskglm.worker.dual_cpu import OnThreads
 from daskglm.worker.dual_state import DualBackend, DualWorker
-from daskglm.worker.held_out import held_out_losses, score_held_out
-from daskglm.worker.inference import answer_inference
-from daskglm.worker.ordinal import answer_ordinal
-from daskglm.worker.outputs import answer_outputs
+from daskglm.worker.margins import Fill, update
 from daskglm.worker.pieces import Piece, divide
-from daskglm.worker.rates import rate_sums
-from daskglm.worker.residuals import residual_sums
 from daskglm.worker.subsampling import draw
 
 # Threads get a private Gram each while all of them fit in these bytes.
 GRAM_BYTES = 1 << 30
-# What answers requests for sums at a point from its margins.
-AT_A_POINT = {ColumnGram: column_gram, RateSums: rate_sums, ResidualSums: residual_sums}
 
 
 class Shard:
@@ -116,7 +103,7 @@ class Shard:
         self.ball: Any = None
         # over the devices of all workers, where they solve `TrustRegionStep` together
         self.ranks: Any = None
-        self.sample: tuple[tuple[float, int], Shard] | None = None
+        self.sample: tuple[Part, Shard] | None = None
         self.restricted = RestrictedRows()
 
     @property
@@ -133,47 +120,17 @@ class Shard:
         """Reply to one request with the sums over a view of the rows of this shard."""
         if view.columns is not None:
             return self._on_columns(problem, request, view)
-        if view.sample is not None:
-            return self._sample(*view.sample).answer(problem, request)
+        if view.part is not None:
+            return self._sample(view.part).answer(problem, request)
         self._release_sample()
-        law = law_of(problem.loss, compiled=self.backend is host)
         caches = [
             self._cache(name, block, problem)
             for name, block in zip(self.names, self.blocks, strict=True)
         ]
         self._release_codes()
-        if isinstance(request, Evaluate):
-            return self._evaluate(law, request, caches)
-        if isinstance(request, HessianVector):
-            return self._hessian_vector(law, request, caches)
-        if isinstance(request, (ColumnMoments, ColumnSigns, Spread)):
-            return column_sums(request, self.blocks, caches, self.facts, self._each)
-        if isinstance(request, (ColumnGram, RateSums, ResidualSums)):
-            read = self._update_margins([request.at], caches)
-            read += self.facts.n_rows * isinstance(request, ColumnGram)
-            sums: Any = AT_A_POINT[type(request)]
-            return {**sums(problem, request, caches, self._each), "rows": read}
-        if isinstance(request, TrustRegionStep):
-            return self._trust_region_step(law, request, caches)
-        if isinstance(request, DualRequest):
-            return self.ascent.answer(law, request, caches)
-        if isinstance(request, ScoreHeldOut):
-            return score_held_out(
-                problem, request, self.blocks, self.facts.n_features or 0, self._each
-            )
-        if isinstance(request, InferenceRequest):
-            return answer_inference(problem, request, self.blocks, caches, self.facts, self._each)
-        if isinstance(request, HeldOutLosses):
-            return held_out_losses(
-                problem, request, self.blocks, self.facts.n_features or 0, self._each
-            )
-        if isinstance(request, BatchRequest):
-            return answer_batch(problem, request, self.blocks, caches, self.facts, self._each)
-        if isinstance(request, OrdinalRequest):
-            return answer_ordinal(problem, request, self.blocks, caches, self.facts, self._each)
-        if isinstance(request, OutputRequest):
-            return answer_outputs(request, self.blocks, caches, self.facts, self._each)
-        return self._evaluate_along(law, request, caches)
+        asked = Asked(problem, request, self.blocks, caches, self.facts, self._each)
+        kind = type(request)
+        return OWN[kind](self, asked) if kind in OWN else ANSWERS[kind](asked)
 
     def answer_host(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
         """Answer with all sums in host memory, for a process that may have no device."""
@@ -214,12 +171,11 @@ class Shard:
         if self.pool is not None:
             self.pool.shutdown(wait=False)
 
-    def _sample(self, fraction: float, seed: int) -> Shard:
-        """Return a shard of a random part of these rows, kept until all rows are asked again."""
-        if self.sample is None or self.sample[0] != (fraction, seed):
+    def _sample(self, part: Part) -> Shard:
+        """Return a shard of a part of these rows, kept until all rows are asked again."""
+        if self.sample is None or self.sample[0] != part:
             self._release_sample()
-            drawn = list(map(functools.partial(draw, fraction=fraction, seed=seed), self.blocks))
-            self.sample = (fraction, seed), Shard(drawn, self.threads)
+            self.sample = part, Shard([draw(block, part) for block in self.blocks], self.threads)
             self.sample[1].facts = replace(self.sample[1].facts, n_features=self.facts.n_features)
         return self.sample[1]
 
@@ -265,7 +221,8 @@ class Shard:
             return add([work(part) for part in pieces])
         return add(list(self.pool.map(work, pieces)))
 
-    def _evaluate(self, law: Law, request: Evaluate, caches: list[BlockCache]) -> Totals:
+    def _evaluate(self, asked: Asked[Evaluate]) -> Totals:
+        law, request, caches = self._law(asked), asked.request, asked.caches
         d = self.facts.n_features or 0
         size = len(request.w)
         zeros = self.backend.zeros
@@ -278,7 +235,7 @@ class Shard:
         ]
         for i, cache in enumerate(caches if keep else []):
             # else it is read anew if need be
-            cache.reserve(request.token, [request.beside] if cache.kept > 1 else [])
+            cache.reserve(request.token, [request.beside] if cache.margins.kept > 1 else [])
             if not bare[i]:
                 cache.curvature_of = request.token
         side = gram_side(d) if request.gram else 0
@@ -307,10 +264,10 @@ class Shard:
             reply["gram"] = self.backend.xp.ascontiguousarray(totals["gram"][:size, :size])
         return reply
 
-    def _hessian_vector(self, law: Law, request: HessianVector, caches: list[BlockCache]) -> Totals:
-        d = self.facts.n_features or 0
+    def _hessian_vector(self, asked: Asked[HessianVector]) -> Totals:
+        request, caches, d = asked.request, asked.caches, asked.n_features
         v, b = self.backend.coefficients(request.v, d)
-        read = self._update_curvature(law, request.at, caches)
+        read = self._update_curvature(self._law(asked), request.at, caches)
 
         def work(pieces: list[Piece]) -> Totals:
             out = self.backend.zeros(d + 1)
@@ -322,12 +279,10 @@ class Shard:
         product = self._each(work)["product"]
         return {"product": product[: len(request.v)], "rows": self.facts.n_rows + read}
 
-    def _trust_region_step(
-        self, law: Law, request: TrustRegionStep, caches: list[BlockCache]
-    ) -> Totals:
-        ranks = self.ranks
+    def _trust_region_step(self, asked: Asked[TrustRegionStep]) -> Totals:
+        ranks, request, caches = self.ranks, asked.request, asked.caches
         try:
-            read = self._update_curvature(law, request.at, caches)
+            read = self._update_curvature(self._law(asked), request.at, caches)
             new = self._workspace(request, caches)
         except Exception:
             if ranks is not None:
@@ -350,7 +305,7 @@ class Shard:
         }
         return {key: value for key, value in reply.items() if key != "products"}
 
-    def _workspace(self, request: TrustRegionStep, caches: list[BlockCache]) -> bool:
+    def _workspace(self, request: TrustRegionStep, caches: Sequence[BlockCache]) -> bool:
         """Make sure of a workspace for these caches; tell whether it is a new one."""
         size, metric = len(request.gradient), request.metric
         if (
@@ -364,7 +319,8 @@ class Shard:
         )
         return True
 
-    def _evaluate_along(self, law: Law, request: EvaluateAlong, caches: list[BlockCache]) -> Totals:
+    def _evaluate_along(self, asked: Asked[EvaluateAlong]) -> Totals:
+        law, request, caches = self._law(asked), asked.request, asked.caches
         read = self._update_margins(request.points, caches)
         tokens = [token for token, _ in request.points]
         m, k = request.coefficients.shape
@@ -379,7 +335,18 @@ class Shard:
 
         return {**self._each(work), "rows": read}
 
-    def _update_curvature(self, law: Law, at: tuple[int, Any], caches: list[BlockCache]) -> int:
+    def _at_a_point(self, asked: Asked[ColumnGram | RateSums | ResidualSums]) -> Totals:
+        read = self._update_margins([asked.request.at], asked.caches)
+        reply = AT_A_POINT[type(asked.request)](asked)
+        return {**reply, "rows": reply["rows"] + read}
+
+    def _ascend(self, asked: Asked[DualRequest]) -> Totals:
+        return self.ascent.answer(self._law(asked), asked.request, asked.caches)
+
+    def _law(self, asked: Asked[Any]) -> Law:
+        return law_of(asked.problem.loss, compiled=self.backend is host)
+
+    def _update_curvature(self, law: Law, at: tuple[int, Any], caches: Sequence[BlockCache]) -> int:
         """Cache the curvatures of a point in all blocks; return the number of rows read for it."""
         token, read = at[0], 0
         behind = {i for i, cache in enumerate(caches) if cache.curvature_of != token}
@@ -401,30 +368,25 @@ class Shard:
         return read
 
     def _update_margins(
-        self, points: Sequence[tuple[int, np.ndarray]], caches: list[BlockCache]
+        self, points: Sequence[tuple[int, np.ndarray]], caches: Sequence[BlockCache]
     ) -> int:
         """Cache the margins of all points in all blocks; return the number of rows read for it."""
-        read = 0
-        for token, at in points:
+
+        def filled(at: np.ndarray) -> Fill:
             w, b = self.backend.coefficients(at, self.facts.n_features or 0)
-            missing = {i for i, cache in enumerate(caches) if token not in cache.margins}
-            for i in missing:
-                caches[i].reserve(token, [t for t, _ in points])
+            return lambda i, lo, hi, out: caches[i].kernels.margins(
+                caches[i].rows, w, b, lo, hi, out
+            )
 
-            def work(
-                pieces: list[Piece],
-                token: int = token,
-                w: Any = w,
-                b: float = b,
-                missing: Any = missing,
-            ) -> Any:
-                for i, lo, hi in pieces:
-                    if i in missing:
-                        m = caches[i]
-                        m.kernels.margins(m.rows, w, b, lo, hi, m.margins[token])
-                return {}
+        return update(points, caches, filled, self._each)
 
-            if missing:
-                self._each(work)
-                read += sum(len(caches[i].y) for i in missing)
-        return read
+
+# Requests about one margin a row, and dual ones, by type.
+OWN: dict[type, Callable[[Shard, Asked[Any]], Totals]] = {
+    Evaluate: Shard._evaluate,
+    HessianVector: Shard._hessian_vector,
+    EvaluateAlong: Shard._evaluate_along,
+    TrustRegionStep: Shard._trust_region_step,
+    **dict.fromkeys(AT_A_POINT, Shard._at_a_point),
+    **dict.fromkeys(get_args(DualRequest), Shard._ascend),
+}

@@ -9,7 +9,7 @@ requests like a `Shard`, and its replies say also how many seconds it `waited` f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -19,31 +19,10 @@ import numpy as np
 
 from daskglm.core.device import to_host
 from daskglm.core.facts import DataSummary
-from daskglm.core.inference_requests import (
-    ConstantSums,
-    InferenceSums,
-    LeverageMeat,
-    SaturatedLikelihood,
-)
-from daskglm.core.ordinal_requests import OrdinalAlong
-from daskglm.core.output_requests import OutputsAlong
-from daskglm.core.requests import (
-    DualLine,
-    DualRound,
-    DualSave,
-    DualShape,
-    DualValue,
-    EvaluateAlong,
-    Problem,
-    RateSums,
-    Request,
-    ResidualSums,
-    Totals,
-    add,
-)
+from daskglm.core.requests import DualRound, DualShape, Problem, Request, Totals, add
 from daskglm.core.view import ALL, View
 from daskglm.data.blocks import Block, with_order
-from daskglm.worker import ordinal, outputs
+from daskglm.worker.answers import FROM_CACHE
 from daskglm.worker.block_cache import BlockCache
 from daskglm.worker.device_placement import AS_THEY_ARE, DeviceConfig
 from daskglm.worker.shard import Shard
@@ -134,8 +113,9 @@ class StreamedShard:
         ):
             parts = [shard.answer(problem, request, view) for shard in shards]
         else:
-            parts = self._over_rows(problem, request, view)
-        total = _together(parts, request)
+            ask = OVER_ROWS.get(type(request), StreamedShard._over_rows)
+            parts = ask(self, problem, request, view)
+        total = _shape_of_all(parts) if type(request) is DualShape else add(parts)
         return {**total, "waited": min(self.waited, time.perf_counter() - began)}
 
     def answer_host(self, problem: Problem, request: Request, view: View = ALL) -> Totals:
@@ -161,12 +141,33 @@ class StreamedShard:
     # ---- one pass
     def _over_rows(self, problem: Problem, request: Request, view: View) -> list[Totals]:
         parts: list[Totals] = []
-        order = list(range(len(self.runs)))
-        if isinstance(request, DualRound):  # a fixed order took 2 to 6 times the rounds
-            order = list(map(int, np.random.default_rng(request.seed).permutation(len(order))))
-        for k, blocks in zip(
-            order, self._read([[self.recipes[i] for i in self.runs[k]] for k in order]), strict=True
-        ):
+        for shard in self._attached(range(len(self.runs))):
+            # added up at once: sums by cluster and matrices are large
+            parts = [add([*parts, shard.answer(problem, request, view)])]
+        return parts
+
+    def _shapes(self, problem: Problem, request: DualShape, view: View) -> list[Totals]:
+        return [shard.answer(problem, request) for shard in self._attached(range(len(self.runs)))]
+
+    def _dual_round(self, problem: Problem, request: DualRound, view: View) -> list[Totals]:
+        """Ascend run by run, each from where the one before it left the vector."""
+        # a fixed order took 2 to 6 times the rounds
+        order = np.random.default_rng(request.seed).permutation(len(self.runs))
+        parts: list[Totals] = []
+        for shard in self._attached(order.tolist()):
+            parts.append(shard.answer(problem, request))
+            change = to_host(parts[-1]["change"])
+            request = replace(request, v=request.v + request.outer * change)
+        total = add(parts)
+        if request.outer > 1.0 and (request.plan.nodes or 1) == 1:
+            change = total["change"]
+            total["squares"] = float(change @ change)  # one group moves by the sum
+        return [total]
+
+    def _attached(self, order: Sequence[int]) -> Iterator[Shard]:
+        """Yield the shard of each run while its rows are there."""
+        reads = self._read([[self.recipes[i] for i in self.runs[k]] for k in order])
+        for k, blocks in zip(order, reads, strict=True):
             names = [self.names[i] for i in self.runs[k]]
             if [block.facts for block in blocks] != [self.known[name] for name in names]:
                 raise ValueError(_changed(blocks, [self.known[name] for name in names]))
@@ -177,17 +178,8 @@ class StreamedShard:
             else:
                 shard.attach(blocks, names)
             del blocks
-            parts.append(shard.answer(problem, request, view))
+            yield shard
             shard.detach()
-            # sums by cluster and matrices are large
-            if isinstance(request, (InferenceSums, LeverageMeat)):
-                parts = [add(parts)]
-            # each run goes on from where the one before it left the vector
-            if isinstance(request, DualRound):
-                request = replace(
-                    request, v=request.v + request.outer * to_host(parts[-1]["change"])
-                )
-        return parts
 
     def _read(self, runs: list[list[Any]]) -> Iterator[list[Block]]:
         """Yield the blocks of each run; while one is used the next is read."""
@@ -240,43 +232,22 @@ def _answers_from_cache(shard: Shard, problem: Problem, request: Request, view: 
     """Return whether the caches of a shard answer a request without its rows."""
     if view.columns is not None:
         return shard.restricted.holds(view.columns)
-    if view.sample is not None:
+    answers = FROM_CACHE.get(type(request))
+    if view.part is not None or answers is None:
         return False
     caches = [shard.caches.get(name) for name in shard.names]
-    if any(cache is None or not cache.serves(problem) for cache in caches):
-        return False
-    if isinstance(request, (ConstantSums, SaturatedLikelihood)):
-        return True
-    if isinstance(request, DualShape):
-        return shard.device == "cpu"  # a GPU's partitions depend on the columns that rows share
-    if isinstance(request, (RateSums, ResidualSums)):
-        return all(request.at[0] in cache.margins for cache in caches if cache)
-    if isinstance(request, EvaluateAlong):
-        return all(
-            token in cache.margins for cache in caches if cache for token, _ in request.points
-        )
-    if isinstance(request, OrdinalAlong):
-        return all(ordinal.has_margins(cache, request) for cache in caches)
-    if isinstance(request, OutputsAlong):
-        return all(outputs.has_margins(cache, request) for cache in caches)
-    if isinstance(request, (DualLine, DualSave, DualValue)):
-        known = (request.state.number, request.state.before)
-        dual = [cache.dual for cache in caches if cache]
-        return all(
-            each is not None and each.number is not None and each.number in known for each in dual
-        ) and (shard.ascent.number is not None and shard.ascent.number in known)
-    return False
+    served = all(cache is not None and cache.serves(problem) for cache in caches)
+    return served and answers(shard, caches, request)
 
 
-def _together(parts: list[Totals], request: Request) -> Totals:
-    """Combine the replies of all runs into that of one shard."""
-    total = add(parts)
-    if isinstance(request, DualShape):
-        return {
-            **total,
-            **{name: max(part[name] for part in parts) for name in ("groups", "partitions")},
-        }
-    if isinstance(request, DualRound) and request.outer > 1.0 and (request.plan.nodes or 1) == 1:
-        change = total["change"]
-        total["squares"] = float(change @ change)  # one group moves by the sum
-    return total
+def _shape_of_all(parts: list[Totals]) -> Totals:
+    """Return how the rows of all runs are divided: as those of the run with most parts."""
+    most = {name: max(part[name] for part in parts) for name in ("groups", "partitions")}
+    return {**add(parts), **most}
+
+
+# Requests that are not answered by the sum over runs, one after the other in their order.
+OVER_ROWS: dict[type, Callable[..., list[Totals]]] = {
+    DualShape: StreamedShard._shapes,
+    DualRound: StreamedShard._dual_round,
+}

@@ -1,5 +1,5 @@
-"""Random samples of rows: blocks of their own, small enough to be read many times for the price of
-one pass.
+"""Parts of the rows, such as random samples: blocks of their own, small enough to be read many
+times for the price of one pass.
 """
 
 from __future__ import annotations
@@ -10,21 +10,17 @@ from typing import Any
 import numpy as np
 
 from daskglm.core.device import gpu, on_device
+from daskglm.core.view import Part
 from daskglm.data.blocks import Block
 from daskglm.kernels import Pattern
 
 
-def draw(block: Block, fraction: float, seed: int) -> Block:
-    """Copy about `fraction` of a block's rows, at least one.
-
-    They are one at random of every 1 / fraction, in order. Which rows depends on the seed and on
-    where the block is in the user's data, not on the worker that holds it.
-    """
+def draw(block: Block, part: Part) -> Block:
+    """Copy the rows of a block that are in a part of all rows."""
     n = len(block.y)
-    many = min(max(round(fraction * n), 1), n)
     partition, first, _ = block.spans[0]
-    jitter = np.random.default_rng([seed, partition + 1, first]).random(many)
-    rows = np.minimum(((np.arange(many) + jitter) * (n / many)).astype(np.int64), n - 1)
+    rows = part.rows(n, partition, first)
+    many = len(rows)
     X = take(block.X, rows)
     weight, offset = (
         None if values is None else values[rows] for values in (block.weight, block.offset)

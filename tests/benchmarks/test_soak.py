@@ -103,6 +103,7 @@ def test_a_reference_that_does_not_converge_is_an_error():
 
 
 # ---- jobs
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_is_right_here(name):
     case = case_of(name)

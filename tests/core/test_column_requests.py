@@ -1,14 +1,14 @@
 """Requests about columns travel whole, and columns that cannot be are refused before any work."""
 
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 
 from daskglm.core.column_requests import ColumnGram, ColumnMoments, ColumnSigns
 from daskglm.core.requests import Evaluate, Request
-from daskglm.core.view import Columns, View
+from daskglm.core.view import Columns, Drawn, View
 
 
 def test_requests_and_views_are_frozen_and_picklable():
@@ -20,7 +20,7 @@ def test_requests_and_views_are_frozen_and_picklable():
         Evaluate(np.zeros(3), 4),
     ]
     assert all(isinstance(request, Request) for request in requests)
-    for each in [*requests, View((0.1, 2), columns)]:
+    for each in [*requests, View(Drawn(0.1, 2), columns)]:
         assert type(pickle.loads(pickle.dumps(each))) is type(each)
     assert pickle.loads(pickle.dumps(View(columns=columns))).columns.places.tolist() == [2, 5]
     with pytest.raises(FrozenInstanceError):
@@ -32,7 +32,7 @@ def test_sets_of_columns_are_compared_by_their_key():
     assert one == other
     assert hash(one) == hash(other)
     assert one != View(columns=Columns(2, np.array([2, 5])))
-    assert one != one.sampled(0.1, 1)
+    assert one != replace(one, part=Drawn(0.1, 1))
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ def test_a_pickled_estimator_from_a_cluster_works_without_one(client):
     assert model.score(X, y) > 0.7
 
 
+@pytest.mark.slow
 def test_lazy_predictions_on_the_cluster(client):
     lazy, labels = rows()
     model = daskglm.fit(lazy, labels)

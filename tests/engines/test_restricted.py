@@ -10,7 +10,7 @@ from distributed import Client
 
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.requests import Evaluate
-from daskglm.core.view import Columns, View
+from daskglm.core.view import Columns, Drawn, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.block_placement import BlockPlacement
 from daskglm.engines.cluster import Cluster
@@ -91,7 +91,9 @@ def test_two_workers_answer_as_one_and_keep_their_copies(client, streamed, stora
         moments = engine.total(PROBLEM, ColumnMoments())
         np.testing.assert_allclose(moments["squares"], (dense**2).sum(axis=0), rtol=1e-12)
         assert moments["weight"] == 900
-        part = engine.total(PROBLEM, Evaluate(np.zeros(6), 9), View((0.2, 1), Columns(1, COLUMNS)))
+        part = engine.total(
+            PROBLEM, Evaluate(np.zeros(6), 9), View(Drawn(0.2, 1), Columns(1, COLUMNS))
+        )
         assert part["rows"] == pytest.approx(180 * share, abs=2)
         assert ask(engine)[0]["rows"] == pytest.approx(900 * share, abs=2)
         reads = log.stat().st_size - before

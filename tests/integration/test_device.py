@@ -80,7 +80,7 @@ def test_the_very_steps_of_the_host(cupy, monkeypatch, few, solver, sparse):
 
 
 @covering(
-    1,
+    0,
     loss=["hinge", "smoothed_hinge", "logistic"],
     options=[
         {},
@@ -109,6 +109,7 @@ def test_dual_ascent_certifies_its_answer(cupy, loss, options):
     assert abs(values[1] / values[0] - 1) <= 1.2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_the_dual_never_falls_though_teams_work_at_once(cupy, monkeypatch, threads):
     monkeypatch.setenv("TWIN_THREADS", threads)
@@ -422,7 +423,7 @@ def test_rows_on_a_device_can_be_computed_on_the_host(cupy):
 
 
 @covering(
-    1,
+    0,
     model=["LogisticRegression", "OrdinalRegression"],
     solver=["newton", "tron", "lbfgs"],
     sparse=[False, True],
@@ -449,6 +450,7 @@ def test_losses_of_all_classes_together(cupy, model, solver, sparse):
         np.testing.assert_allclose(there.coef_, device.coef_, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
 def test_losses_with_corners_and_an_l1_part(cupy, l1_ratio):
     X, y = make_problem(400, 6, loss="squared", dtype=np.float32)
@@ -461,6 +463,7 @@ def test_losses_with_corners_and_an_l1_part(cupy, l1_ratio):
     np.testing.assert_allclose(device.coef_, host.coef_, atol=1e-2)
 
 
+@pytest.mark.slow
 @covering(
     1,
     given=[{}, {"penalty_factor": np.arange(9.0)}, {"positive": True}],

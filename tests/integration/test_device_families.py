@@ -154,6 +154,7 @@ def test_offsets_beside_float32_rows_are_exact(cupy):
     np.testing.assert_allclose(*values, rtol=1e-13)
 
 
+@pytest.mark.slow
 @each_choice
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("solver", ["newton", "tron"])
@@ -168,6 +169,7 @@ def test_streamed_rows_with_an_offset(cupy, solver, sparse):
     np.testing.assert_allclose(there[0], host[0], rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_users_fit_a_family_on_a_device(cupy):
     X, y, weight, _ = rows_of("tweedie(1.5)", dtype=np.float32)
     models = [

@@ -149,7 +149,7 @@ def test_exposures_are_offsets_by_their_logarithm(name, kind):
         np.testing.assert_allclose(found[what], values, rtol=1e-4, atol=1e-6, err_msg=what)
 
 
-@pytest.mark.parametrize("name", first_by_default(MODELS, 6))
+@pytest.mark.parametrize("name", first_by_default(MODELS, 3))
 def test_a_cluster_finds_the_same(client, name):
     coef, wanted, _ = in_memory(name, "offset")
     model, y = MODELS[name]

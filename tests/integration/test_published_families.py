@@ -72,6 +72,7 @@ def test_published_figures(name):
     check(case, model, scale)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CASES[::2])
 def test_published_figures_on_two_workers(name, client):

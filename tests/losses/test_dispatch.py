@@ -82,6 +82,7 @@ def by_any_other_name(row):
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 def test_losses_and_dense_products_are_made_of_packed_instructions():
     y = np.ones(64)

@@ -85,6 +85,7 @@ def test_the_same_optimum_on_two_workers(client, loss, penalty):
     check_same(there, here)
 
 
+@pytest.mark.slow
 @covering(1, sparse=[False, True], penalty=PENALTIES, loss=["logistic", "squared", "poisson"])
 def test_the_same_optimum_on_a_device(cupy, loss, penalty, sparse):
     X, y = problem(loss, sparse=sparse, dtype=np.float32)

@@ -95,6 +95,7 @@ def test_out_of_core(monkeypatch, way, penalty):
     check_same(fit(*lazy(X, y), "poisson", out_of_core=True, **options), full, atol=1e-3)
 
 
+@pytest.mark.slow
 @each_choice
 @each_way
 @pytest.mark.parametrize("penalty", ["lasso", "bounds", "groups"])

@@ -132,6 +132,7 @@ def test_a_module_counts_with_all_that_it_imports():
 KEY = compiled.Key("(float64,)", "x86_64-unknown-linux-gnu", "here", "+avx2")
 
 
+@pytest.mark.slow
 def test_kernels_are_kept_on_disk():
     X, z = np.ones((4, 3)), np.zeros(4)
     dense.margins(X, np.ones(3), 0.0, 0, 4, z)

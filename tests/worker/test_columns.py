@@ -14,7 +14,7 @@ from daskglm.core.requests import (
     LossRef,
     Problem,
 )
-from daskglm.core.view import Columns, View
+from daskglm.core.view import Columns, Drawn, View
 from daskglm.kernels import Pattern
 from daskglm.worker import columns as module
 from daskglm.worker.fold_assignment import trained_on
@@ -168,9 +168,9 @@ def test_samples_of_some_columns_have_the_rows_of_samples_of_all(storage):
     w = np.linspace(-1.0, 1.0, 6)
     wide = np.zeros(13)
     wide[COLUMNS], wide[-1] = w[:-1], w[-1]
-    whole = shard.answer(PROBLEM, Evaluate(wide, 1), View((0.1, 3)))
+    whole = shard.answer(PROBLEM, Evaluate(wide, 1), View(Drawn(0.1, 3)))
     shard.answer(PROBLEM, Evaluate(w, 1), View(columns=Columns(1, COLUMNS)))
-    part = shard.answer(PROBLEM, Evaluate(w, 2), View((0.1, 3), Columns(1, COLUMNS)))
+    part = shard.answer(PROBLEM, Evaluate(w, 2), View(Drawn(0.1, 3), Columns(1, COLUMNS)))
     np.testing.assert_allclose(part["value"], whole["value"], rtol=1e-6)
     chosen = [*COLUMNS, 12]
     np.testing.assert_allclose(part["gradient"], whole["gradient"][chosen], rtol=1e-5, atol=1e-5)
@@ -185,7 +185,7 @@ def test_samples_of_some_columns_have_the_rows_of_samples_of_all(storage):
 def test_a_sample_of_all_columns_outlives_requests_about_some():
     X, y, *_ = draw()
     shard = Shard(blocks_of(X, y), 1)
-    asked = (Evaluate(np.ones(13), 1), View((0.1, 3)))
+    asked = (Evaluate(np.ones(13), 1), View(Drawn(0.1, 3)))
     shard.answer(PROBLEM, *asked)
     before = shard.sample[1]
     restricted(shard, COLUMNS)
@@ -251,7 +251,7 @@ def test_moments_have_the_weights_of_classes_and_folds():
 def test_moments_of_all_rows_end_a_sample():
     X, y, *_ = draw()
     shard = Shard(blocks_of(X, y), 1)
-    part = shard.answer(PROBLEM, ColumnMoments(), View((0.1, 3)))
+    part = shard.answer(PROBLEM, ColumnMoments(), View(Drawn(0.1, 3)))
     assert part["weight"] == part["rows"] == 91  # 30 + 1 + 60
     shard.answer(PROBLEM, ColumnMoments())
     assert shard.sample is None

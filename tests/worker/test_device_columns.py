@@ -7,7 +7,7 @@ import pytest
 from daskglm.core.column_requests import ColumnMoments
 from daskglm.core.device import gpu, on_device
 from daskglm.core.requests import Evaluate
-from daskglm.core.view import Columns, View
+from daskglm.core.view import Columns, Drawn, View
 from daskglm.data.blocks import Place, to_block
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
@@ -131,7 +131,7 @@ def test_samples_of_some_columns(cupy, storage):
     X, y, weight, _ = draw(storage)
     blocks = blocks_of(X, y, weight)
     there, here = Shard(blocks, 1, where=DeviceConfig("cuda")), Shard(blocks, 1)
-    asked = (Evaluate(np.linspace(-1, 1, 6), 1), View((0.1, 3), Columns(1, COLUMNS)))
+    asked = (Evaluate(np.linspace(-1, 1, 6), 1), View(Drawn(0.1, 3), Columns(1, COLUMNS)))
     got, wanted = there.answer_host(PROBLEM, *asked), here.answer(PROBLEM, *asked)
     np.testing.assert_allclose(got["gradient"], wanted["gradient"], rtol=1e-4, atol=1e-5)
     assert got["rows"] == wanted["rows"]

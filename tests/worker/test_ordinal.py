@@ -5,7 +5,7 @@ import pytest
 
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalAlong, OrdinalHessianVector
 from daskglm.core.requests import LossRef, Problem
-from daskglm.core.view import View
+from daskglm.core.view import Drawn, View
 from daskglm.data.blocks import Place, to_block
 from daskglm.worker.ordinal import has_margins
 from daskglm.worker.shard import Shard
@@ -75,9 +75,9 @@ def test_rows_that_were_read_are_counted():
     assert [reply["rows"] for reply in transcript(shard([3000]), forget=True)][3:] == [16000, 16000]
     caches = list(kept.caches.values())
     along = ROUND[3]
-    assert all(has_margins(cache, along) for cache in caches)
+    assert has_margins(kept, caches, along)
     other = OrdinalAlong(((7, W),), CLASSES, np.ones((1, 1)), T[None])
-    assert not any(has_margins(cache, other) for cache in caches)
+    assert not has_margins(kept, caches, other)
 
 
 def test_labels_that_are_not_among_the_classes_count_as_any():
@@ -96,6 +96,6 @@ def test_labels_that_are_not_among_the_classes_count_as_any():
 
 
 def test_a_sample_has_the_weights_of_its_own_rows():
-    got = shard([]).answer(PROBLEM, ROUND[0], View((0.25, 3)))
+    got = shard([]).answer(PROBLEM, ROUND[0], View(Drawn(0.25, 3)))
     assert got["rows"] == 2000
     assert 0.8 < got["weights"].sum() / 1000 < 1.2

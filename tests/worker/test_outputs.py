@@ -5,7 +5,7 @@ import pytest
 
 from daskglm.core.output_requests import EvaluateOutputs, OutputsAlong, OutputsHessianVector
 from daskglm.core.requests import Problem
-from daskglm.core.view import View
+from daskglm.core.view import Drawn, View
 from daskglm.losses.table import find
 from daskglm.worker import outputs
 from tests.kernels.softmax_case import draw, sums
@@ -80,6 +80,6 @@ def test_class_weights_and_samples():
     expected = sums(X, codes, weight * factors[codes], W, V)
     whole = engine.total(weighed, EvaluateOutputs(W, CLASSES, 1))
     assert whole["value"] == pytest.approx(expected["value"], rel=1e-13)
-    part = engine.total(weighed, EvaluateOutputs(W, CLASSES, 2), View((0.25, 7)))
+    part = engine.total(weighed, EvaluateOutputs(W, CLASSES, 2), View(Drawn(0.25, 7)))
     assert part["rows"] == 1000
     assert 4.0 * part["value"] == pytest.approx(expected["value"], rel=0.2)

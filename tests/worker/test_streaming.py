@@ -20,7 +20,7 @@ from daskglm.core.requests import (
     LossRef,
     Problem,
 )
-from daskglm.core.view import Columns, View
+from daskglm.core.view import Columns, Drawn, View
 from daskglm.data.partitions import partitions
 from daskglm.engines.local import Local
 from daskglm.worker.streaming import StreamedShard, _runs
@@ -226,7 +226,7 @@ def test_columns_are_copied_from_one_read_and_then_asked_in_memory(source):
         for key in wanted:
             np.testing.assert_allclose(got[key], wanted[key], rtol=1e-12, atol=1e-12, err_msg=key)
 
-    part = streamed.answer(problem, Evaluate(w, 3), View((0.1, 3), Columns(1, columns)))
+    part = streamed.answer(problem, Evaluate(w, 3), View(Drawn(0.1, 3), Columns(1, columns)))
     assert part["rows"] == 50
     assert reads() == expected
 
