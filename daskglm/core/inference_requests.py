@@ -7,7 +7,6 @@ sums.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -55,9 +54,7 @@ class JointInferenceSums:
     params : (p,) array
         Multinomial: coefficients of all classes but the first, class after class, each with its
         intercept last if there is one; those of the first class are zero. Ordinal: coefficients
-        (d,) and the thresholds, one less than classes.
-    classes : tuple
-        Labels in the order of `params`; rows of other labels must have weight zero.
+        (d,) and the thresholds, one less than classes. Classes are those of the problem.
     ordinal : bool
         Whether it is the ordinal loss.
     meat, frequency, clusters : bool
@@ -68,7 +65,6 @@ class JointInferenceSums:
     """
 
     params: np.ndarray
-    classes: tuple[Any, ...]
     ordinal: bool = False
     meat: bool = False
     frequency: bool = False

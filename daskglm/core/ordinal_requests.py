@@ -9,7 +9,6 @@ curvatures by the differences of neighbouring thresholds, beside those by each t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ import numpy as np
 class EvaluateOrdinal:
     """Evaluate the terms of the loss at coefficients w (d,) and thresholds (m,). 1 pass.
 
-    Threshold k lies between the labels `classes[k]` and `classes[k + 1]`. Margins x.w stay with the
+    Threshold k lies between classes k and k + 1 of the problem. Margins x.w stay with the
     rows under `token`, unless `keep` is false; `beside` is another token whose margins are kept.
     Rows whose label is not among the classes must have weight zero. Thresholds need not increase.
 
@@ -31,7 +30,6 @@ class EvaluateOrdinal:
 
     w: np.ndarray
     thresholds: np.ndarray
-    classes: tuple[Any, ...]
     token: int
     gram: bool = False
     diagonal: bool = False
@@ -51,7 +49,6 @@ class OrdinalHessianVector:
     v: np.ndarray
     shifts: np.ndarray
     thresholds: np.ndarray
-    classes: tuple[Any, ...]
     at: tuple[int, np.ndarray]
 
 
@@ -65,7 +62,6 @@ class OrdinalAlong:
     """
 
     points: tuple[tuple[int, np.ndarray], ...]
-    classes: tuple[Any, ...]
     coefficients: np.ndarray
     thresholds: np.ndarray
 

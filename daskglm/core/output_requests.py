@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,9 +11,9 @@ import numpy as np
 class EvaluateOutputs:
     """Evaluate the softmax loss and its gradient at W (K, d), or (K, d + 1). 1 pass.
 
-    With intercepts these are W's last column. Row k of W belongs to the label `classes[k]`. Margins
+    With intercepts these are W's last column. Row k of W belongs to class k of the problem. Margins
     (K of each row) stay with the rows under `token`, unless `keep` is false; `beside` is another
-    token whose margins are kept. Rows whose label is not among the classes must have weight zero.
+    token whose margins are kept. Rows whose label is not among its classes must have weight zero.
 
     Parameters
     ----------
@@ -35,7 +34,6 @@ class EvaluateOutputs:
     """
 
     W: np.ndarray
-    classes: tuple[Any, ...]
     token: int
     gram: bool = False
     basis: np.ndarray | None = None
@@ -53,7 +51,6 @@ class OutputsHessianVector:
     """
 
     V: np.ndarray
-    classes: tuple[Any, ...]
     at: tuple[int, np.ndarray]
 
 
@@ -66,7 +63,6 @@ class OutputsAlong:
     """
 
     points: tuple[tuple[int, np.ndarray], ...]
-    classes: tuple[Any, ...]
     coefficients: np.ndarray
     shifts: np.ndarray
 

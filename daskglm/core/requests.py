@@ -82,6 +82,9 @@ class Problem:
     loss : LossRef
     positive : object
         Label that becomes +1, all others -1; None for a regression.
+    classes : tuple
+        Of a loss of all classes together: their labels, in the order of margins or thresholds. Rows
+        of other labels have weight zero.
     class_weight : tuple of (label, float) pairs
         Factors of the row weights by label.
     centre : tuple of (int, float), optional
@@ -103,6 +106,7 @@ class Problem:
     folds: Folds | None = None
     fold: int | None = None
     inside: float = 0.0
+    classes: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -261,8 +261,8 @@ def infer(
         request: InferenceRequest
         if loss.name in JOINT_LOSSES:
             known = sorted(label for label, _, _ in on.engine.facts.classes)
-            labels = tuple(known[k] for k in order)
-            request = JointInferenceSums(w, labels, is_ordinal(loss), **sums)
+            problem = replace(problem, classes=tuple(known[k] for k in order))
+            request = JointInferenceSums(w, is_ordinal(loss), **sums)
         else:
             request = InferenceSums(w, config.curvature, **sums)
         totals = {"pearson": math.nan, **on.engine.total(problem, request)}

@@ -82,6 +82,7 @@ class MultinomialObjective(SeveralIntercepts):
         basis: np.ndarray | None = None,
         penalty: Ridge | None = None,
     ) -> None:
+        problem = replace(problem, classes=classes)
         super().__init__(engine, problem, loss, C=C, fit_intercept=fit_intercept)
         self.classes = classes
         self.outputs = len(classes)
@@ -157,9 +158,7 @@ class MultinomialObjective(SeveralIntercepts):
         exact = gram and (exact or self.rounding.is_exact)
         other = beside.token if beside else None
         basis = self.basis if diagonal else None
-        totals = self.ask(
-            EvaluateOutputs(self.matrix(w), self.classes, token, gram, basis, keep, other, exact)
-        )
+        totals = self.ask(EvaluateOutputs(self.matrix(w), token, gram, basis, keep, other, exact))
         penalty, pull = self.penalty.value_and_gradient(w)
         curvatures = None
         if diagonal:
@@ -202,7 +201,7 @@ class MultinomialObjective(SeveralIntercepts):
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         at = point.token, self.matrix(point.w)
-        product = self.ask(OutputsHessianVector(self.matrix(v), self.classes, at))["product"]
+        product = self.ask(OutputsHessianVector(self.matrix(v), at))["product"]
         return self.scale * self.vector(product) + self.penalty.hessian_vector(v)
 
     def between(self, a: Point, b: Point, steps: np.ndarray) -> np.ndarray:
@@ -217,7 +216,7 @@ class MultinomialObjective(SeveralIntercepts):
         self, points: Sequence[Point], coefficients: np.ndarray, shifts: np.ndarray
     ) -> Totals:
         at = tuple((point.token, self.matrix(point.w)) for point in points)
-        return self.ask(OutputsAlong(at, self.classes, coefficients, shifts))
+        return self.ask(OutputsAlong(at, coefficients, shifts))
 
     # ---- how good a point is
     def class_blocks(self, w: np.ndarray) -> np.ndarray:
@@ -226,7 +225,7 @@ class MultinomialObjective(SeveralIntercepts):
         The penalty is among them. Cost: 1 pass, 1 round.
         """
         request = EvaluateOutputs(
-            self.matrix(w), self.classes, next(tokens), gram=True, by_class=True, keep=False
+            self.matrix(w), next(tokens), gram=True, by_class=True, keep=False
         )
         blocks: np.ndarray = self.scale * self.ask(request)["grams"]
         for block in blocks:
@@ -238,9 +237,7 @@ class MultinomialObjective(SeveralIntercepts):
     def class_diagonals(self, w: np.ndarray) -> np.ndarray:
         """Return the diagonals of `class_blocks`, (K, size). Cost: 1 pass, 1 round."""
         basis = np.eye(self.outputs)
-        request = EvaluateOutputs(
-            self.matrix(w), self.classes, next(tokens), basis=basis, keep=False
-        )
+        request = EvaluateOutputs(self.matrix(w), next(tokens), basis=basis, keep=False)
         diagonals: np.ndarray = self.scale * self.ask(request)["diagonal"]
         diagonals[:, : self.width] += self._curvature_of_a_set
         return diagonals

@@ -72,6 +72,7 @@ class OrdinalObjective(SeveralIntercepts):
         C: float,
         penalty: Ridge | None = None,
     ) -> None:
+        problem = replace(problem, classes=classes)
         super().__init__(engine, problem, loss, C=C, fit_intercept=True, penalty=penalty)
         self.classes = classes
         self.link = link_of_loss(loss.name)
@@ -177,9 +178,7 @@ class OrdinalObjective(SeveralIntercepts):
         exact = gram and (exact or self.rounding.is_exact)
         token, other = next(tokens), beside.token if beside else None
         features, t = self._parts(w)
-        totals = self.ask(
-            EvaluateOrdinal(features, t, self.classes, token, gram, diagonal, keep, other, exact)
-        )
+        totals = self.ask(EvaluateOrdinal(features, t, token, gram, diagonal, keep, other, exact))
         if not inside:
             return Point(self, w, math.inf, np.full(self.size, math.nan), token)
 
@@ -232,7 +231,7 @@ class OrdinalObjective(SeveralIntercepts):
     def hessian_vector(self, point: Point, v: np.ndarray) -> np.ndarray:
         """Multiply v by the Hessian at an evaluated point. Cost: 1 pass, 1 round."""
         (features, t), (along, shifts) = self._parts(point.w), self._parts(v)
-        request = OrdinalHessianVector(along, shifts, t, self.classes, (point.token, features))
+        request = OrdinalHessianVector(along, shifts, t, (point.token, features))
         totals = self.ask(request)
         assert point.by_thresholds is not None
         by_thresholds = (
@@ -255,7 +254,7 @@ class OrdinalObjective(SeveralIntercepts):
         self, points: Sequence[Point], coefficients: np.ndarray, thresholds: np.ndarray
     ) -> Totals:
         at = tuple((point.token, self._parts(point.w)[0]) for point in points)
-        return self.ask(OrdinalAlong(at, self.classes, coefficients, thresholds))
+        return self.ask(OrdinalAlong(at, coefficients, thresholds))
 
     # ---- how good a point is
     def hessian_error(self, point: Point) -> float:

@@ -113,9 +113,9 @@ def inference_sums(asked: Asked[InferenceSums]) -> Totals:
 def joint_inference_sums(asked: Asked[JointInferenceSums]) -> Totals:
     """Answer a request for the covariance of the coefficients of all classes."""
     _need_host_memory(asked)
-    request, blocks = asked.request, asked.blocks
-    groups = _groups(blocks) if request.clusters else _Groups(NOTHING, [], [])
-    return joint_sums(asked, [_class_codes(block, request.classes) for block in blocks], groups)
+    blocks, classes = asked.blocks, asked.problem.classes
+    groups = _groups(blocks) if asked.request.clusters else _Groups(NOTHING, [], [])
+    return joint_sums(asked, [_class_codes(block, classes) for block in blocks], groups)
 
 
 def meat_by_leverage(asked: Asked[LeverageMeat]) -> Totals:

@@ -65,7 +65,8 @@ def joint_sums(
     """
     request, caches = asked.request, asked.caches
     p, d = len(request.params), asked.n_features
-    add: Callable[[JointInferenceSums, _Run], _Found] = _multinomial
+    add: Callable[[JointInferenceSums, _Run], _Found]
+    add = partial(_multinomial, len(asked.problem.classes) - 1)
     if request.ordinal:
         add = partial(_ordinal, link_of_loss(asked.problem.loss.name))
 
@@ -135,9 +136,8 @@ def _run_of(cache: Any, codes: np.ndarray, at: slice, d: int) -> _Run:
     return _Run(X, codes[at], np.asarray(weight, np.float64), offset)
 
 
-def _multinomial(request: JointInferenceSums, run: _Run) -> _Found:
-    """The softmax, whose first class has coefficients of zero."""
-    others = len(request.classes) - 1
+def _multinomial(others: int, request: JointInferenceSums, run: _Run) -> _Found:
+    """The softmax, whose first class has coefficients of zero, unlike the `others`."""
     B = request.params.reshape(others, -1)
     n, d = run.X.shape
     X = run.X if B.shape[1] == d else np.column_stack([run.X, np.ones(n)])

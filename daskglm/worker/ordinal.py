@@ -58,7 +58,7 @@ def has_margins(shard: Any, caches: Sequence[Any], request: OrdinalAlong) -> boo
     """Return whether the caches of all blocks answer a request without their rows."""
     return all(
         cache.ordinal is not None
-        and cache.ordinal.classes == request.classes
+        and cache.ordinal.classes == cache.problem.classes
         and all(token in cache.ordinal.margins for token, _ in request.points)
         for cache in caches
     )
@@ -94,7 +94,7 @@ class _Sweep:
     def of(cls, asked: Asked[Any]) -> _Sweep:
         """Return that of a request about ordered classes."""
         known = [
-            _ordinal_rows(cache, block, asked.request.classes)
+            _ordinal_rows(cache, block, asked.problem.classes)
             for cache, block in zip(asked.caches, asked.blocks, strict=True)
         ]
         link = link_of_loss(asked.problem.loss.name)
@@ -144,7 +144,7 @@ class _Sweep:
 def evaluate(asked: Asked[EvaluateOrdinal]) -> Totals:
     """Add up value, gradient and what else of the Hessian is asked for."""
     request, sweep = asked.request, _Sweep.of(asked)
-    d, K = len(request.w), len(request.classes)
+    d, K = len(request.w), len(asked.problem.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
     w = xp.asarray(read_only(request.w))
     edges = xp.asarray(read_only(sweep.edges(request.thresholds)))
@@ -195,7 +195,7 @@ def _curvatures(found: Any, K: int) -> Totals:
 def hessian_vector(asked: Asked[OrdinalHessianVector]) -> Totals:
     """Multiply a vector by the Hessian at a point."""
     request, sweep = asked.request, _Sweep.of(asked)
-    d, K = len(request.v), len(request.classes)
+    d, K = len(request.v), len(asked.problem.classes)
     xp, zeros = sweep.backend.xp, sweep.backend.zeros
     edges = xp.asarray(read_only(sweep.edges(request.thresholds)))
     shifts = xp.asarray(edges_of(request.shifts)[0])
@@ -220,7 +220,7 @@ def along(asked: Asked[OrdinalAlong]) -> Totals:
     request, sweep = asked.request, _Sweep.of(asked)
     read = sweep.update_margins(request.points)
     tokens = [token for token, _ in request.points]
-    many, K = len(request.coefficients), len(request.classes)
+    many, K = len(request.coefficients), len(asked.problem.classes)
     edges = np.stack([sweep.edges(thresholds) for thresholds in request.thresholds])
     coefficients, zeros = read_only(request.coefficients), sweep.backend.zeros
     kernels = ordinal if sweep.backend is host else sweep.backend.ordinal

@@ -56,7 +56,7 @@ def has_margins(shard: Any, caches: Sequence[Any], request: OutputsAlong) -> boo
     """Return whether the caches of all blocks answer a request without their rows."""
     return all(
         cache.outputs is not None
-        and cache.outputs.classes == request.classes
+        and cache.outputs.classes == cache.problem.classes
         and all(token in cache.outputs.margins for token, _ in request.points)
         for cache in caches
     )
@@ -88,7 +88,7 @@ class _Sweep:
     @classmethod
     def of(cls, asked: Asked[Any]) -> _Sweep:
         """Return that of a request about the softmax."""
-        classes = asked.request.classes
+        classes = asked.problem.classes
         known = [
             _output_rows(cache, block, classes)
             for cache, block in zip(asked.caches, asked.blocks, strict=True)

@@ -9,8 +9,6 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.engines.local import Local
 from tests.oracle.ordinal import Reference
 
-PROBLEM = Problem(LossRef("ordinal"))
-
 cases = st.fixed_dictionaries(
     {
         "dtype": st.sampled_from([np.float32, np.float64]),
@@ -51,7 +49,8 @@ class Case:
             )
             for a, b in ((0, cut), (cut, n))
         ]
-        self.engine, self.classes = Local(blocks, 2), tuple(range(K))
+        self.engine = Local(blocks, 2)
+        self.problem = Problem(LossRef("ordinal"), classes=tuple(range(K)))
         self.reference = Reference(X, y, np.inf, self.weight, self.offset)
         self.w, self.t = (
             rng.standard_normal(d),

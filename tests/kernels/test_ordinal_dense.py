@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 
 from daskglm.core.ordinal_requests import EvaluateOrdinal, OrdinalHessianVector
-from tests.kernels.ordinal_cases import PROBLEM, Case, cases, hessian_of
+from tests.kernels.ordinal_cases import Case, cases, hessian_of
 
 
 def check(case):
     """Value, gradient, Hessian, its diagonal, and a product."""
     value, g, H = case.logistic_terms()
     d = len(case.w)
-    request = EvaluateOrdinal(case.w, case.t, case.classes, 1, gram=True, diagonal=True)
-    got = case.engine.total(PROBLEM, request)
+    request = EvaluateOrdinal(case.w, case.t, 1, gram=True, diagonal=True)
+    got = case.engine.total(case.problem, request)
     size = np.sqrt(np.outer(np.diag(H), np.diag(H)))
     assert got["value"] == pytest.approx(value, rel=1e-11)
     mass = case.shares.sum()
@@ -21,8 +21,8 @@ def check(case):
     assert (np.abs(hessian_of(got) - H) <= case.gram_error * size + 1e-12 * mass).all()
     np.testing.assert_allclose(got["diagonal"], np.diag(H)[:d], rtol=1e-9, atol=1e-13 * mass)
     np.testing.assert_allclose(got["weights"], case.shares, rtol=1e-12)
-    product = OrdinalHessianVector(case.v[:d], case.v[d:], case.t, case.classes, (1, case.w))
-    got = case.engine.total(PROBLEM, product)
+    product = OrdinalHessianVector(case.v[:d], case.v[d:], case.t, (1, case.w))
+    got = case.engine.total(case.problem, product)
     expected = H @ case.v
     bound = 1e-11 * mass * (1 + np.abs(case.v).max()) * d
     np.testing.assert_allclose(np.append(got["product"], got["by"]), expected, atol=bound)
@@ -33,11 +33,11 @@ def check(case):
 def test_values_and_derivatives(drawn):
     case = Case(drawn, sparse=False)
     check(case)
-    exact = EvaluateOrdinal(case.w, case.t, case.classes, 2, gram=True, exact=True)
+    exact = EvaluateOrdinal(case.w, case.t, 2, gram=True, exact=True)
     H = case.logistic_terms()[2]
     size = np.sqrt(np.outer(np.diag(H), np.diag(H)))
     error = 1e-11 * size + 1e-12 * case.shares.sum()
-    assert (np.abs(hessian_of(case.engine.total(PROBLEM, exact)) - H) <= error).all()
+    assert (np.abs(hessian_of(case.engine.total(case.problem, exact)) - H) <= error).all()
     case.engine.close()
 
 
@@ -56,14 +56,14 @@ def test_gradients_and_products_are_finite_differences():
 
     def at(step, token):
         v = np.append(case.w, case.t) + step * case.v
-        request = EvaluateOrdinal(v[:d], v[d:], case.classes, token)
-        got = case.engine.total(PROBLEM, request)
+        request = EvaluateOrdinal(v[:d], v[d:], token)
+        got = case.engine.total(case.problem, request)
         return got["value"], np.append(got["gradient"], got["slopes"])
 
     (low, before), (_, here), (high, after) = (at(step, k) for k, step in enumerate((-h, 0.0, h)))
     assert here @ case.v == pytest.approx((high - low) / (2 * h), rel=1e-7)
-    request = OrdinalHessianVector(case.v[:d], case.v[d:], case.t, case.classes, (1, case.w))
-    got = case.engine.total(PROBLEM, request)
+    request = OrdinalHessianVector(case.v[:d], case.v[d:], case.t, (1, case.w))
+    got = case.engine.total(case.problem, request)
     numeric = (after - before) / (2 * h)
     np.testing.assert_allclose(np.append(got["product"], got["by"]), numeric, rtol=1e-6, atol=1e-6)
 

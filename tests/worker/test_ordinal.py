@@ -10,15 +10,15 @@ from daskglm.data.blocks import Place, to_block
 from daskglm.worker.ordinal import has_margins
 from daskglm.worker.shard import Shard
 
-PROBLEM = Problem(LossRef("ordinal"))
 CLASSES = ("a", "b", "c")
+PROBLEM = Problem(LossRef("ordinal"), classes=CLASSES)
 W, T = np.linspace(-1, 1, 40), np.array([-0.7, 0.4])
 ROUND = [
-    EvaluateOrdinal(W, T, CLASSES, 1, gram=True, diagonal=True),
-    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, CLASSES, (1, W)),
-    EvaluateOrdinal(2 * W, 2 * T, CLASSES, 2, beside=1),
-    OrdinalAlong(((1, W), (2, 2 * W)), CLASSES, np.array([[0.5, 0.5]]), T[None]),
-    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, CLASSES, (1, W)),
+    EvaluateOrdinal(W, T, 1, gram=True, diagonal=True),
+    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, (1, W)),
+    EvaluateOrdinal(2 * W, 2 * T, 2, beside=1),
+    OrdinalAlong(((1, W), (2, 2 * W)), np.array([[0.5, 0.5]]), T[None]),
+    OrdinalHessianVector(np.ones(40), np.array([0.5, -1.0]), T, (1, W)),
 ]
 
 
@@ -76,7 +76,7 @@ def test_rows_that_were_read_are_counted():
     caches = list(kept.caches.values())
     along = ROUND[3]
     assert has_margins(kept, caches, along)
-    other = OrdinalAlong(((7, W),), CLASSES, np.ones((1, 1)), T[None])
+    other = OrdinalAlong(((7, W),), np.ones((1, 1)), T[None])
     assert not has_margins(kept, caches, other)
 
 
@@ -86,11 +86,12 @@ def test_labels_that_are_not_among_the_classes_count_as_any():
     X, y = rng.standard_normal((n, 2)), rng.integers(0, 4, n)
     weight = (y != 2).astype(float)
     w, t = np.array([1.0, -1.0]), np.array([-1.0, 1.0])
-    request = EvaluateOrdinal(w, t, (0, 1, 3), 1, gram=True)
+    request = EvaluateOrdinal(w, t, 1, gram=True)
     all_rows = Shard([to_block(X, y, weight, place=Place(), classify=True)], 1)
     kept = y != 2
     fewer = Shard([to_block(X[kept], y[kept], place=Place(), classify=True)], 1)
-    got, want = all_rows.answer(PROBLEM, request), fewer.answer(PROBLEM, request)
+    problem = Problem(LossRef("ordinal"), classes=(0, 1, 3))
+    got, want = all_rows.answer(problem, request), fewer.answer(problem, request)
     for name in ("value", "gradient", "slopes", "curvatures", "weights"):
         np.testing.assert_allclose(got[name], want[name], rtol=1e-12, atol=1e-12)
 

@@ -1,5 +1,7 @@
 """The ordinal loss on a device against the CPU's kernels: all that requests ask of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from daskglm.worker.device_placement import DeviceConfig
 from daskglm.worker.shard import Shard
 from tests.covering import first_by_default
 
-PROBLEM, CLASSES, T = Problem(LossRef("ordinal")), (0, 1, 2, 3), np.array([-1.0, 0.2, 1.5])
+PROBLEM, T = Problem(LossRef("ordinal"), classes=(0, 1, 2, 3)), np.array([-1.0, 0.2, 1.5])
 ROWS = {
     "dense": (12, np.float64, False),
     "single": (70, np.float32, False),
@@ -43,13 +45,13 @@ def requests(d):
     shifts = np.array([0.5, -1.0, 2.0])
     lines = np.array([[0.5, 0.5], [1.0, 0.0], [2.0, -3.0]])
     return [
-        EvaluateOrdinal(w, T, CLASSES, 1, gram=True, exact=True),
-        EvaluateOrdinal(w, T, CLASSES, 1, diagonal=True),
-        EvaluateOrdinal(v, 2 * T, CLASSES, 2, beside=1),
-        OrdinalHessianVector(v, shifts, T, CLASSES, (1, w)),
-        OrdinalAlong(((1, w), (2, v)), CLASSES, lines, np.stack([T, 2 * T, T + 1.0])),
-        OrdinalAlong(((3, w),), CLASSES, np.array([[1.0]]), T[None]),
-        EvaluateOrdinal(w, T, CLASSES, 4, keep=False),
+        EvaluateOrdinal(w, T, 1, gram=True, exact=True),
+        EvaluateOrdinal(w, T, 1, diagonal=True),
+        EvaluateOrdinal(v, 2 * T, 2, beside=1),
+        OrdinalHessianVector(v, shifts, T, (1, w)),
+        OrdinalAlong(((1, w), (2, v)), lines, np.stack([T, 2 * T, T + 1.0])),
+        OrdinalAlong(((3, w),), np.array([[1.0]]), T[None]),
+        EvaluateOrdinal(w, T, 4, keep=False),
     ]
 
 
@@ -83,12 +85,12 @@ def test_tiles_and_chunks_from_host_memory_change_nothing(cupy, monkeypatch, nam
 def test_grams_of_single_rows_are_summed_in_their_precision(cupy):
     host, device, X = both("single", 4000)
     w = np.ones(X.shape[1]) / 8.0
-    exact = host.answer(PROBLEM, EvaluateOrdinal(w, T, CLASSES, 1, gram=True, exact=True))["gram"]
+    exact = host.answer(PROBLEM, EvaluateOrdinal(w, T, 1, gram=True, exact=True))["gram"]
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     errors = [
         np.abs(np.triu(found["gram"] - exact) / scale).max()
         for found in (
-            device.answer(PROBLEM, EvaluateOrdinal(w, T, CLASSES, 1, gram=True, exact=each))
+            device.answer(PROBLEM, EvaluateOrdinal(w, T, 1, gram=True, exact=each))
             for each in (True, False)
         )
     ]
@@ -100,13 +102,15 @@ def test_broken_margins_are_seen(cupy):
     for bad in (np.nan, np.inf):
         w = np.zeros(X.shape[1])
         w[3] = bad
-        assert not np.isfinite(device.answer(PROBLEM, EvaluateOrdinal(w, T, CLASSES, 1))["value"])
+        assert not np.isfinite(device.answer(PROBLEM, EvaluateOrdinal(w, T, 1))["value"])
 
 
 def test_far_margins_have_exact_terms(cupy):
     X, y = np.ones((4, 1)), np.array([0, 0, 0, 1])
     block = to_block(X, y, np.array([1.0, 1.0, 1.0, 0.0]), place=Place(), classify=True)
     device = Shard([block], 1, where=DeviceConfig("cuda"))
-    found = device.answer(PROBLEM, EvaluateOrdinal(np.array([-40.0]), np.zeros(1), (0, 1), 1))
+    found = device.answer(
+        replace(PROBLEM, classes=(0, 1)), EvaluateOrdinal(np.array([-40.0]), np.zeros(1), 1)
+    )
     assert found["value"] == pytest.approx(3.0 * np.exp(-40.0), rel=1e-13)
     assert found["slopes"] == pytest.approx(-3.0 * np.exp(-40.0), rel=1e-13)
