@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from distributed import Client
 
 from daskglm.data.partitions import Partitions
+from daskglm.engines.placement import REPAIR_SECONDS
 from daskglm.engines.waiting import Wait, worker_states
 
 # Seconds between two looks while all workers are paused: Dask sends nothing to paused ones.
@@ -33,7 +35,7 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
     Raises
     ------
     RuntimeError
-        If there are no workers.
+        If there are no workers for `REPAIR_SECONDS`: they may be about to come back.
     MemoryError
         If Dask has paused all of them for good.
     """
@@ -59,14 +61,21 @@ async def send(client: Client, data: Partitions, sent: dict[int, Any]) -> None:
 
 
 async def _receivers(client: Client) -> list[str]:
-    """Return the workers that are not paused; waits where all are. Raises as `send` does."""
-    wait = Wait(client, "workers to send the rows to")
+    """Return the workers that are not paused; waits where all are, or none is there.
+
+    Raises as `send` does.
+    """
+    wait, last = Wait(client, "workers to send the rows to"), time.monotonic()
     while not (
         receivers := sorted(
             state.address for state in await worker_states(client) if not state.paused
         )
     ):
-        if not await wait.look(0):
-            raise RuntimeError("the cluster has no workers to send the rows to")
+        if await wait.look(0):
+            last = time.monotonic()
+        elif time.monotonic() > last + REPAIR_SECONDS:
+            raise RuntimeError(
+                f"the cluster has had no workers to send the rows to for {REPAIR_SECONDS:.0f} s"
+            )
         await asyncio.sleep(PAUSED_SECONDS)
     return receivers

@@ -77,8 +77,15 @@ def test_workers_that_stay_paused_end_the_wait(monkeypatch):
 
 
 def test_a_cluster_without_workers_is_an_error(monkeypatch):
-    with pytest.raises(RuntimeError, match="no workers to send the rows to"):
+    monkeypatch.setattr("daskglm.engines.sending.REPAIR_SECONDS", 0.0)
+    with pytest.raises(RuntimeError, match="had no workers to send the rows to for 0 s"):
         send(monkeypatch, [[]])
+
+
+def test_workers_that_are_gone_for_a_moment_are_waited_for(monkeypatch):
+    """Found by the soak: rows in memory were refused while the only workers were started again."""
+    client = send(monkeypatch, [[], [], [worker("a")]])
+    assert client.sent == {0: "future of a"}
 
 
 def test_runs_that_were_sent_are_returned_where_others_fail(monkeypatch):
