@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from daskglm.core.view import Drawn
 from daskglm.data.blocks import kind, merge, to_block, with_order
 from daskglm.data.clusters import Clusters, clusters_of, joined
 from daskglm.data.values import Place
@@ -65,7 +66,7 @@ def test_blocks_carry_clusters_through_merges_samples_and_checksums():
     a, b = block(0, np.array([4, 4, 8])), block(1, np.array([8, 1, 1]))
     assert kind(a) == kind(b) != kind(block(2, None))
     assert labels(merge([a, b]).clusters) == [4, 4, 8, 8, 1, 1]
-    assert labels(draw(a, 1.0, 0).clusters) == [4, 4, 8]
+    assert labels(draw(a, Drawn(1.0, 0)).clusters) == [4, 4, 8]
     assert draw(block(2, None), 1.0, 0).clusters is None
     assert with_order(a).clusters is a.clusters
 
