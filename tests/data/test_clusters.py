@@ -67,7 +67,7 @@ def test_blocks_carry_clusters_through_merges_samples_and_checksums():
     assert kind(a) == kind(b) != kind(block(2, None))
     assert labels(merge([a, b]).clusters) == [4, 4, 8, 8, 1, 1]
     assert labels(draw(a, Drawn(1.0, 0)).clusters) == [4, 4, 8]
-    assert draw(block(2, None), 1.0, 0).clusters is None
+    assert draw(block(2, None), Drawn(1.0, 0)).clusters is None
     assert with_order(a).clusters is a.clusters
 
 
